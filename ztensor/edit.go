@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -136,11 +137,7 @@ func (e *Edit) CheckFile(name string) error {
 		if c := e.changes[t.Name]; c.removed || c.tensor != nil {
 			continue
 		}
-		blobs := []tensor.Blob{t.Data}
-		for _, p := range t.Parts {
-			blobs = append(blobs, p.Data)
-		}
-		for _, b := range blobs {
+		for b := range limit.Blobs(t) {
 			if stored, _ := b.Stored(); stored.File != "" {
 				return fmt.Errorf(
 					"ztensor: tensor %s: %w: its data is in %s, not next to %s",

@@ -9,8 +9,10 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -215,4 +217,39 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 // same. Version 1 has no such form and is errors.ErrUnsupported.
 func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
 	return r.f.Generation.CanonicalViolations(ctx)
+}
+
+// A Shard is another file that has some of the parts of a version 2 file: its Name in
+// the file, the Size of all its bytes, and their Digest as algorithm:hexadecimal.
+type Shard = core.ShardID
+
+// Shards yields the shards that the file names, in its order. None is opened.
+func (r *Reader) Shards() iter.Seq[Shard] { return slices.Values(r.f.Shards) }
+
+// Identity describes the file as a shard of that name for other files, with the digest
+// of all its bytes, SHA256 or XXH3.
+func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, error) {
+	return r.f.Generation.Identity(ctx, name, alg)
+}
+
+// Spans yields what every byte of the file is for, in the order of offsets. Shards are
+// other files, whose bytes are not among them.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	return span.Of(r, span.Header(0, int64(len(core.Magic1))),
+		span.Metadata(r.f.ManifestAt, r.f.ManifestSize),
+		span.Header(r.Size()-r.f.Footer, r.f.Footer))
+}
+
+// Verify reads the whole file on all cores and reports what is wrong with it:
+// lengths that do not fit shapes, roles that are missing, digests, payloads
+// that do not decode, bools other than 0 and 1, sparse indices that lead
+// nowhere, bytes that belong to nothing. Departures that do not prevent reading
+// are warnings; they are errors with opts.Strict.
+//
+// opts may be nil. With depth VerifyStructure nothing is decoded and no digest
+// computed. Version 1 has no canonical form, so VerifyCanonical is
+// VerifyDigests for it. Of version 2 the padding counts only for that.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := finding.NewList(opts)
+	return l.End(r.f.Verify(ctx, l))
 }

@@ -124,7 +124,7 @@ func (d *division) files(ctx context.Context,
 	}
 	o := d.writer
 	if len(shards) > 1 {
-		o.Attributes, o.Canonical = d.rootAttributes(), false
+		o.Attributes, o.Canonical = d.withID(o.Attributes), false
 		for i := range shards {
 			if err := checkLinks(dir, d.shardName(i)); err != nil {
 				return nil, err
@@ -144,7 +144,9 @@ func (d *division) files(ctx context.Context,
 	}
 	for i, shard := range shards {
 		file := d.shardName(i)
-		w, temp, err := create(file, d.shardOptions())
+		own := d.writer
+		own.Attributes = d.withID(nil)
+		w, temp, err := create(file, own)
 		if err != nil {
 			return nil, err
 		}
@@ -182,26 +184,14 @@ func (d *division) oldShards() []string {
 	return names
 }
 
-func (d *division) rootAttributes() map[string]any {
-	if d.ID == "" {
-		return d.writer.Attributes
-	}
-	all := maps.Clone(d.writer.Attributes)
-	if all == nil {
-		all = map[string]any{}
-	}
-	all[v2.SetKey] = d.ID
-	return all
-}
-
-// shardOptions are those of a shard, whose only attribute is the ID of the set.
-func (d *division) shardOptions() WriterOptions {
-	o := d.writer
-	o.Attributes = nil
+// withID returns attributes with the ID of the set.
+func (d *division) withID(attributes map[string]any) map[string]any {
+	all := map[string]any{}
+	maps.Copy(all, attributes)
 	if d.ID != "" {
-		o.Attributes = map[string]any{v2.SetKey: d.ID}
+		all[v2.SetKey] = d.ID
 	}
-	return o
+	return all
 }
 
 // A division is a call of WriteShards.

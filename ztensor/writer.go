@@ -25,6 +25,18 @@ const (
 	Version2  = "2"
 )
 
+// Digest says which checksum a writer puts next to each payload. In version 1 it covers
+// the bytes as they are stored, after compression and without padding; in version 2 the
+// bytes before compression.
+type Digest = core.Digest
+
+const (
+	NoDigest = core.NoDigest
+	CRC32C   = core.CRC32C // finds accidents; costs next to nothing
+	SHA256   = core.SHA256 // also finds intent, as far as the manifest itself can be trusted
+	XXH3     = core.XXH3   // of version 2, which has it for every part; finds accidents
+)
+
 // WriterOptions control what is written. nil is the zero value. An option that does not
 // fit the version is an error that names both; the package comment has them in a table.
 type WriterOptions struct {
@@ -218,6 +230,14 @@ func (w *Writer) Create(name string, dtype tensor.DType,
 // those of gguf. 1.0 has no such attributes.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
 	return w.w.TensorAttributes(name, attributes)
+}
+
+// Link adds tensors of r, those of the names or all, with their attributes and without
+// their data: that stays in the file that r has open, which readers find as shard.
+// shard is what r.Identity returns for a name of 1 to 64 of A-Z a-z 0-9 . _ - that does
+// not begin with a dot. Canonical form and version 1 have no shards.
+func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
+	return w.w.Link(shard, &r.f, names)
 }
 
 // Close completes the file. Of a Writer that Create made, the file then appears

@@ -102,17 +102,10 @@ func (c *Cursor) appendSimple(b []byte, n uint64) []byte {
 	default:
 		return fmt.Appendf(b, `{"$simple":%d}`, n)
 	}
-	switch {
-	case math.IsNaN(f):
-		return append(b, `{"$float":"nan"}`...)
-	case math.IsInf(f, 1):
-		return append(b, `{"$float":"inf"}`...)
-	case math.IsInf(f, -1):
-		return append(b, `{"$float":"-inf"}`...)
-	}
 	out, err := json.Marshal(f)
-	if err != nil {
-		return append(b, "null"...)
+	if err != nil { // NaN, +Inf or -Inf
+		word := strings.ToLower(strings.TrimPrefix(fmt.Sprint(f), "+"))
+		return fmt.Appendf(b, `{"$float":%q}`, word)
 	}
 	return append(b, out...)
 }
@@ -121,8 +114,6 @@ func appendQuoted(b []byte, s string) []byte {
 	var w strings.Builder
 	e := json.NewEncoder(&w)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return append(b, `""`...)
-	}
+	e.Encode(s) // a string into memory, which does not fail
 	return append(b, strings.TrimSuffix(w.String(), "\n")...)
 }

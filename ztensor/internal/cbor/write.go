@@ -6,8 +6,14 @@ import (
 	"sort"
 )
 
-// A Pair is a key of a map and its value, both encoded.
-type Pair struct{ Key, Value []byte }
+// A Pair is a key of a map and its value, both encoded. Name is the key if that is text.
+type Pair struct {
+	Name       string
+	Key, Value []byte
+}
+
+// PairOf returns the pair of a text key.
+func PairOf(name string, value []byte) Pair { return Pair{name, AppendText(nil, name), value} }
 
 // Pairs reads a map.
 func (c *Cursor) Pairs() []Pair {
@@ -15,10 +21,10 @@ func (c *Cursor) Pairs() []Pair {
 	var before []byte
 	for n := c.Container(Map); c.More(&n); {
 		from := c.P
-		c.Key(&before)
+		name := string(c.Key(&before))
 		mid := c.P
 		if c.Skip(); c.Err == nil {
-			all = append(all, Pair{c.B[from:mid:mid], c.B[mid:c.P:c.P]})
+			all = append(all, Pair{name, c.B[from:mid:mid], c.B[mid:c.P:c.P]})
 		}
 	}
 	return all
@@ -60,6 +66,13 @@ func AppendText(b []byte, s string) []byte {
 type Builder struct {
 	B []byte
 	N uint64
+}
+
+// Opened returns a Builder that has the pairs of a map of definite length.
+func Opened(encoded []byte) Builder {
+	c := Cursor{B: encoded, Deep: 1}
+	n := c.Container(Map)
+	return Builder{B: encoded[c.P:len(encoded):len(encoded)], N: uint64(n)}
 }
 
 // Add adds a key and its encoded value.

@@ -58,11 +58,9 @@ func StorageType(word string, short bool) tensor.DType {
 // StorageWord returns the word of a storage type; "" where there is none.
 func StorageWord(d tensor.DType, short bool) string {
 	for _, s := range storageTypes {
-		switch {
-		case s.dtype != d:
-		case short:
+		if s.dtype == d && short {
 			return s.short
-		default:
+		} else if s.dtype == d {
 			return s.long
 		}
 	}

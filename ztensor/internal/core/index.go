@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"iter"
 	"sort"
 	"strings"
 
@@ -12,17 +11,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// Extents yields where the components lie, in the order of the manifest.
-func (x *Index) Extents() iter.Seq[Extent] {
-	return func(yield func(Extent) bool) {
-		for _, c := range x.Payloads {
-			if !yield(Extent{c.Offset, c.Length}) {
-				return
-			}
-		}
-	}
-}
 
 // DigestOf returns the algorithm of the digest of a tensor of version 1.
 func (r *File) DigestOf(name string) Digest {

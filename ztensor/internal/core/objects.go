@@ -24,14 +24,13 @@ func (r *File) Objects(use func(name string, object []byte)) (others []cbor.Pair
 	}
 	c := r.cursor(b)
 	for _, f := range c.Pairs() {
-		if key, _ := cbor.TextOf(f.Key); key != r.List {
+		if f.Name != r.List {
 			others = append(others, f)
 			continue
 		}
 		in := r.cursor(f.Value)
 		for _, o := range in.Pairs() {
-			name, _ := cbor.TextOf(o.Key)
-			use(name, o.Value)
+			use(o.Name, o.Value)
 		}
 	}
 	return others, r.Placed(r.ManifestAt, "manifest", c.Err) // changed since it was opened
@@ -45,18 +44,20 @@ func (r *File) cursor(b []byte) cbor.Cursor {
 }
 
 // EditParts returns an object with other fields in its parts.
-func (r *File) EditParts(object []byte, edit func(part []cbor.Pair) []cbor.Pair) []byte {
+func (r *File) EditParts(object []byte,
+	edit func(role string, part []cbor.Pair) []cbor.Pair) []byte {
 	c := r.cursor(object)
 	fields := c.Pairs()
 	for i, f := range fields {
-		if key, _ := cbor.TextOf(f.Key); key != r.Roles {
+		if f.Name != r.Roles {
 			continue
 		}
 		in := r.cursor(f.Value)
 		parts := in.Pairs()
 		for k := range parts {
-			in := r.cursor(parts[k].Value)
-			parts[k].Value = cbor.AppendPairs(nil, edit(in.Pairs()), r.Ruled)
+			p := &parts[k]
+			in := r.cursor(p.Value)
+			p.Value = cbor.AppendPairs(nil, edit(p.Name, in.Pairs()), r.Ruled)
 		}
 		fields[i].Value = cbor.AppendPairs(nil, parts, false)
 	}
@@ -64,10 +65,10 @@ func (r *File) EditParts(object []byte, edit func(part []cbor.Pair) []cbor.Pair)
 }
 
 // Carry copies the data of the tensors of r that names has, and hands their objects to
-// adopt, under their new names and with the fields of parts that move returns. It
-// returns the other fields of the manifest.
+// adopt, under their new names. field encodes the field of a part that says where it is.
+// Carry returns the other fields of the manifest.
 func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, alignment int64,
-	move func(part []cbor.Pair, places map[Extent]int64) []cbor.Pair,
+	field func(p *Payload, at int64) cbor.Pair,
 	adopt func(name string, object []byte)) ([]cbor.Pair, error) {
 	var order []Extent
 	for name := range names {
@@ -94,8 +95,19 @@ func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, al
 			return
 		}
 		w.Names[as], w.Kept[as] = true, true
-		adopt(as, r.EditParts(object, func(part []cbor.Pair) []cbor.Pair {
-			return move(part, places)
+		t := r.Tensor(name)
+		adopt(as, r.EditParts(object, func(role string, part []cbor.Pair) []cbor.Pair {
+			for _, p := range PayloadsOf(t) {
+				if p.Shard == 0 && p.Role() == role {
+					moved := field(p, places[Extent{p.Offset, p.Length}])
+					i := slices.IndexFunc(part,
+						func(f cbor.Pair) bool { return f.Name == moved.Name })
+					if i >= 0 { // else the file has changed since it was opened
+						part[i] = moved
+					}
+				}
+			}
+			return part
 		}))
 	})
 }

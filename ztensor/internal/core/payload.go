@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -41,8 +42,6 @@ type Codec interface {
 	ReadAt(p *Payload, b []byte, off int64) (int, error)
 	// Open streams the decoded bytes, and checks the digest before io.EOF.
 	Open(p *Payload) (io.ReadCloser, error)
-	// Seekable reports whether ReadAt costs what it reads.
-	Seekable() bool
 }
 
 // RareOf returns where what few payloads have goes. It is no method, since callers of
@@ -119,10 +118,9 @@ func (p *Payload) Stored() tensor.Stored {
 	return s
 }
 
-// Seekable is for tensor.Slice.
+// Seekable is for tensor.Slice: that of version 2 does not decode what comes before.
 func (p *Payload) Seekable() bool {
-	c := p.Codec()
-	return c == nil || c.Seekable()
+	return p.Codec() == nil || p.R.Ruled
 }
 
 // UseStored calls use with n stored bytes from byte off of the payload, in place where
@@ -165,53 +163,36 @@ func (p *Payload) ReadInto(b []byte) error {
 	return p.Failed(err)
 }
 
-func (p *Payload) ReadAt(b []byte, off int64) (int, error) {
-	if err := p.Readable(); err != nil {
+func (p *Payload) ReadAt(b []byte, off int64) (n int, err error) {
+	if off == 0 && int64(len(b)) == p.DecodedSize {
+		if err = p.ReadInto(b); err == nil {
+			n = len(b)
+		}
+		return n, err
+	}
+	if err = p.Readable(); err != nil {
 		return 0, p.Failed(err)
 	}
-	size := p.DecodedSize
-	switch {
-	case off < 0:
-		return 0, fmt.Errorf("ztensor: negative offset %d", off)
-	case len(b) == 0:
-		return 0, nil
-	case size >= 0 && off >= size:
-		return 0, io.EOF
-	case off == 0 && int64(len(b)) == size:
-		if err := p.ReadInto(b); err != nil {
-			return 0, err
-		}
-		return len(b), nil
-	}
-	if err := p.checkStrict(); err != nil {
+	if err = p.checkStrict(); err != nil || len(b) == 0 {
 		return 0, err
 	}
-	short := size >= 0 && int64(len(b)) > size-off
-	if short {
-		b = b[:size-off]
+	if p.DecodedSize >= 0 && !align.Within(off, int64(len(b)), p.DecodedSize) {
+		return 0, p.Failed(fmt.Errorf("%d bytes at %d of %d: %w", len(b), off, p.DecodedSize,
+			io.ErrUnexpectedEOF))
 	}
-	n, err := p.readAt(b, off)
-	if err != nil && err != io.EOF {
-		return n, p.Failed(err)
+	if c := p.Codec(); c != nil {
+		n, err = c.ReadAt(p, b, off)
+	} else if src, e := p.Source(); e != nil {
+		err = e
+	} else {
+		n, err = src.ReadAt(b, p.Offset+off)
 	}
-	if size >= 0 && n == len(b) {
+	if n == len(b) && err == io.EOF {
 		err = nil
-	}
-	if err == nil && short {
-		err = io.EOF
+	} else if err != io.EOF {
+		err = p.Failed(err)
 	}
 	return n, err
-}
-
-func (p *Payload) readAt(b []byte, off int64) (int, error) {
-	if c := p.Codec(); c != nil {
-		return c.ReadAt(p, b, off)
-	}
-	src, err := p.Source()
-	if err != nil {
-		return 0, err
-	}
-	return src.ReadAt(b, p.Offset+off)
 }
 
 // Open streams the decoded bytes and checks the digest, if there is one that

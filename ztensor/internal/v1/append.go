@@ -11,40 +11,22 @@ import (
 // Carry takes over what an edition keeps of its original, under new names.
 func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
 	names map[string]string) error {
-	others, err := w.Carry(ctx, r, names, alignment, moved, func(name string, object []byte) {
-		start := len(l.manifest)
-		l.manifest = append(l.manifest, object...)
-		l.entries = append(l.entries,
-			entry{name: name, from: start, split: -1, to: len(l.manifest)})
+	others, err := w.Carry(ctx, r, names, alignment, offsetOf, func(name string, object []byte) {
+		l.entries = append(l.entries, entry{name: name, head: cbor.Opened(object)})
 	})
 	for _, f := range others {
-		switch key, _ := cbor.TextOf(f.Key); key {
+		switch f.Name {
 		case "version", "generator", "attributes": // the Writer has them
 		default:
-			l.others.Add(key, f.Value)
+			l.others.Add(f.Name, f.Value)
 		}
 	}
 	return err
 }
 
-// moved returns the fields of a component whose bytes are somewhere else.
-func moved(part []cbor.Pair, places map[core.Extent]int64) []cbor.Pair {
-	var e core.Extent
-	var offset *cbor.Pair
-	for i, f := range part {
-		c := cbor.Cursor{B: f.Value}
-		switch key, _ := cbor.TextOf(f.Key); key {
-		case "offset":
-			offset, e.Off = &part[i], int64(c.Uint())
-		case "length":
-			e.Length = int64(c.Uint())
-		}
-	}
-	if offset == nil {
-		return part // the file has changed since it was opened
-	}
-	offset.Value = cbor.AppendHead(nil, cbor.Uint, uint64(places[e]))
-	return part
+// offsetOf is the field that says where a component is.
+func offsetOf(_ *core.Payload, at int64) cbor.Pair {
+	return cbor.PairOf("offset", cbor.AppendHead(nil, cbor.Uint, uint64(at)))
 }
 
 // Extend copies the file.

@@ -15,8 +15,6 @@ type codec struct {
 	width int // of big-endian elements; 0 for others
 }
 
-func (k *codec) Seekable() bool { return false }
-
 func (k *codec) ReadInto(p *core.Payload, b []byte) error {
 	var err error
 	switch {

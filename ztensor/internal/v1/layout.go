@@ -21,9 +21,8 @@ type Layout struct {
 	version   string
 	generator string
 
-	entries  []entry
-	manifest []byte       // of the entries, encoded
-	others   cbor.Builder // of the old edition's manifest that this library does not know
+	entries []entry
+	others  cbor.Builder // of the old edition's manifest that this library does not know
 
 	scratch []byte
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -289,8 +288,7 @@ func (s *scan) shape() uint64 {
 
 // components reads the map from roles to components.
 func (s *scan) components() {
-	limit := s.r.Limits
-	ascending := true
+	limit, mark := s.r.Limits, len(s.Keys)
 	for n := s.Container(cbor.Map); s.More(&n); {
 		s.level, s.field = 1, "components"
 		at := s.P
@@ -298,7 +296,8 @@ func (s *scan) components() {
 			s.Fail(at, "%w: more than %d components", tensor.ErrLimit, limit.MaxTensors)
 			return
 		}
-		role := s.text()
+		name := s.Text()
+		role := le.String(name)
 		if int64(len(role)) > limit.MaxName {
 			s.Fail(s.At, "%w: a role of %d bytes", tensor.ErrLimit, len(role))
 		}
@@ -307,19 +306,12 @@ func (s *scan) components() {
 		}
 		s.level, s.role, s.field = 2, role, ""
 		s.roles = append(s.roles, fields{name: role, at: at, decoded: -1})
-		i := len(s.roles) - 1
-		s.read(&s.roles[i], componentKeys)
-		ascending = ascending && (i == 0 || s.roles[i-1].name < role)
+		s.Push(name)
+		s.read(&s.roles[len(s.roles)-1], componentKeys)
 	}
-	if s.Err != nil {
-		return
-	}
-	s.level, s.field = 1, "components"
-	if roles := s.roles; !ascending {
-		if _, dup := names.Build(len(roles),
-			func(i int) string { return roles[i].name }); dup >= 0 {
-			s.Malformed(roles[dup].at, "role %s a second time", quote.Name(roles[dup].name))
-		}
+	if s.Err == nil {
+		s.level, s.field = 1, "components"
+		s.Unique(mark)
 	}
 }
 

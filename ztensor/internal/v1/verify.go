@@ -2,7 +2,6 @@ package v1
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -14,7 +13,10 @@ import (
 // belongs there (§2 of the document).
 func (c *container) VerifyFile(v *core.Verifier) error {
 	r := c.r
-	taken := append(slices.Collect(r.Extents()), core.Extent{Off: r.ManifestAt})
+	taken := []core.Extent{{Off: r.ManifestAt}}
+	for _, p := range r.Payloads {
+		taken = append(taken, core.Extent{Off: p.Offset, Length: p.Length})
+	}
 	return r.NonZero(v.Ctx, taken, func(at int64) {
 		v.Found.Warn(r.Bad(at, "",
 			fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))

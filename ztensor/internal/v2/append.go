@@ -32,7 +32,7 @@ func AlignmentOf(r *core.File) int64 {
 // takeOver takes over the other fields of a manifest that is continued.
 func (l *Layout) takeOver(fields []cbor.Pair) {
 	for _, f := range fields {
-		switch key, _ := cbor.TextOf(f.Key); key {
+		switch f.Name {
 		case "shards":
 			in := cbor.NewStrict(f.Value, limit.Defaults())
 			l.shards = in.Pairs()
@@ -94,33 +94,19 @@ func isEdition(f io.ReaderAt, size int64) (bool, error) {
 // Carry leaves what is in shards there.
 func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
 	names map[string]string) error {
-	others, err := w.Carry(ctx, r, names, l.align, movedPart, l.adopt)
+	others, err := w.Carry(ctx, r, names, l.align, blobOf, l.adopt)
 	l.takeOver(others)
 	return err
 }
 
-// movedPart returns the fields of a part whose bytes are somewhere else.
-func movedPart(part []cbor.Pair, places map[core.Extent]int64) []cbor.Pair {
-	var blob *cbor.Pair
-	for i, f := range part {
-		switch key, _ := cbor.TextOf(f.Key); key {
-		case "blob":
-			blob = &part[i]
-		case "shard":
-			return part
-		}
-	}
-	if blob == nil {
-		return part // the file has changed since it was opened
-	}
-	c := cbor.Cursor{B: blob.Value, Deep: 1}
-	c.Container(cbor.Array)
-	at, n := c.Uint(), c.Uint()
-	place := places[core.Extent{Off: int64(at), Length: int64(n)}]
-	b := cbor.AppendHead(nil, cbor.Array, 2)
-	b = cbor.AppendHead(b, cbor.Uint, uint64(place))
-	blob.Value = cbor.AppendHead(b, cbor.Uint, n)
-	return part
+// blobOf is the field that says where a part is.
+func blobOf(p *core.Payload, at int64) cbor.Pair {
+	return cbor.PairOf("blob", appendBlob(nil, at, p.Length))
+}
+
+func appendBlob(b []byte, at, n int64) []byte {
+	b = cbor.AppendHead(cbor.AppendHead(b, cbor.Array, 2), cbor.Uint, uint64(at))
+	return cbor.AppendHead(b, cbor.Uint, uint64(n))
 }
 
 func (c *Container) Edition(o *core.Settings) error {

@@ -24,9 +24,7 @@ func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
 	object.Head("parts", cbor.Map, uint64(len(parts)))
 	for _, p := range parts {
 		var m cbor.Builder
-		m.Head("blob", cbor.Array, 2)
-		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.Offset))
-		m.B = cbor.AppendHead(m.B, cbor.Uint, uint64(p.Length))
+		m.Add("blob", appendBlob(nil, p.Offset, p.Length))
 		if p.Type != "" {
 			m.Text("type", p.Type)
 		}
@@ -46,9 +44,7 @@ func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
 
 // adopt enters an object that is encoded.
 func (l *Layout) adopt(name string, object []byte) {
-	c := cbor.Cursor{B: object, Deep: cbor.MaxStrictDepth}
-	n := c.Container(cbor.Map)
-	l.objects = append(l.objects, entry{name, cbor.Builder{B: object[c.P:], N: uint64(n)}})
+	l.objects = append(l.objects, entry{name, cbor.Opened(object)})
 }
 
 // byLength is the order of CBOR's keys: shorter text first.
@@ -100,15 +96,12 @@ func (l *Layout) manifest(w *core.Writer) []byte {
 		}
 	}
 	root := slices.Clone(l.others)
-	add := func(key string, value []byte) {
-		root = append(root, cbor.Pair{Key: cbor.AppendText(nil, key), Value: value})
-	}
-	add("objects", b)
+	root = append(root, cbor.PairOf("objects", b))
 	if len(l.shards) > 0 {
-		add("shards", cbor.AppendPairs(nil, l.shards, true))
+		root = append(root, cbor.PairOf("shards", cbor.AppendPairs(nil, l.shards, true)))
 	}
 	if w.Attributes != nil {
-		add("attributes", w.Attributes)
+		root = append(root, cbor.PairOf("attributes", w.Attributes))
 	}
 	return cbor.AppendPairs(nil, root, true)
 }

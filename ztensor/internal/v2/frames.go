@@ -19,54 +19,32 @@ import (
 const readBatch = MaxFrame
 
 // decodeFrames decodes frames that follow on each other to where in dst they belong, on
-// all cores. What is not in memory is read a batch at a time.
-func (x *frames) decodeFrames(list []frame, dst []byte) error {
-	src, err := x.b.Source()
-	if err != nil {
-		return err
+// all cores, a batch at a time. stored are all bytes of the payload, if they have been
+// read.
+func (x *frames) decodeFrames(list []frame, dst, stored []byte) error {
+	use := x.b.UseStored
+	if stored != nil {
+		use = func(off, n int64, f func(b []byte) error) error { return f(stored[off:][:n:n]) }
 	}
-	if src.Mapped() {
-		return x.decodeBatch(list, dst, x.b.UseStored)
-	}
-	for len(list) > 0 {
-		n, size := 1, int(list[0].size)
+	d, err := x.b.R.Decoder()
+	for len(list) > 0 && err == nil {
+		n, size, width := 1, int(list[0].size), int(list[0].size)
 		for n < len(list) && size+int(list[n].size) <= readBatch {
 			size += int(list[n].size)
 			n++
 		}
-		from, last := list[0].off, &list[n-1]
-		err := x.b.UseStored(from, last.off+int64(last.stored)-from, func(b []byte) error {
-			return x.decodeBatch(list[:n], dst[:size], func(off, n int64,
-				use func(b []byte) error) error {
-				return use(b[off-from:][:n:n])
-			})
+		batch, from, last := list[:n], list[0].off, &list[n-1]
+		err = use(from, last.off+int64(last.stored)-from, func(b []byte) error {
+			one := func(_ context.Context, i int) error {
+				f := &batch[i] // not a copy: the cache changes f.decoded
+				return decodeFrame(d, dst[i*width:][:f.size:f.size],
+					b[f.off-from:][:f.stored:f.stored])
+			}
+			return parallel.ForEach(context.Background(), n, one)
 		})
-		if err != nil {
-			return err
-		}
 		list, dst = list[n:], dst[size:]
 	}
-	return nil
-}
-
-// decodeBatch decodes frames whose stored bytes are handed out by stored.
-func (x *frames) decodeBatch(list []frame, dst []byte, stored func(off, n int64,
-	use func(b []byte) error) error) error {
-	d, err := x.b.R.Decoder()
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	width := int(list[0].size)
-	one := func(_ context.Context, i int) error {
-		f := &list[i] // not a copy: the cache changes f.decoded
-		return stored(f.off, int64(f.stored), func(b []byte) error {
-			return decodeFrame(d, dst[i*width:][:f.size:f.size], b)
-		})
-	}
-	if len(list) == 1 {
-		return one(nil, 0)
-	}
-	return parallel.ForEach(context.Background(), len(list), one)
+	return err
 }
 
 // decodeFrame decodes one frame into dst, which it must fill.
@@ -81,8 +59,6 @@ func decodeFrame(d *zstd.Decoder, dst, b []byte) error {
 	return err
 }
 
-func (x *frames) Seekable() bool { return true }
-
 // ReadInto decodes all of the payload. What is not in memory, and not large, is read at
 // once, table and all.
 func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
@@ -90,22 +66,17 @@ func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
 	if err != nil {
 		return err
 	}
-	if src.Mapped() || x.b.Length > readBatch || x.decodable() != nil {
-		f, err := x.seekTable(nil)
-		if err != nil {
+	var all []byte
+	if !src.Mapped() && x.b.Length <= readBatch {
+		if all, err = src.Metadata(x.b.Offset, x.b.Length); err != nil {
 			return err
 		}
-		return x.decodeFrames(f.list, p)
 	}
-	return x.b.UseStored(0, x.b.Length, func(b []byte) error {
-		f, err := x.seekTable(b)
-		if err != nil {
-			return err
-		}
-		return x.decodeBatch(f.list, p, func(off, n int64, use func(b []byte) error) error {
-			return use(b[off:][:n:n])
-		})
-	})
+	f, err := x.seekTable(all)
+	if err != nil {
+		return err
+	}
+	return x.decodeFrames(f.list, p, all)
 }
 
 // ReadAt decodes the frames that have the bytes from off, and no others. Frames that are
@@ -138,10 +109,10 @@ func (x *frames) decodeAt(p []byte, list []frame, within int) (int, error) {
 		n++
 	}
 	if within == 0 && size <= len(p) {
-		return size, x.decodeFrames(list[:n], p[:size])
+		return size, x.decodeFrames(list[:n], p[:size], nil)
 	}
 	decoded := make([]byte, size)
-	if err := x.decodeFrames(list[:n], decoded); err != nil {
+	if err := x.decodeFrames(list[:n], decoded, nil); err != nil {
 		return 0, err
 	}
 	k := copy(p, decoded[within:])

@@ -31,9 +31,8 @@ func (l *Layout) addShard(s core.ShardID) error {
 	value := cbor.AppendHead(nil, cbor.Map, 2)
 	value = cbor.AppendHead(cbor.AppendText(value, "size"), cbor.Uint, uint64(s.Size))
 	value = cbor.AppendText(cbor.AppendText(value, "digest"), s.Digest)
-	key := cbor.AppendText(nil, s.Name)
 	for _, old := range l.shards {
-		if string(old.Key) != string(key) {
+		if old.Name != s.Name {
 			continue
 		}
 		if string(old.Value) != string(value) {
@@ -42,7 +41,7 @@ func (l *Layout) addShard(s core.ShardID) error {
 		}
 		return nil
 	}
-	l.shards = append(l.shards, cbor.Pair{Key: key, Value: value})
+	l.shards = append(l.shards, cbor.PairOf(s.Name, value))
 	return nil
 }
 
@@ -89,9 +88,8 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 	_, err := r.Objects(func(name string, object []byte) {
 		if wanted[name] {
 			found = append(found, core.Object{Name: name, Whole: r.EditParts(object,
-				func(part []cbor.Pair) []cbor.Pair {
-					return append(part, cbor.Pair{Key: cbor.AppendText(nil, "shard"),
-						Value: cbor.AppendText(nil, shard.Name)})
+				func(_ string, part []cbor.Pair) []cbor.Pair {
+					return append(part, cbor.PairOf("shard", cbor.AppendText(nil, shard.Name)))
 				})})
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -19,7 +21,6 @@ const (
 	seekMagic    = "\xb1\xea\x92\x8f"
 	seekFooter   = 4 + 1 + 4 // number of frames, descriptor, magic
 	minSeekTable = 8 + seekFooter
-	zstdMagic    = "\x28\xb5\x2f\xfd"
 )
 
 // A seekTable lists the frames of a payload.
@@ -45,8 +46,8 @@ type frames struct {
 	err   error // of the table
 }
 
-// seekTable reads the table, the first time. stored are all bytes of the payload, nil
-// where they have not been read.
+// seekTable reads the table, the first time, from the bytes of the payload if these have
+// been read.
 func (x *frames) seekTable(stored []byte) (*seekTable, error) {
 	x.once.Do(func() { x.table, x.err = x.readSeekTable(stored) })
 	return x.table, x.err
@@ -57,19 +58,23 @@ func (x *frames) seekTable(stored []byte) (*seekTable, error) {
 const TableWindow = 64 << 10
 
 func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
-	if err := x.decodable(); err != nil {
-		return nil, err
+	if x.b.DecodedSize > x.b.R.Limits.MaxDecoded {
+		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit,
+			x.b.DecodedSize, x.b.R.Limits.MaxDecoded)
+	}
+	if x.b.Length < minSeekTable {
+		return nil, badFrames("%d bytes, and a seek table alone has %d", x.b.Length, minSeekTable)
 	}
 	src, err := x.b.Source()
 	if err != nil {
 		return nil, err
 	}
+	n := int64(seekFooter)
+	if !src.Mapped() {
+		n = min(x.b.Length, TableWindow)
+	}
 	tail := stored
 	if tail == nil {
-		n := int64(seekFooter)
-		if !src.Mapped() {
-			n = min(x.b.Length, TableWindow)
-		}
 		if tail, err = src.Metadata(x.b.Offset+x.b.Length-n, n); err != nil {
 			return nil, err
 		}
@@ -83,12 +88,11 @@ func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 	size := minSeekTable + n*width
 	switch {
 	case string(end[5:]) != seekMagic:
-		return nil, rule.Broken(rule.Encoding, "there is no seek table")
+		return nil, badFrames("there is no seek table")
 	case descriptor&0x7f != 0:
-		return nil, rule.Broken(rule.Encoding, "the seek table's descriptor is 0x%02x", descriptor)
+		return nil, badFrames("the seek table's descriptor is 0x%02x", descriptor)
 	case size > x.b.Length:
-		return nil, rule.Broken(rule.Encoding,
-			"a seek table of %d frames in %d bytes", n, x.b.Length)
+		return nil, badFrames("a seek table of %d frames in %d bytes", n, x.b.Length)
 	}
 	if size > int64(len(tail)) {
 		if tail, err = src.Metadata(x.b.Offset+x.b.Length-size, size); err != nil {
@@ -98,25 +102,11 @@ func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 	return x.entries(tail[int64(len(tail))-size:], n, width)
 }
 
-// decodable refuses what is not decoded whatever its table says.
-func (x *frames) decodable() error {
-	if x.b.DecodedSize > x.b.R.Limits.MaxDecoded {
-		return fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit,
-			x.b.DecodedSize, x.b.R.Limits.MaxDecoded)
-	}
-	if x.b.Length < minSeekTable {
-		return rule.Broken(rule.Encoding,
-			"%d bytes, and a seek table alone has %d", x.b.Length, minSeekTable)
-	}
-	return nil
-}
-
 // entries reads a table of n entries.
 func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 	size := int64(len(table))
 	if string(table[:4]) != seekHeader || int64(binary.LittleEndian.Uint32(table[4:])) != size-8 {
-		return nil, rule.Broken(rule.Encoding,
-			"the seek table does not begin where its length says")
+		return nil, badFrames("the seek table does not begin where its length says")
 	}
 	f := &seekTable{list: make([]frame, n)}
 	var off, decoded int64
@@ -126,15 +116,13 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 			size: binary.LittleEndian.Uint32(e[4:])}
 		switch {
 		case x.stored == 0:
-			return nil, rule.Broken(rule.Encoding, "frame %d has no bytes", i)
+			return nil, badFrames("frame %d has no bytes", i)
 		case x.size > MaxFrame:
-			return nil, rule.Broken(rule.Encoding,
-				"frame %d decodes to %d bytes of at most %d", i, x.size, MaxFrame)
+			return nil, badFrames("frame %d decodes to %d bytes of at most %d", i, x.size, MaxFrame)
 		case i == 0:
 			f.size = int64(x.size)
 		case int64(x.size) > f.size || int64(x.size) < f.size && int64(i) < n-1 || f.size == 0:
-			return nil, rule.Broken(rule.Encoding,
-				"frame %d decodes to %d bytes, the first to %d", i, x.size, f.size)
+			return nil, badFrames("frame %d decodes to %d bytes, the first to %d", i, x.size, f.size)
 		}
 		f.list[i] = x
 		off += int64(x.stored)
@@ -142,10 +130,9 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 	}
 	switch {
 	case off != x.b.Length-size:
-		return nil, rule.Broken(rule.Encoding, "frames of %d bytes in %d", off, x.b.Length-size)
+		return nil, badFrames("frames of %d bytes in %d", off, x.b.Length-size)
 	case decoded != x.b.DecodedSize:
-		return nil, rule.Broken(rule.Encoding,
-			"frames of %d decoded bytes, decoded_length says %d", decoded, x.b.DecodedSize)
+		return nil, badFrames("frames of %d decoded bytes, decoded_length says %d", decoded, x.b.DecodedSize)
 	}
 	return f, nil
 }
@@ -153,19 +140,17 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 // checkFrame requires one zstd frame with a checksum, and nothing else, that could
 // decode to size bytes.
 func checkFrame(b []byte, size int) error {
-	if len(b) < 6 || string(b[:4]) != zstdMagic {
-		return rule.Broken(rule.Encoding, "no zstd frame")
+	var h zstd.Header
+	if err := h.Decode(b); err != nil || h.Skippable {
+		return badFrames("no zstd frame")
 	}
-	d := b[4]
-	if d&4 == 0 {
-		return rule.Broken(rule.Encoding, "a frame without a checksum")
+	if !h.HasCheckSum {
+		return badFrames("a frame without a checksum")
 	}
-	single := int(d >> 5 & 1)
-	at := 4 + 1 + 1 - single + [4]int{0, 1, 2, 4}[d&3] + [4]int{single, 2, 4, 8}[d>>6]
-	capacity := 0
+	at, capacity := h.HeaderSize, 0
 	for last := false; !last; {
 		if len(b)-at < 3 {
-			return rule.Broken(rule.Encoding, "a frame ends within a block")
+			return badFrames("a frame ends within a block")
 		}
 		h := int(b[at]) | int(b[at+1])<<8 | int(b[at+2])<<16
 		last = h&1 != 0
@@ -175,15 +160,19 @@ func checkFrame(b []byte, size int) error {
 		}
 		capacity += 128 << 10
 		if at += 3; len(b)-at < n {
-			return rule.Broken(rule.Encoding, "a frame ends within a block")
+			return badFrames("a frame ends within a block")
 		}
 		at += n
 	}
 	if at+4 != len(b) {
-		return rule.Broken(rule.Encoding, "%d bytes after a frame", len(b)-at-4)
+		return badFrames("%d bytes after a frame", len(b)-at-4)
 	}
 	if capacity < size {
-		return rule.Broken(rule.Encoding, "blocks for at most %d of %d bytes", capacity, size)
+		return badFrames("blocks for at most %d of %d bytes", capacity, size)
 	}
 	return nil
+}
+
+func badFrames(format string, args ...any) error {
+	return rule.Broken(rule.Encoding, format, args...)
 }
