@@ -151,7 +151,7 @@ func open(f *core.File) error {
 	case core.Magic2:
 		return v2.Open(f)
 	}
-	err := fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
+	err := core.Malformed("not a zTensor file")
 	if size < v2.MinSize {
 		return f.Bad(0, "magic", rule.New(rule.FileTooSmall, err))
 	}

@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
@@ -158,8 +157,8 @@ func (it *item) complete() error {
 	n, _ := it.t.Shape.Elements()
 	want, _ := it.t.DType.Bytes(n)
 	if have := it.pieces[0].Size; it.t.Dense() && it.t.DType != tensor.Unknown && have != want {
-		return fmt.Errorf("%w: %d bytes came where %v of %v takes %d", tensor.ErrMalformed, have,
-			it.t.Shape, it.t.DType, want)
+		return Malformed("%d bytes came where %v of %v takes %d", have, it.t.Shape, it.t.DType,
+			want)
 	}
 	return unchanged(it.t)
 }

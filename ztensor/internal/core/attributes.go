@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +18,7 @@ func EncodeAttributes(attributes map[string]any, order func(a, b string) int,
 	for _, name := range slices.SortedFunc(maps.Keys(attributes), order) {
 		v, err := cbor.Marshal(attributes[name])
 		if err == nil && !utf8.ValidString(name) {
-			err = fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported)
+			err = Unsupported("the name is not UTF-8")
 		}
 		if err == nil {
 			v, err = check(name, v)

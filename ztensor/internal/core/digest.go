@@ -107,8 +107,7 @@ func parseDigest(s string, ruled bool) (w Stated, err error) {
 	if w.Alg, err = ParseAlgorithm(s); !ruled && name == "crc32c" {
 		w.Alg = CRC32C
 	} else if !ok || name == "" {
-		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed,
-			quote.Name(s))
+		return w, Malformed("digest %s is not algorithm:value", quote.Name(s))
 	} else if err != nil || !ruled && w.Alg == XXH3 {
 		return w, unknownAlgorithm(name)
 	}
@@ -126,8 +125,7 @@ func parseDigest(s string, ruled bool) (w Stated, err error) {
 		if ruled {
 			return w, rule.Broken(rule.Digest, "%s is not that of any bytes", quote.Name(s))
 		}
-		return w, fmt.Errorf("%w: digest %s is not %d hexadecimal digits", tensor.ErrMalformed,
-			quote.Name(s), 2*h.Size())
+		return w, Malformed("digest %s is not %d hexadecimal digits", quote.Name(s), 2*h.Size())
 	}
 	w.Loose = s != spelled(w.Alg, w.sum)
 	return w, nil

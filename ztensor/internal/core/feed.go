@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"hash"
 	"io"
 
@@ -66,8 +65,7 @@ func OddHalf(t *tensor.Tensor) bool {
 func (c *Check) Next(b []byte) error {
 	if c.DType == tensor.Bool {
 		if i := le.NotBool(b); i >= 0 {
-			return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed,
-				c.n+int64(i), b[i])
+			return Malformed("element %d is the bool 0x%02x", c.n+int64(i), b[i])
 		}
 	}
 	if c.n += int64(len(b)); len(b) > 0 {

@@ -141,7 +141,7 @@ func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
 	if limit := min(r.Limits.MaxMetadata, 1<<30); n > limit {
 		return nil, r.Bad(off, "manifest",
-			fmt.Errorf("%w: %d bytes of at most %d", tensor.ErrLimit, n, limit))
+			Limited("%d bytes of at most %d", n, limit))
 	}
 	r.ManifestAt, r.ManifestSize = off, n
 	if from := off - t.off; from >= 0 && n <= int64(len(t.b))-from {
@@ -179,3 +179,16 @@ func (r *File) Bad(off int64, field string, err error) error {
 }
 
 var ErrNil = fmt.Errorf("ztensor: %w: no such tensor", tensor.ErrNoTensor)
+
+// Malformed, Unsupported and Limited make errors of their classes.
+func Malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+}
+
+func Unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errors.ErrUnsupported}, args...)...)
+}
+
+func Limited(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrLimit}, args...)...)
+}

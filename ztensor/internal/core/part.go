@@ -62,8 +62,8 @@ func (p *part) Write(b []byte) (int, error) {
 	case p.w.Err != nil:
 		return 0, p.w.Err
 	case int64(len(b)) > want-p.n:
-		return 0, p.w.Broken(p.t, "data", fmt.Errorf("%w: more than the %d bytes of %v of %v",
-			tensor.ErrMalformed, want, p.t.Shape, p.t.DType))
+		return 0, p.w.Broken(p.t, "data",
+			Malformed("more than the %d bytes of %v of %v", want, p.t.Shape, p.t.DType))
 	}
 	n, err := pieces.Until(context.Background(), &p.feed).Write(b)
 	if err != nil {

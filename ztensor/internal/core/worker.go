@@ -105,14 +105,14 @@ func (w *Worker) Stated(p *Payload) {
 	}
 	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
 		w.Fail(p.Fault(".dtype",
-			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, quote.Name(p.More.Word))))
+			Unsupported("dtype %s", quote.Name(p.More.Word))))
 	}
 	switch want, _, err := p.Wanted(); {
 	case err != nil:
 		w.Fail(p.FailedDigest(err))
 	case want.Loose:
-		w.Warn(p.FailedDigest(fmt.Errorf("%w: %s is not spelled as the document does",
-			tensor.ErrMalformed, quote.Name(p.Digest))))
+		w.Warn(p.FailedDigest(Malformed("%s is not spelled as the document does",
+			quote.Name(p.Digest))))
 	case p.Digest == "" && p.R.Ruled:
 		w.Warn(p.FailedDigest(errors.New("there is none to check the bytes by")))
 	}

@@ -183,8 +183,8 @@ func SparseError(t *tensor.Tensor, err error) error {
 
 // Unlinkable is the error of a shard that cannot be referred to.
 func Unlinkable(shard ShardID, format string, args ...any) error {
-	return fmt.Errorf("ztensor: shard %s: %w: "+format, append([]any{quote.Name(shard.Name),
-		errors.ErrUnsupported}, args...)...)
+	return fmt.Errorf("ztensor: shard %s: %w", quote.Name(shard.Name),
+		Unsupported(format, args...))
 }
 
 // A target is a file on its way: what was written is in it after Close, and gone
@@ -235,14 +235,13 @@ func duplicate(name string) error {
 func checkContent(t *tensor.Tensor) error {
 	switch {
 	case !utf8.ValidString(t.Name):
-		return fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported)
+		return Unsupported("the name is not UTF-8")
 	case !t.Order.RowMajor():
-		return fmt.Errorf("%w: its order is %v, and the format is row-major",
-			errors.ErrUnsupported, []int(t.Order))
+		return Unsupported("its order is %v, and the format is row-major", []int(t.Order))
 	case t.External:
-		return fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported)
+		return Unsupported("its data is in another file")
 	case !utf8.ValidString(t.Scheme):
-		return fmt.Errorf("%w: the scheme is not UTF-8", errors.ErrUnsupported)
+		return Unsupported("the scheme is not UTF-8")
 	}
 	roles := map[string]bool{"data": t.Dense()}
 	for i := range t.Parts {
@@ -251,7 +250,7 @@ func checkContent(t *tensor.Tensor) error {
 			return fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, quote.Name(role))
 		}
 		if !utf8.ValidString(role) {
-			return fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported)
+			return Unsupported("a role is not UTF-8")
 		}
 		roles[role] = true
 	}

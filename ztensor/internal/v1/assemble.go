@@ -1,9 +1,6 @@
 package v1
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -174,14 +171,14 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 // encoding sets how a component is decoded.
 func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	unsupported := func(what, word string) {
-		core.RareOf(p).Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what, quote.Name(word))
+		core.RareOf(p).Err = core.Unsupported("%s %s", what, quote.Name(word))
 	}
 	zstd, width := false, 0
 	switch p.DecodedSize = p.Length; {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != p.Length {
-			core.RareOf(p).Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d",
-				tensor.ErrMalformed, p.Length, w.decoded)
+			core.RareOf(p).Err = core.Malformed("%d bytes stored raw, uncompressed_length says %d",
+				p.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
 		zstd = true

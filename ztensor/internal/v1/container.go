@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
@@ -108,7 +107,7 @@ func (c *container) open() error {
 	}
 	bad := func(format string, args ...any) error {
 		return r.Bad(size-r.Footer, "manifest_size",
-			fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...))
+			core.Malformed(format, args...))
 	}
 	switch {
 	case n == 0:
@@ -134,15 +133,14 @@ func (c *container) openEntries() error {
 	n := t.Size()
 	if r.Strict {
 		return r.Bad(0, "magic",
-			fmt.Errorf("%w: version 0.1 is not what the format's document describes",
-				errors.ErrUnsupported))
+			core.Unsupported("version 0.1 is not what the format's document describes"))
 	}
 	switch {
 	case n == 0 && size == 16: // upstream's reader takes it for no tensors
 		return nil
 	case n == 0, n > uint64(size-16):
 		return r.Bad(size-8, "manifest_size",
-			fmt.Errorf("%w: %d of a file of %d bytes", tensor.ErrMalformed, n, size))
+			core.Malformed("%d of a file of %d bytes", n, size))
 	}
 	return c.scan(t, size-8-int64(n), int64(n))
 }

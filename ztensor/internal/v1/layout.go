@@ -100,8 +100,7 @@ func (l *Layout) dtypeWord(d tensor.DType) string {
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if l.dtypeWord(d) == "" {
-			return fmt.Errorf("%w: %s of %v in version %s", errors.ErrUnsupported, what, d,
-				l.version)
+			return core.Unsupported("%s of %v in version %s", what, d, l.version)
 		}
 		return nil
 	}
@@ -120,16 +119,15 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 				return err
 			}
 			if t.DType != tensor.Unknown && t.DType != p.DType {
-				return fmt.Errorf("%w: values of %v in a tensor of %v", tensor.ErrMalformed,
-					p.DType, t.DType)
+				return core.Malformed("values of %v in a tensor of %v", p.DType, t.DType)
 			}
 		case l.version != "1.0":
 			if err := known("part "+quote.Name(p.Role), p.DType); err != nil {
 				return err
 			}
 		case p.DType != tensor.Unknown && p.DType != t.DType:
-			return fmt.Errorf("%w: version 1.0 cannot represent the dtype of part %s, %v",
-				errors.ErrUnsupported, quote.Name(p.Role), p.DType)
+			return core.Unsupported("version 1.0 cannot represent the dtype of part %s, %v",
+				quote.Name(p.Role), p.DType)
 		}
 	}
 	return nil

@@ -1,8 +1,6 @@
 package v1
 
 import (
-	"fmt"
-
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -19,7 +17,7 @@ func (c *container) VerifyFile(v *core.Verifier) error {
 	}
 	return r.NonZero(v.Ctx, taken, func(at int64) {
 		v.Found.Warn(r.Bad(at, "",
-			fmt.Errorf("%w: a byte of no tensor that is not zero", tensor.ErrMalformed)))
+			core.Malformed("a byte of no tensor that is not zero")))
 	})
 }
 
@@ -34,7 +32,7 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 		bad("", err)
 	}
 	if t.Dense() && t.Data.Source() == nil {
-		bad(".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed))
+		bad(".components", core.Malformed("no component data"))
 	}
 	readable := true
 	for _, p := range core.PayloadsOf(t) {

@@ -34,7 +34,7 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		for _, p := range parts {
 			if p.Digest == "" {
 				return "", r.Bad(-1, r.Path(p),
-					fmt.Errorf("%w: no digest, and so none of the content", errors.ErrUnsupported))
+					core.Unsupported("no digest, and so none of the content"))
 			}
 			var m cbor.Builder
 			dtype, logical := typeWords(p.Dtype)
@@ -88,8 +88,8 @@ type canonical struct {
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
-	c.found.Add(c.r.Bad(off, field, fmt.Errorf("%w: canonical form, rule %d: %s",
-		tensor.ErrMalformed, rule, fmt.Sprintf(format, args...))))
+	c.found.Add(c.r.Bad(off, field,
+		core.Malformed("canonical form, rule %d: %s", rule, fmt.Sprintf(format, args...))))
 }
 
 func (c *canonical) check() error {

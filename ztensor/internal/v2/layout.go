@@ -102,22 +102,19 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	}
 	switch {
 	case len(t.Shape) > maxRank:
-		return fmt.Errorf("%w: %d dimensions, version 2 has at most %d", errors.ErrUnsupported,
-			len(t.Shape), maxRank)
+		return core.Unsupported("%d dimensions, version 2 has at most %d", len(t.Shape), maxRank)
 	case t.Dense() && len(t.Parts) > 0:
-		return fmt.Errorf("%w: parts in addition to the data in version 2", errors.ErrUnsupported)
+		return core.Unsupported("parts in addition to the data in version 2")
 	case !t.Dense() && len(t.Parts) == 0:
-		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported,
-			quote.Name(t.Scheme))
+		return core.Unsupported("%s without parts in version 2", quote.Name(t.Scheme))
 	case !t.Dense() && t.Data.Size() != 0:
-		return fmt.Errorf("%w: data in addition to the parts in version 2", errors.ErrUnsupported)
+		return core.Unsupported("data in addition to the parts in version 2")
 	}
 	elements := uint64(1)
 	for _, d := range t.Shape {
 		var ok bool
 		if elements, ok = layouts.Mul(elements, uint64(d)); !ok {
-			return fmt.Errorf("%w: the product of %v from the left overflows",
-				errors.ErrUnsupported, t.Shape)
+			return core.Unsupported("the product of %v from the left overflows", t.Shape)
 		}
 	}
 	for i := range t.Parts {
@@ -127,8 +124,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	}
 	for _, p := range l.payloads(t) {
 		if p.Word == "" {
-			return fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
-				quote.Name(p.Role), p.DType)
+			return core.Unsupported("part %s of %v in version 2", quote.Name(p.Role), p.DType)
 		}
 	}
 	if t.Dense() || t.Size() < 0 {
@@ -173,11 +169,11 @@ func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 func (l *Layout) checkName(name, what string) error {
 	switch {
 	case len(name) == 0 || len(name) > maxName || strings.IndexByte(name, 0) >= 0:
-		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL",
-			errors.ErrUnsupported, what, maxName)
+		return core.Unsupported("%s is not one of version 2, which has 1 to %d bytes without NUL",
+			what, maxName)
 	case l.canonical && !norm.NFC.IsNormalString(name):
-		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form requires",
-			errors.ErrUnsupported, what, quote.Name(name))
+		return core.Unsupported("%s %s is not in NFC, as canonical form requires", what,
+			quote.Name(name))
 	}
 	return nil
 }

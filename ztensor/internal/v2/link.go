@@ -80,7 +80,7 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 			return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
 		case slices.ContainsFunc(core.PayloadsOf(t),
 			func(p *core.Payload) bool { return p.Shard > 0 }):
-			return fail(fmt.Errorf("%w: its data is in another shard", errors.ErrUnsupported))
+			return fail(core.Unsupported("its data is in another shard"))
 		}
 		wanted[name] = true
 	}

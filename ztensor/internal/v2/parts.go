@@ -2,8 +2,6 @@ package v2
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -99,7 +97,7 @@ func (s *scan) encode(b *core.Payload, encoding []byte) {
 	x := core.RareOf(b)
 	x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
 	if x.Encoding != Seekable {
-		x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, quote.Name(x.Encoding))
+		x.Err = core.Unsupported("encoding %s", quote.Name(x.Encoding))
 	}
 }
 

@@ -2,12 +2,10 @@ package v2
 
 import (
 	"encoding/binary"
-	"fmt"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -59,8 +57,8 @@ const TableWindow = 64 << 10
 
 func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 	if x.b.DecodedSize > x.b.R.Limits.MaxDecoded {
-		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit,
-			x.b.DecodedSize, x.b.R.Limits.MaxDecoded)
+		return nil, core.Limited("decodes to %d bytes of at most %d", x.b.DecodedSize,
+			x.b.R.Limits.MaxDecoded)
 	}
 	if x.b.Length < minSeekTable {
 		return nil, badFrames("%d bytes, and a seek table alone has %d", x.b.Length, minSeekTable)
@@ -118,11 +116,13 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 		case x.stored == 0:
 			return nil, badFrames("frame %d has no bytes", i)
 		case x.size > MaxFrame:
-			return nil, badFrames("frame %d decodes to %d bytes of at most %d", i, x.size, MaxFrame)
+			return nil, badFrames("frame %d decodes to %d bytes of at most %d", i, x.size,
+				MaxFrame)
 		case i == 0:
 			f.size = int64(x.size)
 		case int64(x.size) > f.size || int64(x.size) < f.size && int64(i) < n-1 || f.size == 0:
-			return nil, badFrames("frame %d decodes to %d bytes, the first to %d", i, x.size, f.size)
+			return nil, badFrames("frame %d decodes to %d bytes, the first to %d", i, x.size,
+				f.size)
 		}
 		f.list[i] = x
 		off += int64(x.stored)
@@ -132,7 +132,8 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 	case off != x.b.Length-size:
 		return nil, badFrames("frames of %d bytes in %d", off, x.b.Length-size)
 	case decoded != x.b.DecodedSize:
-		return nil, badFrames("frames of %d decoded bytes, decoded_length says %d", decoded, x.b.DecodedSize)
+		return nil, badFrames("frames of %d decoded bytes, decoded_length says %d", decoded,
+			x.b.DecodedSize)
 	}
 	return f, nil
 }

@@ -155,7 +155,7 @@ func (l *Layout) Place(ctx context.Context, w *core.Writer, p *core.Piece) (bool
 	if p.Data.Size() == 0 && l.level == 0 { // all of them are at the same place
 		at, ok := align.Up(w.Off, l.align)
 		if !ok {
-			return false, fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
+			return false, core.Limited("a file beyond 2^63 bytes")
 		}
 		l.empty = cmp.Or(l.empty, at)
 		p.Offset = l.empty
@@ -181,8 +181,9 @@ func (l *Layout) Written(p *core.Piece) error {
 	case !l.canonical || p.Size == 0:
 		return nil
 	case p.Streamed && len(l.stored[content{p.Digest, p.Size}]) > 0:
-		return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in "+
-			"canonical form it would have to share: add it in one piece", errors.ErrUnsupported)
+		return core.Unsupported(
+			"its bytes seem to be those of another tensor, which in canonical form it " +
+				"would have to share: add it in one piece")
 	}
 	l.keep(p)
 	return nil
@@ -215,8 +216,9 @@ func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 	}
 	for _, other := range l.stored[content{p.Digest, size}] {
 		if other.Streamed {
-			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor that was "+
-				"written piece by piece, and cannot be compared", errors.ErrUnsupported)
+			return false, core.Unsupported(
+				"its bytes seem to be those of a tensor " +
+					"that was written piece by piece, and cannot be compared")
 		}
 		same, err := sameBytes(ctx, other.Data, p.Data)
 		if err == nil && !same {
