@@ -164,7 +164,7 @@ func checkConstant(t *tensor.Tensor) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	name := quoted(t.Name)
+	name := quote.Name(t.Name)
 	switch _, ok := dataTypeNumber(t.DType); {
 	case !ok:
 		return fmt.Errorf("%w: constant %s: the format has no %v", tensor.ErrDType, name, t.DType)
@@ -188,11 +188,6 @@ func checkConstant(t *tensor.Tensor) error {
 	}
 	return nil
 }
-
-// quoted is a name that is quoted when an error spells it.
-type quoted string
-
-func (q quoted) String() string { return quote.Name(string(q)) }
 
 // Op adds an operator with one output, and returns that.
 func (g *GraphBuilder) Op(op string, attrs Attrs, inputs ...Ref) Ref {

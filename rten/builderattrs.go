@@ -162,7 +162,7 @@ func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 	case f.Kind == fb.String:
 		s, ok := v.(string)
 		if !ok || !utf8.ValidString(s) {
-			return fmt.Errorf("%w: %T where a string in UTF-8 is required", tensor.ErrMalformed, v)
+			return mistyped(v, "a string in UTF-8")
 		}
 		a.text = s
 	case f.Kind == fb.Scalars && f.Type == fb.Int32:
@@ -173,7 +173,7 @@ func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 		sub, ok := v.(*GraphBuilder)
 		switch {
 		case !ok || sub == nil:
-			return fmt.Errorf("%w: %T where a *GraphBuilder is required", tensor.ErrMalformed, v)
+			return mistyped(v, "a *GraphBuilder")
 		case sub.up != g:
 			return fmt.Errorf("%w: the graph is not a Subgraph of the one that it is used in",
 				tensor.ErrMalformed)
@@ -207,6 +207,11 @@ func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 	return err
 }
 
+// mistyped is the error of a value of another type than what is required.
+func mistyped(v any, required string) error {
+	return fmt.Errorf("%w: %T where %s is required", tensor.ErrMalformed, v, required)
+}
+
 func int32Bits(v any) (uint32, error) {
 	n, err := integer(v, math.MinInt32, math.MaxInt32)
 	return uint32(int32(n)), err
@@ -215,7 +220,7 @@ func int32Bits(v any) (uint32, error) {
 func (a *builtAttr) vector(v any, lo, hi int64) error {
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
-		return fmt.Errorf("%w: %T where a slice of integers is required", tensor.ErrMalformed, v)
+		return mistyped(v, "a slice of integers")
 	}
 	for i := range list.Len() {
 		n, err := integer(list.Index(i).Interface(), lo, hi)
@@ -237,7 +242,7 @@ func integer(v any, lo, hi int64) (int64, error) {
 	case x.CanUint() && x.Uint() <= math.MaxInt64:
 		n = int64(x.Uint())
 	default:
-		return 0, fmt.Errorf("%w: %T where an integer is required", tensor.ErrMalformed, v)
+		return 0, mistyped(v, "an integer")
 	}
 	if n < lo || n > hi {
 		return 0, fmt.Errorf("%w: %d is not between %d and %d", tensor.ErrMalformed, n, lo, hi)
@@ -257,7 +262,7 @@ func float32Bits(v any) (uint32, error) {
 	case x.CanUint():
 		n = float64(x.Uint())
 	default:
-		return 0, fmt.Errorf("%w: %T where a number is required", tensor.ErrMalformed, v)
+		return 0, mistyped(v, "a number")
 	}
 	return math.Float32bits(float32(n)), nil
 }

@@ -3,7 +3,6 @@ package rten
 import (
 	"iter"
 	"strconv"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
@@ -112,35 +111,23 @@ func indices[T int32 | uint32](n int, at func(i int) T) []int {
 	return v
 }
 
-// links are the names of a model's graphs and who computes and reads what, found for one
-// graph at a time when first asked for.
-type links struct {
-	mu     sync.Mutex
-	graphs map[int]*graphLinks
-}
-
+// graphLinks are the names of a graph and who computes and reads what.
 type graphLinks struct {
 	names     map[string]int32 // of constants and values; the last of a name
 	producer  []int32          // by node: the operator that computes it, -1 for none
 	consumers [][]int32        // by node: the operators that read it, once for each input
 }
 
-func (m *Model) linksOf(graph int) *graphLinks {
-	m.links.mu.Lock()
-	defer m.links.mu.Unlock()
-	l := m.links.graphs[graph]
-	if l == nil {
-		l = newGraphLinks(m.graph(graph))
-		if m.links.graphs == nil {
-			m.links.graphs = make(map[int]*graphLinks)
-		}
-		m.links.graphs[graph] = l
+func (m *Model) makeLinks() []graphLinks {
+	all := make([]graphLinks, len(m.graphs))
+	for i := range all {
+		all[i] = newGraphLinks(m.graph(i))
 	}
-	return l
+	return all
 }
 
-func newGraphLinks(g *Graph) *graphLinks {
-	l := &graphLinks{names: make(map[string]int32), producer: make([]int32, g.Len()),
+func newGraphLinks(g *Graph) graphLinks {
+	l := graphLinks{names: make(map[string]int32), producer: make([]int32, g.Len()),
 		consumers: make([][]int32, g.Len())}
 	for i := range l.producer {
 		l.producer[i] = -1
@@ -170,7 +157,7 @@ func newGraphLinks(g *Graph) *graphLinks {
 // Lookup returns the constant or value of that name in this graph: the last where
 // several share it, as RTen does. The first call builds an index.
 func (g *Graph) Lookup(name string) (Node, bool) {
-	i, ok := g.m.linksOf(g.i).names[name]
+	i, ok := g.m.links()[g.i].names[name]
 	if !ok {
 		return Node{}, false
 	}
@@ -180,7 +167,7 @@ func (g *Graph) Lookup(name string) (Node, bool) {
 // Producer returns the operator of the same graph that computes the node, and false for
 // a constant, an input, a capture or an operator.
 func (n Node) Producer() (Operator, bool) {
-	i := n.m.linksOf(n.graph).producer[n.index]
+	i := n.m.links()[n.graph].producer[n.index]
 	if i < 0 {
 		return Operator{}, false
 	}
@@ -192,7 +179,7 @@ func (n Node) Producer() (Operator, bool) {
 func (n Node) Consumers() iter.Seq[Operator] {
 	return func(yield func(Operator) bool) {
 		g := n.Graph()
-		for _, i := range n.m.linksOf(n.graph).consumers[n.index] {
+		for _, i := range n.m.links()[n.graph].consumers[n.index] {
 			if op, ok := g.Node(int(i)).Operator(); ok && !yield(op) {
 				return
 			}

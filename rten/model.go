@@ -29,8 +29,9 @@ type Model struct {
 	constants []constantRecord
 	external  int // constants whose bytes are outside of the flatbuffer
 
-	subgraphs func() map[graphKey]int // made when first asked for
-	links     links
+	// Made when first asked for.
+	subgraphs func() map[graphKey]int
+	links     func() []graphLinks
 }
 
 type graphRecord struct {

@@ -165,6 +165,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		return t
 	})
 	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
+	r.model.links = sync.OnceValue(r.model.makeLinks)
 	r.warnings = sync.OnceValue(r.model.warnings)
 	if r.opts.Strict {
 		if err := r.model.departure(); err != nil {

@@ -3,6 +3,7 @@ package rten
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -15,51 +16,49 @@ import (
 // A graphVerifier looks for what RTen loads but refuses to run, or runs
 // otherwise than the file says.
 type graphVerifier struct {
-	m    *Model
-	list *finding.List
+	g        *Graph
+	list     *finding.List
+	producer []int32 // the operators that compute the nodes; see given
 }
 
+const (
+	nobody = -1
+	given  = -2 // an input or a capture, not the output of an operator
+)
+
 func (m *Model) verifyGraphs(ctx context.Context, list *finding.List) error {
-	v := &graphVerifier{m, list}
-	for i := range m.graphs {
-		if err := ctx.Err(); err != nil {
+	for g := range m.Graphs() {
+		if err := ctx.Err(); err != nil || list.Full() {
 			return err
 		}
-		if list.Full() {
-			return nil
-		}
-		v.graph(i)
+		v := &graphVerifier{g: g, list: list}
+		v.graph()
 	}
 	return nil
 }
 
-func (v *graphVerifier) warn(graph, node int, pos int, field, format string, args ...any) {
-	v.list.Warn(v.m.fail(tensor.ErrMalformed, pos, v.m.fieldPath(graph, node, field), format,
+func (v *graphVerifier) kind(node int) NodeKind { return v.g.Node(node).Kind() }
+
+// warn notes something about a node, the graph itself where that is -1, at a position in
+// the flatbuffer.
+func (v *graphVerifier) warn(node, pos int, field, format string, args ...any) {
+	m := v.g.m
+	v.list.Warn(m.fail(tensor.ErrMalformed, pos, m.fieldPath(v.g.i, node, field), format,
 		args...))
 }
 
 // node notes something about a node.
 func (v *graphVerifier) node(n Node, field, format string, args ...any) {
-	v.warn(n.graph, n.index, int(n.pos), field, format, args...)
+	v.warn(n.index, int(n.pos), field, format, args...)
 }
 
-func (v *graphVerifier) graph(i int) {
-	m := v.m
-	g := m.graph(i)
-	n := g.Len()
-	kinds := make([]NodeKind, n)
-	for node := range g.Nodes() {
-		kinds[node.index] = node.Kind()
-	}
-	const given = -2 // an input or a capture, not the output of an operator
-	producer := make([]int32, n)
-	for j := range producer {
-		producer[j] = -1
-	}
+func (v *graphVerifier) graph() {
+	g := v.g
+	v.producer = slices.Repeat([]int32{nobody}, g.Len())
 	for _, ids := range [][]int{g.Inputs(), g.Captures()} {
 		for _, id := range ids {
-			producer[id] = given
-			if kinds[id] == OperatorNode {
+			v.producer[id] = given
+			if v.kind(id) == OperatorNode {
 				v.node(g.Node(id), "",
 					"the node of a value that is given to the graph is an operator")
 			}
@@ -67,72 +66,71 @@ func (v *graphVerifier) graph(i int) {
 	}
 	for node := range g.Nodes() {
 		if op, ok := node.Operator(); ok {
-			v.outputs(op, kinds, producer)
+			v.outputs(op)
 		}
 	}
 	// RTen orders operators by itself: the one that computes a value may come after one
 	// that reads it.
 	for node := range g.Nodes() {
 		if op, ok := node.Operator(); ok {
-			v.inputs(op, kinds, producer)
+			v.inputs(op)
 			v.attributes(op)
 		}
 	}
 	seen := make(map[int]bool)
 	for j, id := range g.Outputs() {
-		switch {
+		switch kind := v.kind(id); {
 		case seen[id]:
-			v.warn(i, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphOutputs)+4+4*j,
+			v.warn(-1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphOutputs)+4+4*j,
 				fmt.Sprintf("outputs[%d]", j),
 				"node %d is an output twice: RTen refuses to plan the graph", id)
-		case kinds[id] == OperatorNode:
+		case kind == OperatorNode:
 			v.node(g.Node(id), "", "the node of an output of the graph is an operator")
-		case kinds[id] == ValueNode && producer[id] == -1:
+		case kind == ValueNode && v.producer[id] == nobody:
 			v.node(g.Node(id), "", "an output of the graph that nothing computes")
 		}
 		seen[id] = true
 	}
-	v.cycles(g, producer)
-	v.duplicates(g)
-	v.captures(g, kinds)
+	v.cycles()
+	v.duplicates()
+	v.captures()
 }
 
 // warnOperator notes something about an operator, at one of its fields.
 func (v *graphVerifier) warnOperator(op Operator, slot int, field, format string, args ...any) {
-	v.warn(op.n.graph, op.n.index, fb.FieldPosOr(op.raw().Table(), slot), "data."+field, format,
-		args...)
+	v.warn(op.n.index, fb.FieldPosOr(op.raw().Table(), slot), "data."+field, format, args...)
 }
 
 // outputs notes what the operator computes.
-func (v *graphVerifier) outputs(op Operator, kinds []NodeKind, producer []int32) {
+func (v *graphVerifier) outputs(op Operator) {
 	for j, id := range op.Outputs() {
 		if id < 0 {
 			continue
 		}
 		field := fmt.Sprintf("outputs[%d]", j)
 		switch {
-		case kinds[id] != ValueNode:
+		case v.kind(id) != ValueNode:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field,
-				"node %d is a %v, not a value", id, kinds[id])
-		case producer[id] != -1:
+				"node %d is a %v, not a value", id, v.kind(id))
+		case v.producer[id] != nobody:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field,
 				"node %d has another producer", id)
 		default:
-			producer[id] = int32(op.n.index)
+			v.producer[id] = int32(op.n.index)
 		}
 	}
 }
 
-func (v *graphVerifier) inputs(op Operator, kinds []NodeKind, producer []int32) {
+func (v *graphVerifier) inputs(op Operator) {
 	inputs := op.Inputs()
 	for j, id := range inputs {
 		field := fmt.Sprintf("inputs[%d]", j)
 		switch {
 		case id < 0:
-		case kinds[id] == OperatorNode:
+		case v.kind(id) == OperatorNode:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field,
 				"node %d is an operator, not a tensor", id)
-		case kinds[id] == ValueNode && producer[id] == -1:
+		case v.kind(id) == ValueNode && v.producer[id] == nobody:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field,
 				"nothing gives node %d a value", id)
 		}
@@ -214,15 +212,15 @@ func (v *graphVerifier) attributes(op Operator) {
 	}
 }
 
-// cycles finds operators that wait for their own results. producer has the
-// operator that computes each value.
-func (v *graphVerifier) cycles(g *Graph, producer []int32) {
+// cycles finds operators that wait for their own results.
+func (v *graphVerifier) cycles() {
+	g := v.g
 	const (
 		unseen = iota
 		open
 		done
 	)
-	state := make([]uint8, len(producer))
+	state := make([]uint8, g.Len())
 	type frame struct {
 		node   int
 		inputs []int
@@ -247,10 +245,10 @@ func (v *graphVerifier) cycles(g *Graph, producer []int32) {
 			}
 			id := top.inputs[0]
 			top.inputs = top.inputs[1:]
-			if id < 0 || producer[id] < 0 {
+			if id < 0 || v.producer[id] < 0 {
 				continue
 			}
-			switch op := int(producer[id]); state[op] {
+			switch op := int(v.producer[id]); state[op] {
 			case unseen:
 				push(op)
 			case open:
@@ -263,9 +261,9 @@ func (v *graphVerifier) cycles(g *Graph, producer []int32) {
 
 // duplicates looks for names that several constants and values of a graph
 // share: RTen finds the last of them.
-func (v *graphVerifier) duplicates(g *Graph) {
+func (v *graphVerifier) duplicates() {
 	seen := make(map[string]int)
-	for node := range g.Nodes() {
+	for node := range v.g.Nodes() {
 		name, named := node.Name()
 		if !named || name == "" || node.Kind() == OperatorNode {
 			continue
@@ -280,20 +278,19 @@ func (v *graphVerifier) duplicates(g *Graph) {
 
 // captures checks that the names that a subgraph takes from around it exist
 // there, at whatever level.
-func (v *graphVerifier) captures(g *Graph, kinds []NodeKind) {
-	m := v.m
+func (v *graphVerifier) captures() {
+	g := v.g
 	for j, id := range g.Captures() {
 		name, named := g.Node(id).Name()
-		if kinds[id] != ValueNode || !named || name == "" {
+		if v.kind(id) != ValueNode || !named || name == "" {
 			continue // rten-convert lists constants of the subgraph, and junk
 		}
 		found := false
-		for i := g.i; i != 0 && !found; {
-			i = int(m.graphs[i].up)
-			_, found = m.graph(i).Lookup(name)
+		for up, _ := g.Up(); up != nil && !found; up, _ = up.Up() {
+			_, found = up.Lookup(name)
 		}
 		if !found {
-			v.warn(g.i, -1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
+			v.warn(-1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
 				fmt.Sprintf("captures[%d]", j),
 				"no graph around this one has a tensor named %s", quote.Name(name))
 		}
