@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -43,9 +44,16 @@ type builtNode struct {
 	captures *builtNode   // a value of an outer graph, whose name it shares
 
 	op      OpType
-	attrs   *builtAttrs // nil for none
+	attrs   *fb.Node   // nil for none
+	graphs  []subgraph // further ones
 	inputs  []int
 	outputs []int
+}
+
+// A subgraph is an attribute that is a graph.
+type subgraph struct {
+	slot int
+	g    *GraphBuilder
 }
 
 // A Ref stands for a constant or a value of a graph under construction. The zero
@@ -240,8 +248,7 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 		}
 		n.outputs = append(n.outputs, id)
 	}
-	var err error
-	if n.attrs, err = g.attributes(n.op, attrs, g.spatialRank(attrs, inputs)); err != nil {
+	if err := g.attributes(n, attrs, g.spatialRank(attrs, inputs)); err != nil {
 		g.fail("%s: %w", op, err)
 	}
 	g.add(n)

@@ -41,135 +41,103 @@ func factOf(t *fb.Table, f *fb.Field) attrFact {
 	return fact
 }
 
-// builtAttrs is a table of attributes, ready to be encoded.
-type builtAttrs struct {
-	tag    rtenfb.OperatorAttrs
-	fields []builtAttr // of which some may be absent
-}
-
-// A builtAttr holds what its field's type asks for.
-type builtAttr struct {
-	field *fb.Field
-	set   bool
-	bits  uint32        // numbers, bools, enums, scalars
-	tag   rtenfb.Scalar // of a scalar
-	text  string
-	list  []byte // little-endian elements of four bytes
-	graph *GraphBuilder
-}
-
-func (a *builtAttrs) graphs() []*GraphBuilder {
-	if a == nil {
-		return nil
-	}
-	var list []*GraphBuilder
-	for _, f := range a.fields {
-		if f.graph != nil {
-			list = append(list, f.graph)
-		}
-	}
-	return list
-}
-
 // attributes checks the caller's attributes and fills in ONNX's defaults, rank
 // dimensions of them where it depends.
-func (g *GraphBuilder) attributes(op OpType, attrs Attrs, rank int) (*builtAttrs, error) {
-	spec := &rules[op]
+func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
+	spec := &rules[n.op]
 	if spec.use == ignored {
 		if len(attrs) > 0 {
-			return nil, errors.New("it has no attributes")
+			return errors.New("it has no attributes")
 		}
-		return nil, nil
+		return nil
 	}
 	table := attrTable(int(spec.attrs))
-	out := &builtAttrs{tag: spec.attrs}
+	n.attrs = new(fb.Node)
+	var have []string
 	var errs []error
-	used := 0
 	for i := range table.Fields {
 		f := &table.Fields[i]
 		if f.Type == fb.Tag {
 			continue
 		}
+		have = append(have, f.Name)
 		fact := factOf(table, f)
-		v, given := attrs[f.Name]
-		if given {
-			used++
-		}
-		a := builtAttr{field: f}
 		var err error
-		switch {
-		case given && v != nil:
-			err = a.convert(g, v)
+		switch v := attrs[f.Name]; {
+		case v != nil:
+			err = n.set(f, v, g)
 		case fact.write == demand:
 			err = fmt.Errorf("%w: ONNX has no default for it", tensor.ErrMalformed)
 		case fact.write == fill:
-			a.fill(attrs, fact.onnx, rank)
+			n.fill(f, attrs, fact.onnx, rank)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("attribute %s: %w", f.Name, err))
 		}
-		out.fields = append(out.fields, a)
 	}
-	if used < len(attrs) {
-		var have, unknown []string
-		for _, f := range out.fields {
-			have = append(have, f.field.Name)
+	var unknown []string
+	for name := range attrs {
+		if !slices.Contains(have, name) {
+			unknown = append(unknown, quote.Name(name))
 		}
-		for name := range attrs {
-			if !slices.Contains(have, name) {
-				unknown = append(unknown, quote.Name(name))
-			}
-		}
+	}
+	if unknown != nil {
 		slices.Sort(unknown)
 		errs = append(errs,
 			fmt.Errorf("no attribute is named %s; there are %s", strings.Join(unknown, ", "),
 				strings.Join(have, ", ")))
 	}
-	return out, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+func (n *builtNode) setBits(f *fb.Field, bits uint32) {
+	n.attrs.SetScalar(int(f.Slot), int(f.Size), uint64(bits))
+}
+
+// setUnion stores a member of the union Scalar.
+func (n *builtNode) setUnion(f *fb.Field, tag rtenfb.Scalar, slot int, bits uint32) {
+	n.attrs.SetScalar(int(f.TagSlot()), 1, uint64(tag))
+	n.attrs.SetChild(int(f.Slot), new(fb.Node).SetScalar(slot, 4, uint64(bits)))
 }
 
 // fill stores ONNX's default.
-func (a *builtAttr) fill(given Attrs, onnx float64, rank int) {
-	a.set = true
-	f := a.field
+func (n *builtNode) fill(f *fb.Field, given Attrs, onnx float64, rank int) {
 	switch {
 	case f.Kind == fb.Union:
-		a.tag = rtenfb.ScalarFloatScalar
+		n.setUnion(f, rtenfb.ScalarFloatScalar, rtenfb.SlotFloatScalarValue, 0)
 	case f.Kind == fb.Scalars:
-		n, x := rank, byte(1) // strides and dilations
+		k, x := rank, byte(1) // strides and dilations
 		if f.Name == "pads" {
-			n, x = 2*rank, 0
+			k, x = 2*rank, 0
 			same, err := enumNumber("AutoPad", given["auto_pad"])
 			if err == nil && same == uint32(rtenfb.AutoPadSame) {
-				a.set = false // they follow from the input
-				return
+				return // they follow from the input
 			}
 		}
-		a.list = bytes.Repeat([]byte{x, 0, 0, 0}, n)
+		n.attrs.SetVector(int(f.Slot), bytes.Repeat([]byte{x, 0, 0, 0}, k), 4)
 	case f.Type == fb.Float32:
-		a.bits = math.Float32bits(float32(onnx))
+		n.setBits(f, math.Float32bits(float32(onnx)))
 	default:
-		a.bits = uint32(int32(onnx))
+		n.setBits(f, uint32(int32(onnx)))
 	}
 }
 
-// convert stores what the caller gave.
-func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
-	a.set = true
-	switch f := a.field; {
-	case f.Enum != 0:
-		a.bits, err = enumNumber(rtenfb.Schema.Enums[f.Enum-1].Name, v)
-	case f.Kind == fb.String:
+// set stores what the caller gave for an attribute of an operator of g.
+func (n *builtNode) set(f *fb.Field, v any, g *GraphBuilder) error {
+	switch f.Kind {
+	case fb.String:
 		s, ok := v.(string)
 		if !ok || !utf8.ValidString(s) {
 			return mistyped(v, "a string in UTF-8")
 		}
-		a.text = s
-	case f.Kind == fb.Scalars && f.Type == fb.Int32:
-		err = a.vector(v, math.MinInt32, math.MaxInt32)
-	case f.Kind == fb.Scalars:
-		err = a.vector(v, 0, math.MaxUint32)
-	case f.Kind == fb.Child:
+		n.attrs.SetString(int(f.Slot), s)
+	case fb.Scalars:
+		list, err := vector(f, v)
+		if err != nil {
+			return err
+		}
+		n.attrs.SetVector(int(f.Slot), list, 4)
+	case fb.Child:
 		sub, ok := v.(*GraphBuilder)
 		switch {
 		case !ok || sub == nil:
@@ -178,33 +146,21 @@ func (a *builtAttr) convert(g *GraphBuilder, v any) (err error) {
 			return fmt.Errorf("%w: the graph is not a Subgraph of the one that it is used in",
 				tensor.ErrMalformed)
 		}
-		a.graph = sub
-	case f.Kind == fb.Union:
-		a.tag = rtenfb.ScalarIntScalar
-		if a.bits, err = int32Bits(v); err != nil {
-			a.tag = rtenfb.ScalarFloatScalar
-			a.bits, err = float32Bits(v)
-		}
-	case f.Type == fb.Int32:
-		a.bits, err = int32Bits(v)
-	case f.Type == fb.Uint32:
-		var n int64
-		n, err = integer(v, 0, math.MaxUint32)
-		a.bits = uint32(n)
-	case f.Type == fb.Float32:
-		a.bits, err = float32Bits(v)
-	default: // a bool
-		if b, ok := v.(bool); ok {
-			if b {
-				a.bits = 1
-			}
+		n.graphs = append(n.graphs, subgraph{int(f.Slot), sub})
+	case fb.Union:
+		if x, err := integer(v, math.MinInt32, math.MaxInt32); err == nil {
+			n.setUnion(f, rtenfb.ScalarIntScalar, rtenfb.SlotIntScalarValue, uint32(x))
 			return nil
 		}
-		var n int64
-		n, err = integer(v, 0, 1)
-		a.bits = uint32(n)
+		bits, err := float32Bits(v)
+		n.setUnion(f, rtenfb.ScalarFloatScalar, rtenfb.SlotFloatScalarValue, bits)
+		return err
+	default:
+		bits, err := scalarBits(f, v)
+		n.setBits(f, bits)
+		return err
 	}
-	return err
+	return nil
 }
 
 // mistyped is the error of a value of another type than what is required.
@@ -212,24 +168,48 @@ func mistyped(v any, required string) error {
 	return fmt.Errorf("%w: %T where %s is required", tensor.ErrMalformed, v, required)
 }
 
-func int32Bits(v any) (uint32, error) {
-	n, err := integer(v, math.MinInt32, math.MaxInt32)
-	return uint32(int32(n)), err
+// scalarBits is a number, an enum or a bool as it is stored.
+func scalarBits(f *fb.Field, v any) (uint32, error) {
+	switch {
+	case f.Enum != 0:
+		return enumNumber(rtenfb.Schema.Enums[f.Enum-1].Name, v)
+	case f.Type == fb.Float32:
+		return float32Bits(v)
+	case f.Type == fb.Bool && v == true:
+		return 1, nil
+	case f.Type == fb.Bool && v == false:
+		return 0, nil
+	}
+	lo, hi := limitsOf(f.Type)
+	n, err := integer(v, lo, hi)
+	return uint32(n), err
 }
 
-func (a *builtAttr) vector(v any, lo, hi int64) error {
+// limitsOf returns the least and the largest number of a type.
+func limitsOf(t fb.Type) (lo, hi int64) {
+	switch t {
+	case fb.Bool:
+		return 0, 1
+	case fb.Int32:
+		return math.MinInt32, math.MaxInt32
+	}
+	return 0, math.MaxUint32
+}
+
+func vector(f *fb.Field, v any) (b []byte, err error) {
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
-		return mistyped(v, "a slice of integers")
+		return nil, mistyped(v, "a slice of integers")
 	}
+	lo, hi := limitsOf(f.Type)
 	for i := range list.Len() {
 		n, err := integer(list.Index(i).Interface(), lo, hi)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		a.list = binary.LittleEndian.AppendUint32(a.list, uint32(n))
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
-	return nil
+	return b, nil
 }
 
 // integer is any Go integer between lo and hi.

@@ -85,8 +85,8 @@ func (g *GraphBuilder) finish() {
 		if n.captures != nil {
 			g.finishCapture(i, n)
 		}
-		for _, sub := range n.attrs.graphs() {
-			sub.finish()
+		for _, sub := range n.graphs {
+			sub.g.finish()
 		}
 	}
 }
@@ -121,8 +121,8 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 func (e *encoder) placeGraph(g *GraphBuilder) {
 	for _, n := range g.nodes {
 		e.placeNode(n)
-		for _, sub := range n.attrs.graphs() {
-			e.placeGraph(sub)
+		for _, sub := range n.graphs {
+			e.placeGraph(sub.g)
 		}
 	}
 }
@@ -192,43 +192,16 @@ func (e *encoder) value(n *builtNode) fb.Offset {
 func (e *encoder) operator(n *builtNode) fb.Offset {
 	var attrs []fb.Value
 	if n.attrs != nil {
-		attrs = []fb.Value{fb.Ref(rtenfb.SlotOperatorNodeAttrs, e.attrs(n.attrs)),
-			fb.Stored(rtenfb.SlotOperatorNodeAttrsType, 1, uint64(n.attrs.tag))}
+		for _, sub := range n.graphs {
+			n.attrs.SetChild(sub.slot, fb.Custom(func(*fb.Builder) fb.Offset {
+				return e.graph(sub.g)
+			}))
+		}
+		attrs = []fb.Value{fb.Ref(rtenfb.SlotOperatorNodeAttrs, n.attrs.Write(&e.b)),
+			fb.Stored(rtenfb.SlotOperatorNodeAttrsType, 1, uint64(rules[n.op].attrs))}
 	}
 	outputs := fb.Ref(rtenfb.SlotOperatorNodeOutputs, e.indices(n.outputs))
 	inputs := fb.Ref(rtenfb.SlotOperatorNodeInputs, e.indices(n.inputs))
 	fields := append([]fb.Value{outputs, inputs}, attrs...)
 	return e.b.Table(append(fields, fb.Stored(rtenfb.SlotOperatorNodeType, 1, uint64(n.op)))...)
-}
-
-func (e *encoder) attrs(a *builtAttrs) fb.Offset {
-	var wide, narrow []fb.Value // large fields first, so that no padding comes between
-	for i := range a.fields {
-		f := &a.fields[i]
-		slot := int(f.field.Slot)
-		ref := func(to fb.Offset) { wide = append(wide, fb.Ref(slot, to)) }
-		switch {
-		case !f.set:
-		case f.graph != nil:
-			ref(e.graph(f.graph))
-		case f.field.Kind == fb.String:
-			ref(e.b.String(f.text))
-		case f.field.Kind == fb.Scalars:
-			ref(e.b.Scalars(f.list, 4, 4))
-		case f.field.Kind == fb.Union:
-			ref(e.b.Table(fb.Stored(scalarSlots[f.tag], 4, uint64(f.bits))))
-			narrow = append(narrow, fb.Stored(int(f.field.TagSlot()), 1, uint64(f.tag)))
-		case f.field.Size == 1:
-			narrow = append(narrow, fb.Stored(slot, 1, uint64(f.bits)))
-		default:
-			wide = append(wide, fb.Stored(slot, 4, uint64(f.bits)))
-		}
-	}
-	return e.b.Table(append(wide, narrow...)...)
-}
-
-// scalarSlots is indexed by the tag of the union Scalar.
-var scalarSlots = [...]int{
-	rtenfb.ScalarIntScalar:   rtenfb.SlotIntScalarValue,
-	rtenfb.ScalarFloatScalar: rtenfb.SlotFloatScalarValue,
 }
