@@ -14,32 +14,30 @@ import (
 // pending is a tensor, and where it goes as far as is known from the tensor alone.
 type pending struct {
 	t      *tensor.Tensor
-	path   []string
-	exact  bool // path, isStat and stat are where it came from; else path is all of its name
-	isStat bool
-	stat   string
-	batch  uint32
+	Origin // where it came from; unless exact, Path is all of its name
+	exact  bool
 }
 
 func place(t *tensor.Tensor) pending {
-	p := pending{t: t, batch: 1}
+	p := pending{t: t, Origin: Origin{Batch: 1}}
 	if t == nil {
 		return p
 	}
 	if o, ok := OriginOf(t); ok {
 		if n := len(t.Shape); n > 0 && t.Shape[n-1] == int64(o.Batch) {
-			p.batch = o.Batch
+			p.Batch = o.Batch
 		}
 		name := strings.Join(o.Path, ".")
 		if o.IsStatistic {
 			name += ":" + o.Statistic
 		}
 		if p.exact = len(o.Path) > 0 && name == t.Name; p.exact {
-			p.path, p.isStat, p.stat = o.Path, o.IsStatistic, o.Statistic
+			o.Batch = p.Batch
+			p.Origin = o
 			return p
 		}
 	}
-	p.path = strings.Split(t.Name, ".")
+	p.Path = strings.Split(t.Name, ".")
 	return p
 }
 
@@ -48,10 +46,10 @@ func (w *Writer) resolve() error {
 	var stats, loose []pending
 	for _, p := range w.pending {
 		switch {
-		case p.isStat:
+		case p.IsStatistic:
 			stats = append(stats, p)
 		case p.exact:
-			w.params = append(w.params, &Parameter{Path: p.path, Value: p.t})
+			w.params = append(w.params, &Parameter{Path: p.Path, Value: p.t})
 		default:
 			loose = append(loose, p)
 		}
@@ -64,10 +62,11 @@ func (w *Writer) resolve() error {
 		}
 	}
 	for _, p := range stats {
-		if v := byPath[quoted(p.path)]; v != nil {
-			v.Stats = append(v.Stats, Statistic{p.stat, p.t, p.batch})
+		if v := byPath[quoted(p.Path)]; v != nil {
+			v.Stats = append(v.Stats, Statistic{p.Statistic, p.t, p.Batch})
 		} else { // its value was left behind: it is like a tensor of another format
-			loose = append(loose, pending{t: p.t, path: strings.Split(p.t.Name, "."), batch: 1})
+			loose = append(loose, pending{t: p.t,
+				Origin: Origin{Path: strings.Split(p.t.Name, "."), Batch: 1}})
 		}
 	}
 	if len(loose) > 0 {
@@ -99,7 +98,7 @@ func (w *Writer) assign(loose []pending) {
 	for i, p := range loose {
 		var v *Parameter
 		if owner[fixed+i] < 0 {
-			v = &Parameter{Path: p.path, Value: p.t}
+			v = &Parameter{Path: p.Path, Value: p.t}
 			w.params = append(w.params, v)
 		}
 		values = append(values, v)
@@ -107,7 +106,7 @@ func (w *Writer) assign(loose []pending) {
 	for i, p := range loose {
 		if o := owner[fixed+i]; o >= 0 {
 			stat := p.t.Name[len(names[o])+1:]
-			values[o].Stats = append(values[o].Stats, Statistic{stat, p.t, p.batch})
+			values[o].Stats = append(values[o].Stats, Statistic{stat, p.t, p.Batch})
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (e *Edit) Rename(old, new string) error {
 	if err != nil {
 		return err
 	}
-	if !e.r.entries[i].isStat && e.r.kind != KindModel {
+	if !e.r.entries[i].IsStatistic && e.r.kind != KindModel {
 		return fmt.Errorf("%s: a %v file has no name for its tensor: %w",
 			format, e.r.kind, errors.ErrUnsupported)
 	}
@@ -168,7 +168,7 @@ func (e *Edit) fill(w *Writer) error {
 		return w.Add(p.Value)
 	}
 	for i := range e.r.entries {
-		if e.r.entries[i].isStat {
+		if e.r.entries[i].IsStatistic {
 			continue
 		}
 		p, err := e.parameter(i)
@@ -206,7 +206,7 @@ func (e *Edit) parameter(i int) (*Parameter, error) {
 			}
 			if c.tensor != nil {
 				if !c.tensor.Shape.Equal(s.Tensor.Shape) {
-					s.Batch = place(c.tensor).batch
+					s.Batch = place(c.tensor).Batch
 				}
 				s.Tensor = c.tensor
 			}

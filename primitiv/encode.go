@@ -28,14 +28,6 @@ type encoder struct {
 // fail notes an error, if it is one.
 func (e *encoder) fail(err error) { e.err = cmp.Or(e.err, err) }
 
-// A head is what comes before the shape of a tensor: the path of a parameter in a model,
-// the name of a statistic, or nothing.
-type head struct {
-	path   []string
-	isStat bool
-	stat   string
-}
-
 // begin writes what all files begin with.
 func (e *encoder) begin(k Kind) {
 	e.uint32(0)
@@ -95,9 +87,9 @@ func (e *encoder) shapeHead(s Shape, longer, ones int) {
 	e.uint32(max(s.Batch, 1))
 }
 
-// tensorOf writes a tensor with what precedes it.
-func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) {
-	s, err := shapeOf(t.Shape, batch)
+// tensorOf writes a tensor and before it the path or the name of a statistic that h has.
+func (e *encoder) tensorOf(h Origin, t *tensor.Tensor) {
+	s, err := shapeOf(t.Shape, h.Batch)
 	if e.fail(err); e.err == nil && !columnMajor(t) {
 		t, err = tensor.Reordered(t, tensor.ColumnMajor(len(t.Shape)))
 		e.fail(err)
@@ -119,16 +111,16 @@ func (e *encoder) tensorOf(h head, t *tensor.Tensor, batch uint32) {
 
 // tensorHead writes everything up to the data. extra are the bytes that places take more
 // than they need: see places.
-func (e *encoder) tensorHead(h head, s Shape, size int64, extra []int) {
+func (e *encoder) tensorHead(h Origin, s Shape, size int64, extra []int) {
 	next := func() (n int) {
 		if len(extra) > 0 {
 			n, extra = extra[0], extra[1:]
 		}
 		return n
 	}
-	if h.path != nil {
-		e.number(familyArray, int64(len(h.path)), next())
-		for i, name := range h.path {
+	if h.Path != nil {
+		e.number(familyArray, int64(len(h.Path)), next())
+		for i, name := range h.Path {
 			if i < maxSlackNames {
 				e.str(name, next())
 			} else {
@@ -136,8 +128,8 @@ func (e *encoder) tensorHead(h head, s Shape, size int64, extra []int) {
 			}
 		}
 	}
-	if h.isStat {
-		e.str(h.stat, next())
+	if h.IsStatistic {
+		e.str(h.Statistic, next())
 	}
 	longer := next()
 	e.shapeHead(s, longer, next()/uintSize)
@@ -164,7 +156,7 @@ const maxSlackNames = 16
 
 // places lists what each place before the data of a tensor may take more than it needs,
 // in the order in which tensorHead writes them.
-func places(h head, s Shape, size int64) (menus [][]int) {
+func places(h Origin, s Shape, size int64) (menus [][]int) {
 	longer := func(f family, n int64) {
 		menu := f.widths(n)
 		need := menu[0]
@@ -173,14 +165,14 @@ func places(h head, s Shape, size int64) (menus [][]int) {
 		}
 		menus = append(menus, menu)
 	}
-	if h.path != nil {
-		longer(familyArray, int64(len(h.path)))
-		for _, name := range h.path[:min(len(h.path), maxSlackNames)] {
+	if h.Path != nil {
+		longer(familyArray, int64(len(h.Path)))
+		for _, name := range h.Path[:min(len(h.Path), maxSlackNames)] {
 			longer(familyStr, int64(len(name)))
 		}
 	}
-	if h.isStat {
-		longer(familyStr, int64(len(h.stat)))
+	if h.IsStatistic {
+		longer(familyStr, int64(len(h.Statistic)))
 	}
 	longer(familyArray, 0)
 	var ones []int
@@ -195,7 +187,7 @@ func places(h head, s Shape, size int64) (menus [][]int) {
 // slack chooses what each place takes more than it needs, so that data which would begin
 // at pos begins on a multiple of to, or of the largest smaller power of two that can be
 // had, with as few bytes as possible. nil means none.
-func slack(h head, s Shape, size, pos int64, to int) []int {
+func slack(h Origin, s Shape, size, pos int64, to int) []int {
 	if align.Is(pos, int64(to)) {
 		return nil
 	}
@@ -251,11 +243,11 @@ func (w *Writer) finish() {
 	case k == KindShape && w.shape != nil:
 		w.shapeHead(*w.shape, 0, 0)
 	case k == KindTensor && w.tensor != nil:
-		w.tensorOf(head{}, w.tensor, w.opts.Batch)
+		w.tensorOf(Origin{Batch: w.opts.Batch}, w.tensor)
 	case k == KindOptimizer && w.optimizer != nil:
 		w.settings(w.optimizer)
 	case k == KindParameter && len(w.params) == 1:
-		w.parameter(head{}, w.params[0])
+		w.parameter(nil, w.params[0])
 	case k == KindParameter && len(w.params) > 1:
 		w.fail(fmt.Errorf("%s: a parameter file has one parameter, not %d: %w",
 			format, len(w.params), tensor.ErrDuplicate))
@@ -288,7 +280,7 @@ func (w *Writer) model() {
 	}
 	w.uint32(uint32(len(m)))
 	for _, p := range m {
-		w.parameter(head{path: p.Path}, p)
+		w.parameter(p.Path, p)
 	}
 }
 
@@ -313,7 +305,7 @@ func (w *Writer) flushParameter() {
 		p := w.params[0]
 		w.params = nil
 		w.paths = append(w.paths, p.Path)
-		w.parameter(head{path: p.Path}, p)
+		w.parameter(p.Path, p)
 	}
 }
 
@@ -333,14 +325,15 @@ func (w *Writer) endStream() {
 	}
 }
 
-func (w *Writer) parameter(h head, p *Parameter) {
-	w.tensorOf(h, p.Value, 1)
+// parameter writes a parameter, after its path in a model.
+func (w *Writer) parameter(path []string, p *Parameter) {
+	w.tensorOf(Origin{Path: path, Batch: 1}, p.Value)
 	if w.opts.NoStats {
 		w.uint32(0)
 		return
 	}
 	w.uint32(uint32(len(p.Stats)))
 	for _, s := range p.Stats {
-		w.tensorOf(head{isStat: true, stat: s.Name}, s.Tensor, s.Batch)
+		w.tensorOf(Origin{IsStatistic: true, Statistic: s.Name, Batch: s.Batch}, s.Tensor)
 	}
 }

@@ -194,9 +194,9 @@ func (p *parser) model() error {
 			return err
 		}
 		p.value = e
-		ordered = ordered && (i == 0 || slices.Compare(before, e.path) < 0 &&
-			!isBelow(e.path, before))
-		before = e.path
+		ordered = ordered && (i == 0 || slices.Compare(before, e.Path) < 0 &&
+			!isBelow(e.Path, before))
+		before = e.Path
 		if err := p.parameterOf(e); err != nil {
 			return err
 		}
@@ -253,10 +253,10 @@ func (p *parser) parameterPath() (*entry, error) {
 		}
 	}
 	e := p.named(le.String(p.path))
-	e.start, e.path = off, p.parts.Take(len(p.ends))
+	e.start, e.Path = off, p.parts.Take(len(p.ends))
 	begin := 0
 	for i, end := range p.ends {
-		e.path[i] = e.tensor.Name[begin:end]
+		e.Path[i] = e.tensor.Name[begin:end]
 		begin = end + 1
 	}
 	return e, nil
@@ -293,19 +293,19 @@ func (p *parser) statistics(value *entry, n int64) error {
 			return p.refused(fmt.Sprintf("stats[%d]", i))
 		}
 		e := p.named(value.tensor.Name, ":", le.String(b))
-		e.stat = e.tensor.Name[len(value.tensor.Name)+1:]
-		e.start, e.isStat, e.path = start, true, value.path
-		p.part, p.stat = "stats", e.stat
+		e.Statistic = e.tensor.Name[len(value.tensor.Name)+1:]
+		e.start, e.IsStatistic, e.Path = start, true, value.Path
+		p.part, p.stat = "stats", e.Statistic
 		if err := p.tensor(e, true); err != nil {
 			return err
 		}
-		if seen[e.stat] { // the reference keeps the first
+		if seen[e.Statistic] { // the reference keeps the first
 			p.r.entries = p.r.entries[:len(p.r.entries)-1]
 			if err := p.duplicate(start, "a second statistic of that name"); err != nil {
 				return err
 			}
 		} else if n > 1 {
-			seen[e.stat] = true
+			seen[e.Statistic] = true
 		}
 		if err := p.metadata(); err != nil {
 			return err
@@ -343,7 +343,7 @@ func (p *parser) tensor(e *entry, batched bool) error {
 	if rank := len(t.Shape); rank > 1 {
 		t.Order = p.order[len(p.order)-rank:]
 	}
-	e.batch = p.batch
+	e.Batch = p.batch
 	p.r.entries = append(p.r.entries, e)
 	return nil
 }

@@ -75,21 +75,21 @@ func owners(names []string, fixed int) []int {
 func (p *parser) comparePaths() error {
 	var values []*entry
 	for _, e := range p.r.entries {
-		if !e.isStat {
+		if !e.IsStatistic {
 			values = append(values, e)
 		}
 	}
-	slices.SortStableFunc(values, func(a, b *entry) int { return slices.Compare(a.path, b.path) })
+	slices.SortStableFunc(values, func(a, b *entry) int { return slices.Compare(a.Path, b.Path) })
 	removed := map[*entry]bool{}
 	for i := 1; i < len(values); i++ {
 		a, b := values[i-1], values[i]
 		p.where = where{value: b}
 		var err error
 		switch {
-		case slices.Equal(a.path, b.path): // the reference keeps the last
+		case slices.Equal(a.Path, b.Path): // the reference keeps the last
 			err = p.duplicate(b.start, "a second parameter of that path")
 			removed[a] = true
-		case isBelow(b.path, a.path):
+		case isBelow(b.Path, a.Path):
 			err = p.r.warnings.Add(p.fail(tensor.ErrMalformed, b.start, "path",
 				"it is below the parameter %s: no model has both", quote.Name(a.tensor.Name)))
 		}
@@ -100,7 +100,7 @@ func (p *parser) comparePaths() error {
 	if len(removed) > 0 {
 		remove := false
 		p.r.entries = slices.DeleteFunc(p.r.entries, func(e *entry) bool {
-			if !e.isStat {
+			if !e.IsStatistic {
 				remove = removed[e]
 			}
 			return remove

@@ -58,12 +58,9 @@ type Reader struct {
 // An entry is one tensor of a file, and the source of its data.
 type entry struct {
 	source.Extent
+	Origin
 	tensor tensor.Tensor
-	start  int64    // offset of the name
-	path   []string // of the parameter; nil where the file has none
-	stat   string   // name of a statistic
-	isStat bool     // a statistic, not a value
-	batch  uint32
+	start  int64 // offset of the name
 }
 
 // Open opens the file called name and reads everything but the payloads. The file is
@@ -218,14 +215,14 @@ func (r *Reader) NumParameters() (n int) {
 }
 
 // isParameter reports whether entry i is the value of a parameter.
-func (r *Reader) isParameter(i int) bool { return !r.entries[i].isStat && r.kind != KindTensor }
+func (r *Reader) isParameter(i int) bool { return !r.entries[i].IsStatistic && r.kind != KindTensor }
 
 // Parameter returns the parameter of exactly that path, nil if there is none. The one of
 // a parameter file has the empty path. Where several paths make the name, it tries all.
 func (r *Reader) Parameter(path ...string) *Parameter {
 	i := r.byName().Lookup(parameterName(path))
 	for ; i >= 0 && i < len(r.entries); i++ {
-		if r.isParameter(i) && slices.Equal(r.entries[i].path, path) {
+		if r.isParameter(i) && slices.Equal(r.entries[i].Path, path) {
 			return r.parameter(i)
 		}
 	}
@@ -235,10 +232,10 @@ func (r *Reader) Parameter(path ...string) *Parameter {
 // parameter makes the parameter whose value is entry i.
 func (r *Reader) parameter(i int) *Parameter {
 	value := r.entries[i]
-	p := &Parameter{Path: slices.Clone(value.path), Value: &value.tensor}
-	for i++; i < len(r.entries) && r.entries[i].isStat; i++ {
+	p := &Parameter{Path: slices.Clone(value.Path), Value: &value.tensor}
+	for i++; i < len(r.entries) && r.entries[i].IsStatistic; i++ {
 		e := r.entries[i]
-		p.Stats = append(p.Stats, Statistic{Name: e.stat, Tensor: &e.tensor, Batch: e.batch})
+		p.Stats = append(p.Stats, Statistic{Name: e.Statistic, Tensor: &e.tensor, Batch: e.Batch})
 	}
 	return p
 }
@@ -271,7 +268,9 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 	if !ok {
 		return Origin{}, false
 	}
-	return Origin{slices.Clone(e.path), e.isStat, e.stat, e.batch}, true
+	o := e.Origin
+	o.Path = slices.Clone(o.Path)
+	return o, true
 }
 
 // Spans yields what every byte of the file is for, in the order of offsets: the data of

@@ -152,7 +152,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 	if w.opts.Kind == KindTensor {
 		batch := w.opts.Batch
 		if batch == 0 {
-			batch = p.batch
+			batch = p.Batch
 		}
 		if w.tensor != nil {
 			return fmt.Errorf("%s: a tensor file has one tensor: %w", format, tensor.ErrDuplicate)
@@ -164,7 +164,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return nil
 	}
 	if !w.opts.Streaming {
-		if _, err := w.opts.accepts(t, p.batch); err != nil {
+		if _, err := w.opts.accepts(t, p.Batch); err != nil {
 			return err
 		}
 		w.pending = append(w.pending, p)
@@ -174,10 +174,10 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		last := w.params[0]
 		stat, ok := strings.CutPrefix(t.Name, last.Name()+":")
 		if p.exact {
-			stat, ok = p.stat, p.isStat && slices.Equal(p.path, last.Path)
+			stat, ok = p.Statistic, p.IsStatistic && slices.Equal(p.Path, last.Path)
 		}
 		if ok {
-			s := Statistic{stat, t, p.batch}
+			s := Statistic{stat, t, p.Batch}
 			if err := s.check(&w.opts); err != nil {
 				return err
 			}
@@ -188,11 +188,11 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 			return nil
 		}
 	}
-	if p.isStat {
+	if p.IsStatistic {
 		return fmt.Errorf("%s: the statistic %s does not follow its value: %w",
 			format, quote.Name(t.Name), tensor.ErrNoTensor)
 	}
-	return w.AddParameter(&Parameter{Path: p.path, Value: t})
+	return w.AddParameter(&Parameter{Path: p.Path, Value: t})
 }
 
 // Check reports whether Add would accept a tensor, as far as that depends on the tensor
@@ -201,7 +201,7 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	_, err := w.opts.accepts(t, place(t).batch)
+	_, err := w.opts.accepts(t, place(t).Batch)
 	return err
 }
 

@@ -52,7 +52,7 @@ func (m *Model) check(limits tensor.Limits) error {
 func (m *Model) refused(err error) error {
 	var e *fb.Error
 	if !errors.As(err, &e) {
-		return failed(m.base, "model", err)
+		return err
 	}
 	class := tensor.ErrMalformed
 	if e.Limit {

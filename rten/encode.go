@@ -15,10 +15,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An encoder builds the flatbuffer of a model and plans where the elements of
-// its constants go: into the flatbuffer, into the tensor data of a version 2
-// file, or, for the larger constants of version 1, after the flatbuffer's
-// other content, so that they can be streamed as well.
+// An encoder builds the flatbuffer of a model. Elements of its constants go there, into
+// the tensor data of version 2, or, the larger ones of version 1, after all else, so that
+// they can be streamed as well.
 type encoder struct {
 	b    fb.Builder
 	opts WriterOptions // with its defaults

@@ -87,12 +87,8 @@ func (h Header) piece() pieces.Piece {
 
 // fail makes the error of a rule that the file breaks at off.
 func fail(class error, off int64, field, format string, args ...any) error {
-	return failed(off, field, fmt.Errorf("%w: %s", class, fmt.Sprintf(format, args...)))
-}
-
-// failed is fail for an error from elsewhere.
-func failed(off int64, field string, err error) error {
-	return &tensor.FormatError{Format: "rten", Offset: off, Field: field, Err: err}
+	return &tensor.FormatError{Format: "rten", Offset: off, Field: field,
+		Err: fmt.Errorf("%w: %s", class, fmt.Sprintf(format, args...))}
 }
 
 // Plausible reports whether a file of that size may be a .rten file, by its first bytes
@@ -129,35 +125,27 @@ func plausibleModel(size int64, unknown bool, at func(off int64) (uint32, bool))
 	if size < 12 || size > maxModel {
 		return false
 	}
-	v, ok := at(0)
-	if !ok {
-		return unknown
+	known := true
+	word := func(off int64) (v int64) {
+		x, ok := at(off)
+		known = known && ok
+		return int64(x)
 	}
-	root := int64(v)
-	if root < 4 || root%4 != 0 || root > size-4 {
-		return false
+	root := word(0)
+	if !known || root < 4 || root%4 != 0 || root > size-4 {
+		return !known && unknown
 	}
-	if v, ok = at(root); !ok {
-		return unknown
+	vtable := root - int64(int32(word(root)))
+	if !known || vtable < 0 || vtable%2 != 0 || vtable > size-8 {
+		return !known && unknown
 	}
-	vtable := root - int64(int32(v))
-	if vtable < 0 || vtable%2 != 0 || vtable > size-8 {
-		return false
+	length := word(vtable) & 0xffff
+	fields := word(vtable + rtenfb.SlotModelSchemaVersion) // and, two bytes on, the graph
+	version, graph := fields&0xffff, fields>>16            // both are required
+	if !known || length < 8 || length&1 != 0 || version < 4 || graph < 4 ||
+		version > size-4-root {
+		return !known && unknown
 	}
-	length, ok := at(vtable)
-	if !ok {
-		return unknown
-	}
-	fields, ok := at(vtable + rtenfb.SlotModelSchemaVersion) // and, two bytes on, the graph
-	if !ok {
-		return unknown
-	}
-	version, graph := int64(fields&0xffff), fields>>16 // both are required
-	if length&0xffff < 8 || length&1 != 0 || version < 4 || graph < 4 || version > size-4-root {
-		return false
-	}
-	if v, ok = at(root + version); !ok {
-		return unknown
-	}
-	return v == schemaVersion
+	v := word(root + version)
+	return !known && unknown || known && v == schemaVersion
 }
