@@ -144,7 +144,7 @@ var edges = map[string][]string{
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
 	"testdata/...":        {any},
-	"internal/pieces":     {"tensor", "internal/quote"},
+	"internal/pieces":     {"tensor", "internal/quote", "internal/source"},
 	"internal/executorch": {"tensor", "internal/align", "internal/fb"},
 	"internal/readtest":   {"internal/source"},
 	// What needs tensor, whose own tests use internal/readtest.

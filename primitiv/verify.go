@@ -1,11 +1,12 @@
 package primitiv
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/internal/scan"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -33,14 +34,17 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 		}
 	}
 	if found.Options.Depth >= tensor.VerifyCanonical && found.Err() == nil {
-		c := &comparer{r: r}
-		if err := NewEdit(r).Write(ctx, c, nil); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+		c := &pieces.Comparer{R: io.NewSectionReader(r.src, 0, r.src.Size())}
+		err := NewEdit(r).Write(ctx, c, nil)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case c.Differs, err == nil && c.Same < r.src.Size()-r.trailing:
+			found.Error(&tensor.FormatError{Format: format, Offset: c.Same,
+				Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for "+
+					"this content", tensor.ErrMalformed)})
+		case err != nil:
 			found.Error(err)
-		} else if c.off < r.src.Size()-r.trailing {
-			found.Error(c.differs(c.off))
 		}
 	}
 	return nil
@@ -59,40 +63,4 @@ func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
 		}
 	}
 	return nil
-}
-
-// A comparer is an io.Writer that expects the bytes of a file.
-type comparer struct {
-	r   *Reader
-	off int64
-	buf []byte
-}
-
-func (c *comparer) Write(p []byte) (int, error) {
-	if c.buf == nil {
-		c.buf = make([]byte, 64<<10)
-	}
-	for n := 0; n < len(p); {
-		want := p[n:min(len(p), n+len(c.buf))]
-		have := c.buf[:min(int64(len(want)), c.r.src.Size()-c.off)]
-		if _, err := c.r.src.ReadAt(have, c.off); err != nil {
-			return n, err
-		}
-		if !bytes.Equal(have, want) {
-			at := 0
-			for at < len(have) && have[at] == want[at] {
-				at++
-			}
-			return n, c.differs(c.off + int64(at))
-		}
-		n += len(want)
-		c.off += int64(len(want))
-	}
-	return len(p), nil
-}
-
-func (c *comparer) differs(off int64) error {
-	return &tensor.FormatError{Format: format, Offset: off,
-		Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for this content",
-			tensor.ErrMalformed)}
 }

@@ -1,7 +1,6 @@
 package ptd
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -66,7 +64,7 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 				conflicts = append(conflicts, c)
 				continue
 			}
-			same, err := sameBytes(ctx, kept.Data, e.Data)
+			same, err := pieces.Same(ctx, kept.Data, e.Data)
 			if err != nil {
 				return nil, fmt.Errorf("ptd: merge: %s: %w", quote.Name(e.Name), err)
 			}
@@ -88,42 +86,6 @@ func sameLayout(a, b *Layout) bool {
 	}
 	return a.ScalarType == b.ScalarType && slices.Equal(a.Sizes, b.Sizes) &&
 		slices.Equal(a.DimOrder, b.DimOrder)
-}
-
-func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
-	if a.Size() != b.Size() {
-		return false, nil
-	}
-	r, err := b.Open()
-	if err != nil {
-		return false, err
-	}
-	defer r.Close()
-	c := comparer{r: r}
-	_, err = a.WriteTo(pieces.Until(ctx, &c))
-	if c.differs {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// A comparer is an io.Writer that takes the bytes of r and no others.
-type comparer struct {
-	r       io.Reader
-	buf     []byte
-	differs bool
-}
-
-func (c *comparer) Write(p []byte) (int, error) {
-	c.buf = slices.Grow(c.buf[:0], len(p))[:len(p)]
-	n, err := source.ReadPiece(c.r, c.buf)
-	if err != nil && err != io.EOF {
-		return 0, err
-	}
-	if c.differs = !bytes.Equal(c.buf[:n], p); c.differs {
-		return 0, io.ErrShortWrite
-	}
-	return len(p), nil
 }
 
 // A Shard is one of the files that Split makes.
