@@ -215,7 +215,9 @@ func (r *Reader) NumParameters() (n int) {
 }
 
 // isParameter reports whether entry i is the value of a parameter.
-func (r *Reader) isParameter(i int) bool { return !r.entries[i].IsStatistic && r.kind != KindTensor }
+func (r *Reader) isParameter(i int) bool {
+	return !r.entries[i].IsStatistic && r.kind != KindTensor
+}
 
 // Parameter returns the parameter of exactly that path, nil if there is none. The one of
 // a parameter file has the empty path. Where several paths make the name, it tries all.
