@@ -56,8 +56,8 @@ type Reader struct {
 }
 
 // Detect reports whether a file begins like one of this format, or like the
-// index of a sharded model. It reads 16 bytes, or 64 KiB of what may be an
-// index.
+// index of a sharded model, also where it ends within its header. It reads 10 bytes, or
+// 64 KiB of what may be an index.
 func Detect(r io.ReaderAt, size int64) bool {
 	return detectFile(r, size) || detectIndex(r, size)
 }
@@ -70,8 +70,7 @@ func detectFile(r io.ReaderAt, size int64) bool {
 	if n, _ := r.ReadAt(b[:], 0); n < len(b) {
 		return false
 	}
-	n := binary.LittleEndian.Uint64(b[:])
-	if n < 2 || n > maxHeader || int64(n) > size-headerStart || b[8] != '{' {
+	if n := binary.LittleEndian.Uint64(b[:]); n < 2 || n > maxHeader || b[8] != '{' {
 		return false
 	}
 	switch b[9] {

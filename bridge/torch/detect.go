@@ -23,27 +23,31 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if !strings.HasPrefix(head, zipMagic) {
 		return isLegacy(head) || isMetadata(head) || isTar(head)
 	}
-	return isArchive(head) || hasPickle(r, size)
+	first := firstMember(head)
+	return first == "data.pkl" || hasPickle(r, size, first)
 }
 
-// isArchive reports whether the first member is data.pkl.
-func isArchive(head string) bool {
+// firstMember returns the name of the first member of an archive within its directory.
+func firstMember(head string) string {
 	if len(head) < 30 {
-		return false
+		return ""
 	}
 	n := int(binary.LittleEndian.Uint16([]byte(head[26:28])))
 	if n > len(head)-30 {
-		return false
+		return ""
 	}
 	_, name, _ := strings.Cut(head[30:30+n], "/")
-	return name == "data.pkl"
+	return name
 }
 
 // hasPickle reports whether the directory of an archive has data.pkl, or is that of a
-// program of torch.export.
-func hasPickle(r io.ReaderAt, size int64) bool {
+// program of torch.export. Of an archive that is cut the first member decides.
+func hasPickle(r io.ReaderAt, size int64, first string) bool {
 	z, err := zip.NewReader(r, size)
-	if err != nil || len(z.File) == 0 {
+	if err != nil {
+		return first == "version" || strings.HasPrefix(first, "data/")
+	}
+	if len(z.File) == 0 {
 		return false
 	}
 	root, _, ok := strings.Cut(z.File[0].Name, "/")

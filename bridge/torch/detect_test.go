@@ -22,6 +22,8 @@ func TestDetect(t *testing.T) {
 		"an archive that is cut":        {golden(t, "values.pt")[:300], true},
 		"an archive in another order":   {golden(t, "deflated.pt"), true},
 		"TorchScript":                   {golden(t, "script.pt"), true},
+		"TorchScript that is cut":       {golden(t, "script.pt")[:300], true},
+		"another order that is cut":     {golden(t, "deflated.pt")[:300], true},
 		"a legacy stream":               {golden(t, "legacy.pt"), true},
 		"a legacy stream in protocol 4": {golden(t, "legacy4.pt"), true},
 		"a legacy stream in protocol 0": {[]byte("L119547037146038801333356L\n.I1001\n."), true},

@@ -250,3 +250,29 @@ func TestVerifyUnknownDType(t *testing.T) {
 		}
 	}
 }
+
+// A file that is cut is damage wherever its format still shows, within a header too.
+func TestVerifyFilesThatAreCut(t *testing.T) {
+	for _, file := range []string{"safetensors/dtypes.safetensors", "npy/le-f4.npy",
+		"npy/stored.npz", "gguf/types.gguf", "torch/values.pt", "torch/script.pt",
+		"torch/deflated.pt", "torch/legacy.pt", "ptd/et-1.5.1-dtypes.ptd",
+		"pte/export-1.5.1-conv.pte", "rten/convert-0.22.0-basic.rten",
+		"ztensor/crate-1.0.0-dtypes.zt", "ztensor/crate-1.2.3-digests.zt",
+		"ztensor/crate-2.1.1-dtypes.zt", "primitiv/model-nested.primitiv"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", "testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(t.TempDir(), "cut")
+		for _, n := range []int{50, 100, len(b) / 4, len(b) / 2, len(b) - 20} {
+			if err := os.WriteFile(name, b[:n], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var out, errs strings.Builder
+			if status := run(t.Context(), []string{"verify", name}, nil, &out, &errs,
+				func(string) string { return "" }); status != statusFound {
+				t.Errorf("%d bytes of %s: exit status %d\n%s%s", n, file, status, &out, &errs)
+			}
+		}
+	}
+}
