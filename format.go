@@ -121,7 +121,7 @@ func ParseFormat(s string) (Format, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorfile: no format is called %s", quote.Name(s))
+	return 0, fmt.Errorf("tensorfile: no format is named %s", quote.Name(s))
 }
 
 // MarshalText writes the name. The zero value and values that are not constants

@@ -26,7 +26,7 @@ const (
 // tensor, where its elements go, by [tensor.Into] or [tensor.IntoBytes]; the zero Dst
 // leaves it out. into is called by the goroutine that called LoadAll, in file order.
 //
-// From an io.ReaderAt it reads neighbouring tensors together, up to 8 MiB at a time,
+// From an io.ReaderAt it reads adjacent tensors together, up to 8 MiB at a time,
 // and keeps eight such reads in flight, so that latency is paid seldom; else it uses
 // all cores. It stops at the first error, or when ctx ends, and returns when nothing
 // is being written any more. External tensors, and those that are neither dense nor

@@ -49,6 +49,10 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)\b(house|houses|crew|truths?)\b`), "the field's term"},
 	{regexp.MustCompile(`(?i)\bfolders?\b`), "directory"},
 	{regexp.MustCompile(`(?i)\bkept elsewhere\b`), "external"},
+	{regexp.MustCompile(`(?i)\bbeside\b`), "next to, in addition to"},
+	{regexp.MustCompile(`(?i)\b(lies (at|behind|in|where|beside)|lie behind)\b`), "is at, follows"},
+	{regexp.MustCompile(`(?i)\bonly \w+ tells\b`), "known only after"},
+	{regexp.MustCompile(`(?i)\bof the future\b`), "of a newer release"},
 	{regexp.MustCompile(`(?i)\bthe other ones\b`), "the rest"},
 	{regexp.MustCompile(`(?i)\bin one go\b`), "at once"},
 	{regexp.MustCompile(`(?i)\bin earnest\b`), "in production"},
@@ -66,7 +70,7 @@ var phrases = []phrase{
 var citation = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)_?[AGTUDBC][0-9]{1,2}([A-Z_]|$)`)
 
 // allowed are texts in which a phrase is right: a name of a tool, of a directory convention, of a standard.
-var allowed = regexp.MustCompile(`UTF-8|C-1|ISO-8859-1|SHA-1|RFC-|(?i)k-nearest|nearest neighbou?r|rounds? half`)
+var allowed = regexp.MustCompile(`UTF-8|C-1|ISO-8859-1|SHA-1|RFC-|(?i)k-nearest|nearest neighbou?r|rounds? half|"plain beside"`)
 
 var failed bool
 

@@ -65,7 +65,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// named wants a loss of the one tensor of src.
+// named requires a loss of the one tensor of src.
 func named(t *testing.T, src *tensorfile.File, to form) {
 	t.Helper()
 	p, err := NewPlan(t.Context(), src, to.format, to.options())
@@ -99,7 +99,7 @@ func thereAndBack(t *testing.T, src *tensorfile.File, from, to form) {
 	}
 }
 
-// arrives wants every dense tensor of src that the target can hold in a file of that
+// arrives requires every dense tensor of src that the target can hold in a file of that
 // form, with the same elements.
 func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 	t.Helper()

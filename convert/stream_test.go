@@ -59,7 +59,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A file that is not mapped takes its time: the end does not wait until the tensor lies
+// A file that is not mapped takes its time: the end does not wait until the tensor is
 // in its temporary file, or the indices were seen.
 func TestCancelBeforeTheFirstByte(t *testing.T) {
 	spool := t.TempDir()

@@ -41,7 +41,7 @@ func planned(t *testing.T, src *tensorfile.File, o *Options) (*ztensor.Reader, *
 	return strict(t, out.Bytes()), p
 }
 
-// Version 2 wants columns that ascend, and one value for an element.
+// Version 2 requires columns that ascend, and one value for an element.
 func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 	u8 := func(v ...uint8) tensor.Blob { return tensor.BlobOf(v) }
 	csr := func(name string, columns ...uint8) *tensor.Tensor {

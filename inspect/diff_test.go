@@ -191,7 +191,7 @@ func TestLargestFindsWhatChangedMost(t *testing.T) {
 	}
 }
 
-// Integers that a float64 does not tell apart are apart all the same.
+// Integers that a float64 does not tell apart are different nevertheless.
 func TestDistanceOfIntegers(t *testing.T) {
 	x := tensor.New("", tensor.Shape{4}, []int64{1<<53 + 1, math.MinInt64, -1, 5})
 	y := tensor.New("", tensor.Shape{4}, []int64{1 << 53, math.MinInt64, -1, 5})

@@ -106,7 +106,7 @@ func NewInfo(f *tensorfile.File) *Info {
 }
 
 // DecodedSize returns how many bytes a tensor's elements have, or all parts of one that
-// is not dense; -1 where only decoding tells.
+// is not dense; -1 where it is known only after decoding.
 func DecodedSize(t *tensor.Tensor) int64 {
 	switch {
 	case t.External:

@@ -108,7 +108,7 @@ func rtenGroup(g *rten.Graph, name string) Group {
 		}
 		return add(Node{n.Label(), rtenShape(n), kind})
 	}
-	// Indices may be missing, or what verify tells about.
+	// Indices may be missing, or what verify reports.
 	within := func(i int) bool { return i >= 0 && i < len(from) }
 	for n := range g.Nodes() {
 		if op, ok := n.Operator(); ok {

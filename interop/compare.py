@@ -62,7 +62,7 @@ def rows(where, want, row, sum):
     for f in SAME:
         if f in want and want[f] != row.get(f) and not ("shard" in want and f == "offset"):
             yield f"{where}.{f}: {row.get(f)!r} for {want[f]!r}"
-    if "bytes" in want and want["bytes"] != row.get("bytes", want["bytes"]):  # absent where only decoding tells
+    if "bytes" in want and want["bytes"] != row.get("bytes", want["bytes"]):  # absent where it is known only after decoding
         yield f"{where}.bytes: {row['bytes']} for {want['bytes']}"
     if "sha256" in want and want["sha256"] != sum.get("sha256"):
         yield f"{where}.sha256: {sum.get('sha256', sum.get('error'))} for {want['sha256']}"

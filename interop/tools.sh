@@ -17,7 +17,7 @@
 #   hub                    a Python with huggingface_hub, safetensors and numpy
 #   stores                 a Python with moto's server, boto3, azure-storage-blob, safetensors and numpy
 #   fakegcs                fake-gcs-server 1.56.1
-#   browser                a directory with playwright-core 1.54.0 and axe-core 4.10.3 of npm, beside Debian's chromium
+#   browser                a directory with playwright-core 1.54.0 and axe-core 4.10.3 of npm, next to Debian's chromium
 #   azurite                azurite 3.37.0, its server of blobs
 #   versitygw              versitygw 1.8.0: eight minutes
 #   cached NAME            the path of a tool that is made already, else it fails; versitygw only

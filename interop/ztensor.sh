@@ -71,7 +71,7 @@ for f in "$work"/ours/*.zt; do
 	[ -z "${TENSORFILE_FULL:-}" ] || proves "we write $name, and the crate of version $version reads and verifies it" into_crate "${crate[$version]}" "$f"
 done
 
-proves "we write shards beside their root, and wheel 2.1.2 reads and verifies them" into_wheel 2.1.2 "$work/ours/shards/2-positional.zt"
+proves "we write shards next to their root, and wheel 2.1.2 reads and verifies them" into_wheel 2.1.2 "$work/ours/shards/2-positional.zt"
 if [ -n "${TENSORFILE_FULL:-}" ]; then
 	for f in shards/2-positional store/2-store; do proves "we write $f, and the crate reads and verifies all shards" into_crate z21 "$work/ours/$f.zt"; done
 fi

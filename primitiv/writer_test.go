@@ -333,7 +333,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// One small read a tensor, and no byte of a payload that is not beside a header.
+// One small read a tensor, and no byte of a payload that is not next to a header.
 func TestReadsThroughAReaderAt(t *testing.T) {
 	var m parameters
 	for i := range 20 {

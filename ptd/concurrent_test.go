@@ -10,7 +10,7 @@ import (
 )
 
 // Every exported accessor is safe for concurrent use, also of values used after the
-// loop that yielded them. The race detector tells.
+// loop that yielded them. The race detector reports a race.
 func TestAccessorsFromSeveralGoroutines(t *testing.T) {
 	called := map[string]bool{}
 	for name, data := range goldens(t) {

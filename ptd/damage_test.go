@@ -141,7 +141,7 @@ func TestEveryOffsetIsRedirected(t *testing.T) {
 	}
 }
 
-// What lies behind the file in the same memory never shows.
+// What follows the file in the same memory is never shown.
 func TestCanary(t *testing.T) {
 	for _, data := range goldens(t) {
 		end := int(openEnd(t, data))

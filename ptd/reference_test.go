@@ -46,7 +46,7 @@ type refCase struct {
 	}
 }
 
-// entries answers the case as a Writer wants it.
+// entries returns the case as a Writer takes it.
 func (c *refCase) entries(t *testing.T) []ptd.Entry {
 	var buffers []tensor.Blob
 	for _, h := range c.Buffers {
@@ -244,7 +244,7 @@ func TestWritesWhatExecuTorchReads(t *testing.T) {
 					wish = max(wish, opts.Alignment)
 				}
 				if st, ok := e.Data.Stored(); ok && st.Offset%wish != 0 {
-					t.Errorf("%s: %q lies at %d, wanted a multiple of %d", name, e.Name, st.Offset,
+					t.Errorf("%s: %q is at %d, not at a multiple of %d", name, e.Name, st.Offset,
 						wish)
 				}
 			}

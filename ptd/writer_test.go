@@ -50,7 +50,7 @@ func TestWriterThatFails(t *testing.T) {
 		}
 		err := x.Close()
 		if again := x.Close(); again != err {
-			t.Errorf("Close answers %v, and then %v", err, again)
+			t.Errorf("Close returns %v, and then %v", err, again)
 		}
 		return err
 	}
@@ -236,7 +236,7 @@ func TestRefusedByTheWriter(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if r := readBytes(t, out.Bytes(), nil); r.Len() != 0 {
-			t.Errorf("%s: written all the same", what)
+			t.Errorf("%s: written nevertheless", what)
 		}
 	}
 	for _, o := range []ptd.WriterOptions{{SegmentAlignment: 3}, {SegmentAlignment: -128},

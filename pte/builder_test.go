@@ -245,7 +245,7 @@ var built = []struct {
 		wantFloats(t, a[0], 120, 260)
 		wantFloats(t, b[0], 140, 320)
 	}},
-	// flat lies where x2 does, which must not be used again before flat was
+	// flat is where x2 is, which must not be used again before flat was
 	{"a view", nil, func(b *Builder) {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2, 2})

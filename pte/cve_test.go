@@ -93,7 +93,7 @@ func TestCVEs(t *testing.T) {
 			b := craft(t, base(t, v.base), v.make)
 			r, err := OpenBytes(b, nil)
 			if err != nil {
-				t.Fatal(err) // it is shown all the same
+				t.Fatal(err) // it is shown nevertheless
 			}
 			if _, err := r.Verify(t.Context(), nil); !errors.Is(err, v.want) {
 				t.Errorf("Verify: %v, want %v", err, v.want)

@@ -297,7 +297,7 @@ func TestCanaryBehindTheBuffer(t *testing.T) {
 				all = append(all, fmt.Sprint(r.Warnings()))
 				text, _ := json.Marshal(all)
 				if bytes.Contains(text, []byte("SECRET")) {
-					t.Fatalf("%s: %d at %d shows what lies behind", name, v, at)
+					t.Fatalf("%s: %d at %d shows what follows the file", name, v, at)
 				}
 			}
 			put32(spare, at, old)

@@ -16,7 +16,7 @@ import (
 )
 
 // A hostile file has how it is made, and what must be reported of it: by Open, or,
-// where it opens all the same, by Verify.
+// where it opens nevertheless, by Verify.
 type hostile struct {
 	name   string
 	base   string

@@ -41,8 +41,8 @@ func (c call) args() []string {
 	return all
 }
 
-// ways are the ways in which a program is written anew. Each answers the files that the
-// runtime needs beside it.
+// ways are the ways in which a program is written anew. Each returns the files that the
+// runtime needs in addition.
 var ways = []struct {
 	name string
 	do   func(t *testing.T, r *Reader, file string) []string
@@ -132,7 +132,7 @@ func write(t *testing.T, e *Edit, file string) []string {
 }
 
 // TestRewrittenProgramsRun gives programs that we wrote anew to the runtime, with the
-// inputs that it had for the exporter's file, and wants the outputs that it gave then.
+// inputs that it had for the exporter's file, and requires the outputs that it gave then.
 func TestRewrittenProgramsRun(t *testing.T) {
 	etrun(t)
 	for _, name := range programs(t) {

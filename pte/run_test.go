@@ -47,7 +47,7 @@ func (a answer) floats(t testing.TB) []float32 {
 	return v
 }
 
-// runProgram runs a method twice and answers both lists of outputs.
+// runProgram runs a method twice and returns both lists of outputs.
 func runProgram(t testing.TB, file, method string, args ...string) (first, second []answer) {
 	t.Helper()
 	cmd := exec.Command(etrun(t),

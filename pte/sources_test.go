@@ -66,7 +66,7 @@ func TestFileIsReplaced(t *testing.T) {
 	}
 }
 
-// plainFacts is what a program tells without its payloads.
+// plainFacts is what a program shows without its payloads.
 func plainFacts(t *testing.T, r *Reader) string {
 	var b strings.Builder
 	for m := range r.Program().Methods() {

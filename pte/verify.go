@@ -14,7 +14,7 @@ import (
 // program: each value, tensor, instruction, delegate and segment is checked, also where
 // the runtime itself does not check and would read other bytes or end the process.
 //
-// Warnings are what loads all the same, or loads in some builds only: constants inside
+// Warnings are what loads nevertheless, or loads in some builds only: constants inside
 // the flatbuffer, which builds since 2025 refuse, misaligned constants, duplicate names,
 // content of a newer schema, bytes after the end. With opts.Strict they are errors.
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// walkAll calls everything that a Reader has, as a careless user would, and answers how
+// walkAll calls everything that a Reader has, as a careless user would, and returns how
 // many bytes it was shown.
 func walkAll(t testing.TB, r *Reader) (shown int64) {
 	text := func(s string) { shown += int64(len(s)) }

@@ -43,7 +43,7 @@ func (c *cache) before(off, end int64) int64 {
 	return end
 }
 
-// start returns where the first piece begins that begins at off or behind it.
+// start returns where the first piece begins that begins at off or after it.
 func (c *cache) start(off int64) int64 {
 	first := int64(math.MaxInt64)
 	for i := range c.pieces {
@@ -65,7 +65,7 @@ func (c *cache) after(start, off int64) int64 {
 	return start
 }
 
-// put keeps b, which lies at off, and lets go of what was not used for longest.
+// put keeps b, which is at off, and drops what was not used for longest.
 func (c *cache) put(off int64, b []byte) {
 	if len(b) == 0 || int64(len(b)) > c.most {
 		return

@@ -145,7 +145,7 @@ func (r *Reader) receive(body io.Reader, p []byte, announced bool) (n int, err e
 	return n, nil
 }
 
-// first makes the first request, which tells the size and the version of the file, and
+// first makes the first request, which has the size and the version of the file, and
 // fills the cache.
 func (r *Reader) first() error {
 	if name := path.Ext(r.url.Path); name != ".zt" && name != ".npz" || !r.ends() {

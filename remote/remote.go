@@ -34,8 +34,8 @@ import (
 // ErrChanged is the error of a file that is no longer the one that was opened.
 var ErrChanged = errors.New("the file changed on the server")
 
-// ErrNoRanges is the error of a server that sends files only as a whole: who wants this
-// one has to fetch all of it. It is an errors.ErrUnsupported.
+// ErrNoRanges is the error of a server that sends files only as a whole, so that all of a
+// file has to be fetched. It is an errors.ErrUnsupported.
 var ErrNoRanges = fmt.Errorf("%w: the server sends files only as a whole", errors.ErrUnsupported)
 
 // Options say how to speak with the server. The zero value, and nil, are the defaults.

@@ -126,7 +126,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if n != 2 {
-		t.Errorf("%d tensors are called w", n)
+		t.Errorf("%d tensors are named w", n)
 	}
 	if f, _ := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); len(f.Findings) != 1 ||
 		f.Findings[0].Field != "graph.nodes[8].name" {

@@ -17,7 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// refuse opens a file in every form and wants the class of error.
+// refuse opens a file in every form and requires the class of error.
 func refuse(t *testing.T, what string, file []byte, class error) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) {

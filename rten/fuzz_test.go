@@ -42,7 +42,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzRewrite changes versions and layouts of what opens and wants the same
+// FuzzRewrite changes versions and layouts of what opens and requires the same
 // content.
 func FuzzRewrite(f *testing.F) {
 	seeds(f)

@@ -79,7 +79,7 @@ func TestVerifyGraphs(t *testing.T) {
 			return b.graph([]fb.Offset{b.inline("c", 1),
 				b.operator(opAdd, tagGemm, gemm(b), []uint32{0, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.attrs", tensor.ClassMalformed},
-		{"an enum of the future", func(b *raw) fb.Offset {
+		{"an enum value of a newer schema", func(b *raw) fb.Offset {
 			b.Begin()
 			b.force(rtenfb.SlotPadAttrsMode, 1, 9)
 			attrs := b.End()
@@ -121,14 +121,14 @@ func TestVerifyGraphs(t *testing.T) {
 			return b.graph([]fb.Offset{b.inline("c", 1),
 				b.operator(OpType(30), 0, 0, []uint32{1<<32 - 1, 0}, nil)}, nil, nil, nil)
 		}, "graph.nodes[1].data.inputs[0]", tensor.ClassMalformed},
-		{"an operator of the future", func(b *raw) fb.Offset {
+		{"an operator of a newer release", func(b *raw) fb.Offset {
 			return b.graph([]fb.Offset{b.operator(145, 0, 0, nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[0].data.type", tensor.ClassUnsupported},
-		{"attributes of the future", func(b *raw) fb.Offset {
+		{"attributes of a newer schema", func(b *raw) fb.Offset {
 			b.Begin()
 			return b.graph([]fb.Offset{b.operator(145, 63, b.End(), nil, nil)}, nil, nil, nil)
 		}, "graph.nodes[0].data", tensor.ClassUnsupported},
-		{"a field of the future", func(b *raw) fb.Offset {
+		{"a field of a newer schema", func(b *raw) fb.Offset {
 			b.Begin()
 			b.force(slot(6), 4, 1)
 			return b.graph([]fb.Offset{b.node("v", ValueNode, b.End())}, nil, nil, nil)
@@ -224,7 +224,7 @@ func TestVerifyRanges(t *testing.T) {
 				return []fb.Offset{b.outside("a", 0, 16),
 					b.outside("b", 4, 2)}
 			}, "graph.nodes[1].data.data_offset"},
-		{"a nothing inside another", 64,
+		{"no bytes inside another", 64,
 			func(b *raw) []fb.Offset {
 				return []fb.Offset{b.outside("a", 0, 16),
 					b.outside("b", 4, 0)}

@@ -147,8 +147,8 @@ func TestConvertRoundsOnce(t *testing.T) {
 			t.Errorf("%s: %v, want %v (%v)", c.x.Name, got, c.want, err)
 		}
 	}
-	// 1 + 2^-11 lies in the middle of two values of float16; what is above by less than
-	// float32 tells rounds up.
+	// 1 + 2^-11 is in the middle of two values of float16; what is above by less than
+	// float32 shows rounds up.
 	got, err := Convert[Float16](New("d", Shape{2}, []float64{1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40}))
 	if err != nil || got[0].Float32() != 1 || got[1].Float32() != 1+0x1p-10 {
 		t.Errorf("%v %v, %v", got[0].Float32(), got[1].Float32(), err)
@@ -333,7 +333,7 @@ func TestNarrowingRoundsOnce(t *testing.T) {
 				mine := err(code)
 				for _, other := range []uint64{code - 1, code + 1} {
 					if code&(1<<(to.Bits()-1)-1) == 0 && other == code-1 {
-						continue // below zero lies another sign
+						continue // below zero the sign is another
 					}
 					if c := err(other).Cmp(mine); c < 0 || c == 0 && code&1 == 1 {
 						t.Fatalf("%v %v became %v %v: 0x%x is nearer, or even", from, x, to, got,

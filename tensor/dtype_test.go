@@ -13,7 +13,7 @@ func TestEveryDTypeHasANameThatParses(t *testing.T) {
 	for _, d := range DTypes() {
 		name := d.String()
 		if name == "" || seen[name] {
-			t.Errorf("DType %d is called %q", uint8(d), name)
+			t.Errorf("DType %d is named %q", uint8(d), name)
 		}
 		seen[name] = true
 		for _, s := range []string{name, dtypes[d].short, strings.ToLower(dtypes[d].short)} {

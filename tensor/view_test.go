@@ -194,7 +194,7 @@ func TestConvertOfEveryNumericType(t *testing.T) {
 		got[0] != 0x1p64 {
 		t.Error(got, err)
 	}
-	// Rounded once: each lies just above the middle between two float32.
+	// Rounded once: each is just above the middle between two float32.
 	if got, err := Convert[float32](New("", Shape{2},
 		[]int64{1<<62 + 1<<38 + 1, -(1<<62 + 1<<38 + 1)})); err != nil || got[0] != 1<<62+1<<39 ||
 		got[1] != -(1<<62+1<<39) {

@@ -77,7 +77,7 @@ func unset(key string) func(t, c map[string]any) {
 	return func(t, c map[string]any) { delete(c, key); delete(t, key) }
 }
 
-// rooted is a 1.0 file whose manifest is a map of these raw pairs beside a
+// rooted is a 1.0 file whose manifest is a map of these raw pairs and a
 // version and an empty list of tensors.
 func rooted(pairs int, extra ...any) []byte {
 	return file10(raw(append([]any{0xa2 + pairs, "version", "1.0", "tensors", 0xa0}, extra...)...),
@@ -330,7 +330,7 @@ func attacks() []attack {
 		bad, "manifest")
 	refuse("keys in other letters",
 		good10(func(t, c map[string]any) { delete(c, "offset"); c["Offset"] = 64 }), bad, where)
-	accept("keys in other letters beside the right ones", good10(set("OFFSET", 0)))
+	accept("keys in other letters next to the right ones", good10(set("OFFSET", 0)))
 	refuse("a byte string for a key",
 		comp(0xa3, "offset", 0x18, 64, "length", 1, 0x46, []byte("offset"), 0), bad, where)
 	refuse("a byte string for a key of the root", rooted(1, 0x47, []byte("version"), "9.9"), bad,

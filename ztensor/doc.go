@@ -3,7 +3,7 @@
 //
 // # Versions
 //
-// A Reader tells the versions apart by their first and last bytes and reads 0.1, 1.0,
+// A Reader distinguishes the versions by their first and last bytes and reads 0.1, 1.0,
 // 1.1, 1.2 and 2; [Reader.Version] returns which. A Writer writes 2 unless
 // [WriterOptions.Version] asks for another. What each can hold:
 //

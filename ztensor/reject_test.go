@@ -58,7 +58,7 @@ func encodeCBOR(b []byte, v any) []byte {
 	panic(v)
 }
 
-// A made is a file of version 2 that a test takes to pieces. Its data lies from
+// A made is a file of version 2 that a test takes to pieces. Its data is from
 // 4096 on, 64 KiB of it, and the manifest behind that.
 type made struct {
 	manifest any
@@ -494,7 +494,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"E3 two in one", rule.Encoding,
 			seekPart(seekBlob([][]byte{append(fa[:len(fa):len(fa)], fb...)}, []int{20}), 20),
 			seekPart(second, 20)},
-		{"E6 lies", rule.Encoding,
+		{"E6 of another size", rule.Encoding,
 			seekPart(seekBlob([][]byte{fa, fb}, []int{16 << 20, 16 << 20}), 32<<20),
 			seekPart(second, 20)},
 		{"G2", rule.Digest, objectsOf("w",

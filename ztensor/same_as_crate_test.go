@@ -235,7 +235,7 @@ func change(r *rand.Rand, root *cborItem, file int) {
 		} else if it.major == 5 {
 			it.items = append(it.items, random(), random())
 		}
-	case 10: // the same twice, or beside another name
+	case 10: // the same twice, or next to another name
 		if it.major == 5 && len(it.items) > 0 {
 			i := r.IntN(len(it.items)/2) * 2
 			key := it.items[i].clone()
@@ -263,7 +263,7 @@ func change(r *rand.Rand, root *cborItem, file int) {
 }
 
 // mutant2 makes a copy of a file of version 2 that is wrong in other ways than a
-// flipped bit: its hash is right all the same.
+// flipped bit: its hash is right nevertheless.
 func mutant2(r *rand.Rand, file []byte) []byte {
 	foot := file[len(file)-40:]
 	at, n := int(binary.LittleEndian.Uint64(foot)), int(binary.LittleEndian.Uint64(foot[8:]))

@@ -124,8 +124,8 @@ func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
 	}
 }
 
-// A root may name any number of shards of the size of a file beside it: that file
-// is read once for each algorithm all the same.
+// A root may name any number of shards of the size of a file next to it: that file
+// is read once for each algorithm nevertheless.
 func TestShardsAreLookedForOnce(t *testing.T) {
 	const n = 500
 	dir := t.TempDir()

@@ -213,7 +213,7 @@ func TestShardsAreTheModel(t *testing.T) {
 					!strings.Contains(files[i],
 						filepath.Join(dir, "blobs",
 							strings.ReplaceAll(s.Digest, ":", string(filepath.Separator)))) {
-					t.Errorf("shard %s is called %s", s.Digest, files[i])
+					t.Errorf("shard %s is named %s", s.Digest, files[i])
 				}
 				one, err := Open(files[i], nil)
 				if err != nil {

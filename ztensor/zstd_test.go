@@ -157,7 +157,7 @@ func TestSparseBombsWithoutSize(t *testing.T) {
 		peak := readtest.PeakHeap(func() {
 			for _, p := range r.Tensor("w").Parts {
 				if p.Data.Size() != -1 {
-					t.Errorf("size %d of a part whose size nothing tells", p.Data.Size())
+					t.Errorf("size %d of a part whose size nothing shows", p.Data.Size())
 				}
 				if _, err := p.Data.ReadAll(); !errors.Is(err, tensor.ErrLimit) {
 					t.Errorf("%v", err)

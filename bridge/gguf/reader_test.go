@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// want is what interop/gguf/make.py noted beside each file.
+// want is what interop/gguf/make.py noted next to each file.
 type want struct {
 	Keys    []string
 	Text    map[string]string

@@ -261,7 +261,7 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 }
 
 // Attributes yields __metadata__ in the order of the file; of an index what it
-// says itself, then what its shards say beside that, of which the first wins.
+// says itself, then what its shards add, of which the first counts.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, kv := range r.metadata {

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// want is what interop/safetensors/make.py noted beside each file.
+// want is what interop/safetensors/make.py noted next to each file.
 type want struct {
 	Attributes map[string]string
 	Tensors    map[string]struct {

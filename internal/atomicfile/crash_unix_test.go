@@ -92,7 +92,7 @@ func killBefore(t *testing.T, number string) hook {
 	}
 }
 
-// version is a content that tells whether it is whole: its length says which byte it
+// version is content that shows whether it is complete: its length says which byte it
 // consists of.
 func version(v int) []byte { return bytes.Repeat([]byte{byte(v)}, 2<<20+v) }
 

@@ -360,7 +360,7 @@ func (l *manyFiles) finished(o outcome) error {
 	return err
 }
 
-// summarise tells on standard error what became of all files.
+// summarise prints on standard error what became of all files.
 func (l *manyFiles) summarise() {
 	n := 0
 	for _, c := range l.counts {

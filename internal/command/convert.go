@@ -200,7 +200,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 			if t.Dense() {
 				dtype = c.dtypes[t.DType]
 			}
-			return c.rename.newName(t.Name, nil), dtype, c.wants(t.Name)
+			return c.rename.newName(t.Name, nil), dtype, c.passes(t.Name)
 		}
 	}
 	if len(c.blocks) > 0 {
@@ -344,7 +344,7 @@ func (c *conversion) checkNames(f *tensorfile.File) error {
 	used := make([]bool, len(c.rename))
 	dtypes := map[tensor.DType]bool{}
 	for t := range f.Tensors() {
-		isKept = isKept || c.wants(t.Name)
+		isKept = isKept || c.passes(t.Name)
 		dtypes[t.DType] = true
 		c.rename.newName(t.Name, used)
 	}

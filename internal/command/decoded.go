@@ -11,7 +11,7 @@ import (
 func (a *app) checkDecodedTotal(in *input, l *lister) error {
 	return limit.CheckDecoded(a.limits, in.Size(), func(yield func(tensor.Blob) bool) {
 		for r := range in.eachRow() {
-			if !l.wants(r.name) {
+			if !l.passes(r.name) {
 				continue
 			}
 			for b := range limit.Blobs(r.tensor) {
@@ -21,7 +21,7 @@ func (a *app) checkDecodedTotal(in *input, l *lister) error {
 			}
 		}
 		for name, b := range in.Blobs() {
-			if l.wants(name) && !yield(b) {
+			if l.passes(name) && !yield(b) {
 				return
 			}
 		}

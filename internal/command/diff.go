@@ -87,7 +87,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	opts.Figures = c.stat
 	opts.External = a.findExternal
 	if len(c.filter) > 0 {
-		opts.Filter = c.wants
+		opts.Filter = c.passes
 	}
 	bar := a.bar(x.name, x.payload()+y.payload())
 	opts.Progress = bar.add

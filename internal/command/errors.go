@@ -173,7 +173,7 @@ func isInterrupt(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// outside tells an error whose reason is not in a file, but in the system or the
+// outside reports an error whose reason is not in a file, but in the system or the
 // network.
 func outside(err error) bool {
 	return tensor.ClassOf(err) == tensor.ClassIO

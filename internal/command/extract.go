@@ -79,7 +79,7 @@ func (x *extraction) run(in *input) error {
 
 func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 	for r := range in.eachRow() {
-		if !x.wants(r.name) {
+		if !x.passes(r.name) {
 			continue
 		}
 		t := x.resolve(r.tensor)
@@ -112,7 +112,7 @@ func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 
 func (x *extraction) blobs(in *input, d *extractDocument) error {
 	for name, b := range in.Blobs() {
-		if !x.wants(name) {
+		if !x.passes(name) {
 			continue
 		}
 		row := extractRow{rowName: &rowName{nameField: nameOf(name)}}

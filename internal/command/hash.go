@@ -130,7 +130,7 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 	var rows []row
 	var ts []*tensor.Tensor
 	for r := range in.eachRow() {
-		if !l.wants(r.name) {
+		if !l.passes(r.name) {
 			continue
 		}
 		rows = append(rows, *r)
@@ -140,7 +140,7 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 	}
 	var blobs []string
 	for name, b := range in.Blobs() {
-		if l.wants(name) {
+		if l.passes(name) {
 			blobs = append(blobs, name)
 			ts = append(ts, &tensor.Tensor{Name: name, DType: tensor.U8,
 				Shape: tensor.Shape{max(b.Size(), 0)}, Data: b})

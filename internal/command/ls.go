@@ -65,7 +65,7 @@ func (l *lister) noteNames(in *input) {
 		if l.matched {
 			return
 		}
-		l.matched = l.wants(name)
+		l.matched = l.passes(name)
 	}
 }
 
@@ -79,12 +79,12 @@ func (l *lister) unmatched(a *app, err error) error {
 		quote(strings.Join(l.filter, " or ")))
 }
 
-// wants reports whether a name passes the filters.
-func (l *lister) wants(name string) bool { return len(l.filter) == 0 || l.filter.match(name) }
+// passes reports whether a name passes the filters.
+func (l *lister) passes(name string) bool { return len(l.filter) == 0 || l.filter.match(name) }
 
 func (l *lister) apply(rows []row) []row {
 	if len(l.filter) > 0 {
-		rows = slices.DeleteFunc(rows, func(r row) bool { return !l.wants(r.name) })
+		rows = slices.DeleteFunc(rows, func(r row) bool { return !l.passes(r.name) })
 	}
 	if l.fold {
 		rows = foldRows(rows)
@@ -158,7 +158,7 @@ func (l *lister) document(in *input) *lsDocument {
 		d.Tensors = append(d.Tensors, r.document())
 	}
 	for name, b := range in.Blobs() {
-		if l.wants(name) {
+		if l.passes(name) {
 			d.Blobs = append(d.Blobs, blobDocument(name, b))
 		}
 	}
@@ -183,7 +183,7 @@ func (l *lister) print(a *app, in *input) {
 		}
 	}
 	for name, b := range in.Blobs() {
-		if l.wants(name) {
+		if l.passes(name) {
 			a.printPayload(t, "", name, "(blob)", b)
 			blobs++
 			bytes += max(b.Size(), 0)

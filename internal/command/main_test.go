@@ -16,7 +16,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return (*Options)(nil).run(ctx, args, stdin, stdout, stderr, getenv)
 }
 
-// An interrupted run answers 130, whatever it was doing, and leaves nothing.
+// An interrupted run exits with 130, whatever it was doing, and leaves nothing.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

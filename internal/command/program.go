@@ -22,7 +22,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 	var err error
 	if c.externalize != "" {
 		moved, err = e.Externalize(func(x *pte.Entry) string {
-			if x.Role != pte.RoleConstant || !c.wants(x.Name) {
+			if x.Role != pte.RoleConstant || !c.passes(x.Name) {
 				return ""
 			}
 			return x.Name

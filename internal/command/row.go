@@ -17,7 +17,7 @@ type row struct {
 	tensor  *tensor.Tensor
 	name    string
 	dtype   string
-	bytes   int64 // decoded; -1 when only decoding tells
+	bytes   int64 // decoded; -1 where it is known only after decoding
 	stored  tensor.Stored
 	inFile  bool // stored is meant
 	empty   bool // there are no bytes anywhere: state that a program fills when it runs

@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// status N ARGS… runs tensorfile and wants that exit status.
+// status N ARGS… runs tensorfile and requires that exit status.
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: status N ARG...")

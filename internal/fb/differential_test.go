@@ -119,7 +119,7 @@ func compare(t *testing.T, oracle string, number byte, r fbtest.Root, mutants in
 			}
 		}
 	}
-	t.Logf("%d seeds beside the random ones; accepted by both %d, refused by both %d, refused by us alone:%s", fixed, both, neither, counts(extra))
+	t.Logf("%d seeds in addition to the random ones; accepted by both %d, refused by both %d, refused by us alone:%s", fixed, both, neither, counts(extra))
 }
 
 func counts(m map[string]int) string {

@@ -59,7 +59,7 @@ func TestRandomBuffersAreAccepted(t *testing.T) {
 	}
 }
 
-// goldens answers the files in testdata that begin with a FlatBuffer of the root's
+// goldens returns the files in testdata that begin with a FlatBuffer of the root's
 // kind, and the models of .rten files.
 func goldens(t testing.TB, r fbtest.Root) map[string][]byte {
 	out := map[string][]byte{}
@@ -169,7 +169,7 @@ func flatTensor(t testing.TB) []byte {
 	return buf
 }
 
-// at answers where a field's value or offset lies, following a path such as
+// at returns where a field's value or offset is, following a path such as
 // "named_data.0.key".
 func at(t testing.TB, buf []byte, s *fb.Schema, root int, path string) int {
 	t.Helper()
@@ -342,7 +342,7 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 		"execution_plan[0].values[0].val")
 	accepted("a union member of the schema", value(2), &ptefb.Schema, ptefb.TableProgram,
 		fb.Limits{})
-	accepted("a union member of the future", value(200), &ptefb.Schema, ptefb.TableProgram,
+	accepted("a union member of a newer schema", value(200), &ptefb.Schema, ptefb.TableProgram,
 		fb.Limits{})
 	refused("a required field that is absent", build(empty), &rtenfb.Schema, rtenfb.TableModel,
 		fb.Limits{}, "graph")
@@ -383,7 +383,7 @@ func TestVtableOneByteBeforeTheBuffer(t *testing.T) {
 	}
 }
 
-// nested answers a model of n Loops, one inside the other: Model, then Graph, Node,
+// nested returns a model of n Loops, one inside the other: Model, then Graph, Node,
 // OperatorNode, LoopAttrs for each.
 func nested(t *testing.T, n int) []byte {
 	var b fb.Builder
@@ -504,7 +504,7 @@ func TestAmplificationIsRefused(t *testing.T) {
 	limit("a shared vector", fb.Verify(buf, &ptefb.Schema, ptefb.TableProgram, fb.Limits{}))
 
 	random := fbtest.Roots()[2].Random(rand.New(rand.NewPCG(1, 1)), 50)
-	limit("more tables than the caller wants",
+	limit("more tables than the caller allows",
 		fb.Verify(random, &ptefb.Schema, ptefb.TableProgram, fb.Limits{MaxTables: 5}))
 }
 

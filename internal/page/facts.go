@@ -62,7 +62,7 @@ type row struct {
 	DType    string       `json:"dtype,omitempty"` // "blob" for one
 	Shape    tensor.Shape `json:"shape,omitzero"`
 	Order    tensor.Order `json:"order,omitempty"`
-	Bytes    int64        `json:"bytes"`  // decoded; -1 where only decoding tells
+	Bytes    int64        `json:"bytes"`  // decoded; -1 where it is known only after decoding
 	Stored   int64        `json:"stored"` // in the file, -1 where that is not known
 	Offset   int64        `json:"offset"` // -1 where there is none
 	Encoding string       `json:"encoding,omitempty"`

@@ -75,7 +75,7 @@ type ReaderFunc func(p []byte, off int64) (int, error)
 
 func (f ReaderFunc) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
 
-// Short answers every read of r with most bytes at most, and without the error that
+// Short serves every read of r with most bytes at most, and without the error that
 // io.ReaderAt asks for then.
 func Short(r io.ReaderAt, most int) io.ReaderAt {
 	return ReaderFunc(func(p []byte, off int64) (int, error) {
@@ -83,7 +83,7 @@ func Short(r io.ReaderAt, most int) io.ReaderAt {
 	})
 }
 
-// Failing reads as r does up to byte at, and answers ErrInjected for what comes behind
+// Failing reads as r does up to byte at, and returns ErrInjected for what follows
 // it.
 func Failing(r io.ReaderAt, at int64) io.ReaderAt { return ending(r, at, ErrInjected) }
 
@@ -163,7 +163,7 @@ func Liars(data []byte) []Liar {
 	}
 }
 
-// FailingWriter passes the first after bytes on to w and answers ErrInjected from there.
+// FailingWriter passes the first after bytes on to w and returns ErrInjected from there.
 func FailingWriter(w io.Writer,
 	after int64) io.Writer {
 	return &failingWriter{w, after, ErrInjected}

@@ -45,7 +45,7 @@ type Source struct {
 	Size   int64
 }
 
-// Canary lies behind the bytes of the source of that name, within its capacity: it must
+// Canary follows the bytes of the source of that name, within its capacity: it must
 // never appear in anything read.
 const Canary = "SECRET-of-another-request"
 

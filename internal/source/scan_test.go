@@ -23,7 +23,7 @@ func TestScanHandsOutWhatIsInMemory(t *testing.T) {
 			return wanted
 		})
 		if ok != s.Mapped() {
-			t.Errorf("%s: Scan answers %v", kind, ok)
+			t.Errorf("%s: Scan returns %v", kind, ok)
 		}
 		if ok && (got != data || err != wanted) || !ok && (got != "" || err != nil) {
 			t.Errorf("%s: %q, %v", kind, got, err)

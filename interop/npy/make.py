@@ -1,6 +1,6 @@
 """Arrays and archives by numpy, with what they hold.
 
-make.py DIR SEED          every file below with random content, and FILE.json beside FILE
+make.py DIR SEED          every file below with random content, and FILE.json next to FILE
 make.py --check A B       B holds what we wrote from the files of A: numpy reads equal arrays, and .npy files in the order
                           of the machine are equal to the byte
 """

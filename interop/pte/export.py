@@ -1,6 +1,6 @@
 """export.py OUT [NAME...]: programs of testdata/pte/ by ExecuTorch's exporter, from small modules with seeded weights.
 
-Run by hand (5.2 GB): `$(interop/tools.sh torch) interop/pte/export.py OUT`, then expect.py writes the JSON beside each. Exporting again
+Run by hand (5.2 GB): `$(interop/tools.sh torch) interop/pte/export.py OUT`, then expect.py writes the JSON next to each. Exporting again
 gives equal content, not always equal bytes. With NAMEs only those are written.
 """
 import os, sys

@@ -1,4 +1,4 @@
-"""generations.py OUT: programs for every corner of the format, written by the serializer of the ExecuTorch wheel in $ETWHEEL, and beside each, as
+"""generations.py OUT: programs for every corner of the format, written by the serializer of the ExecuTorch wheel in $ETWHEEL, and next to each, as
 NAME.json, what that wheel's own deserializer reads from it. Which programs depends on what the generation can write. Needs etserde.py
 ($ETSERDE is its directory), no torch.
 
@@ -12,7 +12,7 @@ from etserde import program as P, schema as S
 
 OUT = sys.argv[1]
 os.makedirs(OUT, exist_ok=True)
-NEW = hasattr(P, 'PTEFile')  # constants, mutable and named data beside the program
+NEW = hasattr(P, 'PTEFile')  # constants, mutable and named data in addition to the program
 SEGMENTS = 'extract_constant_segment' not in P.serialize_pte_binary.__kwdefaults__  # constants always leave the flatbuffer
 HAS = lambda t, f: f in {x.name for x in dataclasses.fields(t)}
 

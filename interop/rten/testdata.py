@@ -1,4 +1,4 @@
-"""testdata.py OUT VERSION [FILE.rten...]: .rten files by the published converter rten-convert VERSION, and beside each, or each FILE, a
+"""testdata.py OUT VERSION [FILE.rten...]: .rten files by the published converter rten-convert VERSION, and next to each, or each FILE, a
 NAME.json of what its own bindings read.
 
 Run under `interop/tools.sh rten-convert VERSION`. Models come from onnx.helper. The JSON has the fields of `tensorfile info`, `ls` and

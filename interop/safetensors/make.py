@@ -1,6 +1,6 @@
 """Files by the reference, safetensors 0.8.0, with what they hold.
 
-make.py DIR SEED        every file below with random content, and NAME.json beside NAME.safetensors
+make.py DIR SEED        every file below with random content, and NAME.json next to NAME.safetensors
 make.py --check A B     B holds files of the same names: equal to the byte, and they load
 """
 import ctypes, hashlib, json, os, random, sys

@@ -27,7 +27,7 @@ class Odd:
         self.version, self.chance = version, random.Random(seed)
         self.wide, self.indefinite, self.pieces, self.shuffled = (self.one_of(4) for _ in range(4))
         if version == "1.2":
-            self.pieces = False  # its reader wants text in one piece
+            self.pieces = False  # its reader requires text in one piece
         self.file, self.last = bytearray(b"ZTEN0001" if version == "0.1" else b"ZTEN1000"), None
 
     def one_of(self, n):

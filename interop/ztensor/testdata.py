@@ -1,4 +1,4 @@
-"""testdata.py OUT: the files of testdata/ztensor, made by upstream's own packages, and beside each NAME.zt a NAME.json of what the
+"""testdata.py OUT: the files of testdata/ztensor, made by upstream's own packages, and next to each NAME.zt a NAME.json of what the
 reference reads from it.
 
 Run by testdata.sh, with TOOLS naming interop/tools.sh. All content is SHAKE-128 of a label, so every run gives the same
@@ -424,7 +424,7 @@ def make2():
     run(c.bin, "append", s.write(), path)
     c.expect(path)
 
-    # positional shards: ROOT-NAME.zt beside the root
+    # positional shards: ROOT-NAME.zt next to the root
     root = OUT / "crate-2.1.1-sharded.zt"
     shards, items = [], []
     for name, algo in ("00001", "sha256"), ("vision", "xxh3"):

@@ -75,7 +75,7 @@ func (w *worker) run(ctx context.Context, id int, m js.Value) (any, error) {
 		})
 }
 
-// open opens files in place of those that are open, or beside the first.
+// open opens files in place of those that are open, or next to the first.
 func (w *worker) open(files js.Value, another bool) error {
 	var contents []page.Content
 	for i := range files.Length() {

@@ -251,7 +251,7 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 		}
 		s.Behave(nil)
 	})
-	t.Run("a listing that lies", func(t *testing.T) {
+	t.Run("a listing with wrong names", func(t *testing.T) {
 		for _, body := range []string{"", "{}", "<html>",
 			`<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><ListBucketResult>&a;`} {
 			s.Behave(func(n int, w http.ResponseWriter, r *http.Request) bool {

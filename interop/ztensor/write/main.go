@@ -3,7 +3,7 @@
 //
 //	go run ./interop/ztensor/write DIR
 //
-// Beside each VERSION-NAME.zt, VERSION-NAME.json says what was put in, hashed before
+// Next to each VERSION-NAME.zt, VERSION-NAME.json says what was put in, hashed before
 // the writer saw it, in the form of interop/compare.py.
 package main
 
@@ -234,7 +234,7 @@ func sum(b tensor.Blob) string {
 	return hex.EncodeToString(h[:])
 }
 
-// say notes what is in a file, beside it.
+// say notes what is in a file, next to it.
 func say(base string, ts []*tensor.Tensor) {
 	said := struct {
 		Tensors []row `json:"tensors"`

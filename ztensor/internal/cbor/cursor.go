@@ -286,7 +286,7 @@ func (c *Cursor) Null() bool {
 }
 
 // Container opens an array or map and returns the number of its elements or
-// pairs, or -1 when only its end tells. More leaves it.
+// pairs, or -1 where only its end shows it. More leaves it.
 func (c *Cursor) Container(want uint8) int {
 	kind, n := c.Item()
 	if kind&^Indefinite != want {

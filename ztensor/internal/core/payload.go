@@ -18,7 +18,7 @@ type Payload struct {
 	T           *tensor.Tensor // that it belongs to; nil for a whole file
 	Offset      int64          // of the stored bytes in their file
 	Length      int64          // of the stored bytes
-	DecodedSize int64          // -1 when only decoding tells
+	DecodedSize int64          // -1 where it is known only after decoding
 	Digest      string         // as the file spells it; "" when there is none
 	More        *Rare
 	Shard       int32 // 1 + its index; 0 is the file itself

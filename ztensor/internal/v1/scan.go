@@ -121,8 +121,8 @@ func (s *scan) root() {
 	}
 }
 
-// version sets the version of the file: the content tells 1.0 from the others, and
-// nothing but the manifest's claim tells 1.1 from 1.2.
+// version sets the version of the file: the content shows whether it is 1.0, and only the
+// manifest's claim distinguishes 1.1 from 1.2.
 func (s *scan) version(claim string, given bool) {
 	r := s.r
 	r.Version = "1.0"
