@@ -17,6 +17,7 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -62,11 +63,7 @@ func (o *Options) of(t *tensor.Tensor) Options {
 
 // storedSize returns how many bytes the parts of t take where they are stored.
 func storedSize(t *tensor.Tensor) (sum int64) {
-	blobs := []tensor.Blob{t.Data}
-	for _, p := range t.Parts {
-		blobs = append(blobs, p.Data)
-	}
-	for _, b := range blobs {
+	for b := range limit.Blobs(t) {
 		n := max(b.Size(), 0)
 		if s, ok := b.Stored(); ok {
 			n = s.Size

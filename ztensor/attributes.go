@@ -21,7 +21,7 @@ func (v Value) HasTag() bool {
 	if len(v.encoded) > 0 {
 		c.Skip()
 	}
-	return c.Odd&cbor.OddTag != 0
+	return c.Tagged
 }
 
 // Decode stores the value in what p points to, by the rules of

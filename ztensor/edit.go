@@ -2,7 +2,6 @@ package ztensor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -139,10 +138,8 @@ func (e *Edit) CheckFile(name string) error {
 		}
 		for b := range limit.Blobs(t) {
 			if stored, _ := b.Stored(); stored.File != "" {
-				return fmt.Errorf(
-					"ztensor: tensor %s: %w: its data is in %s, not next to %s",
-					quote.Name(t.Name), errors.ErrUnsupported, quote.Name(stored.File),
-					quote.Name(name))
+				return core.OfTensor(t.Name, core.Unsupported("its data is in %s, not next to %s",
+					quote.Name(stored.File), quote.Name(name)))
 			}
 		}
 	}

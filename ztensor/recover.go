@@ -22,13 +22,13 @@ func Recover(name string) (cut int64, err error) {
 	}
 	defer f.Close()
 	fi, err := f.Stat()
-	if err != nil {
-		return 0, err
+	if err == nil {
+		err = f.Truncate(fi.Size() - cut)
 	}
-	if err := f.Truncate(fi.Size() - cut); err != nil {
-		return 0, err
+	if err == nil {
+		err = f.Sync()
 	}
-	return cut, f.Sync()
+	return cut, err
 }
 
 // Recoverable returns how many bytes Recover would cut off, and changes nothing.

@@ -240,8 +240,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 		case t == nil:
 			return nil, core.ErrNil
 		case names[t.Name]:
-			return nil, fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name",
-				quote.Name(t.Name), tensor.ErrDuplicate)
+			return nil, core.Duplicate(t.Name)
 		}
 		names[t.Name] = true
 		t, err := core.Measured(ctx, t)

@@ -31,14 +31,6 @@ const (
 
 const Null = 0xf6
 
-// odd says which liberties of CBOR, that no writer of ours takes, were met.
-type odd uint8
-
-const (
-	OddTag odd = 1 << iota
-	OddIndefinite
-)
-
 // A Cursor walks CBOR bytes without copying them. Its first error sticks: from
 // then on every item is bad and every container at its end, so that callers ask
 // once, when they are done.
@@ -51,9 +43,10 @@ type Cursor struct {
 	At     int // first byte of the item that was asked for last
 	Deep   int // containers that may still be opened
 	Strict bool
-	ours   bool // the bound of deep is a limit of the reader, not of the format
-	Odd    odd
+	ours   bool     // the bound of deep is a limit of the reader, not of the format
 	Keys   [][]byte // of the maps that are being read, for Unique
+
+	Tagged, Endless bool // met tags, and items of indefinite length
 
 	Err   error
 	ErrAt int
@@ -127,7 +120,7 @@ func (c *Cursor) head() (kind uint8, arg uint64) {
 	case info == 31 && !c.Strict && (kind >= cborBytes && kind <= Map || kind == cborSimple):
 		c.P++
 		if kind != cborSimple {
-			c.Odd |= OddIndefinite
+			c.Endless = true
 		}
 		return kind + Indefinite, 0
 	default:
@@ -206,7 +199,7 @@ func (c *Cursor) Item() (kind uint8, arg uint64) {
 func (c *Cursor) longItem() (kind uint8, arg uint64) {
 	kind, arg = c.head()
 	for kind == Tag {
-		c.Odd |= OddTag
+		c.Tagged = true
 		kind, arg = c.head()
 	}
 	return kind, arg

@@ -124,13 +124,10 @@ const TailWindow = 64<<10 - 64
 // cost more than they do.
 func (r *File) ReadTail(n int64) (t Tail, err error) {
 	size := r.Src.Size()
-	if r.Src.Mapped() {
-		t = Tail{make([]byte, n), size - n}
-		_, err = r.Src.ReadAt(t.b, t.off)
-	} else {
+	if t.off = size - n; !r.Src.Mapped() {
 		t.off = max(0, size-TailWindow)
-		t.b, err = r.Src.Metadata(t.off, size-t.off)
 	}
+	t.b, err = r.Src.Metadata(t.off, size-t.off)
 	return t, r.Placed(t.off, "footer", err)
 }
 

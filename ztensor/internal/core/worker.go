@@ -76,15 +76,12 @@ func (v *Verifier) outcome(p *Payload) *outcome {
 // which gets what that found. It returns how many bytes were decoded.
 func (w *Worker) Payload(p *Payload) int64 {
 	o := w.V.outcome(p)
-	first := false
 	o.once.Do(func() {
-		first = true
-		before := len(w.Found)
-		o.decoded = w.check(p)
-		o.found, o.path = slices.Clone(w.Found[before:]), p.R.Path(p)
+		own := Worker{V: w.V, Ctx: w.Ctx}
+		o.decoded = own.check(p)
+		o.found, o.path, w.Err = own.Found, p.R.Path(p), own.Err
 	})
-	for i := 0; i < len(o.found) && !first; i++ {
-		f := o.found[i]
+	for _, f := range o.found {
 		var fe *tensor.FormatError
 		if errors.As(f.err, &fe) {
 			if rest, ok := strings.CutPrefix(fe.Field, o.path); ok {

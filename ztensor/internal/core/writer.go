@@ -33,9 +33,9 @@ type Settings struct {
 // A Writer writes a file of any version.
 type Writer struct {
 	W      io.Writer
-	Flush  func() error // of w
-	File   target       // nil unless the writer has a file of its own
-	Old    io.Closer    // the file that is continued in its place; nil for none
+	buf    *bufio.Writer // W, unless the writer has a file
+	File   target        // nil unless the writer has a file of its own
+	Old    io.Closer     // the file that is continued in its place; nil for none
 	Layout Layout
 	Digest Digest
 	Level  int
@@ -88,13 +88,11 @@ type Layout interface {
 // NewWriter returns a writer on w, which must be started.
 func NewWriter(w io.Writer) *Writer {
 	b := bufio.NewWriterSize(w, 256<<10)
-	return &Writer{W: b, Flush: b.Flush}
+	return &Writer{W: b, buf: b}
 }
 
 // NewFileWriter returns a writer on a file of its own.
-func NewFileWriter(f target) *Writer {
-	return &Writer{W: f, File: f, Flush: func() error { return nil }}
-}
+func NewFileWriter(f target) *Writer { return &Writer{W: f, File: f} }
 
 // Begin takes over the settings, and begins the file.
 func (w *Writer) Begin(l Layout, o Settings) {
@@ -133,7 +131,7 @@ func (w *Writer) Link(shard ShardID, r *File, names []string) error {
 	}
 	for _, o := range tensors {
 		if w.Names[o.Name] {
-			return duplicate(o.Name)
+			return Duplicate(o.Name)
 		}
 	}
 	if err := w.Layout.Link(w, shard, tensors); err != nil {
@@ -177,8 +175,9 @@ func Unnamed(err error) error {
 	return err
 }
 
-func SparseError(t *tensor.Tensor, err error) error {
-	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), Unnamed(err))
+// OfTensor says of which tensor an error is.
+func OfTensor(name string, err error) error {
+	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), Unnamed(err))
 }
 
 // Unlinkable is the error of a shard that cannot be referred to.
@@ -214,21 +213,21 @@ func (w *Writer) CheckTensor(t *tensor.Tensor) error {
 		return err
 	}
 	if w.Names[t.Name] {
-		return duplicate(t.Name)
+		return Duplicate(t.Name)
 	}
 	err := checkContent(t)
 	if err == nil {
 		err = w.Layout.Check(w, t)
 	}
 	if err != nil {
-		return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(t.Name), err)
+		return OfTensor(t.Name, err)
 	}
 	return nil
 }
 
-func duplicate(name string) error {
-	return fmt.Errorf("ztensor: tensor %s: %w: a second tensor of that name", quote.Name(name),
-		tensor.ErrDuplicate)
+// Duplicate is the error of a second tensor of that name.
+func Duplicate(name string) error {
+	return OfTensor(name, fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
 }
 
 // checkContent reports what no version can hold.
@@ -303,8 +302,8 @@ func (w *Writer) Close() error {
 	}
 	w.done = true
 	w.Fail(w.Layout.Finish(w))
-	if w.Err == nil {
-		w.Fail(w.Flush())
+	if w.Err == nil && w.buf != nil {
+		w.Fail(w.buf.Flush())
 	}
 	switch {
 	case w.File == nil:
@@ -314,15 +313,10 @@ func (w *Writer) Close() error {
 	default:
 		w.Fail(w.File.Close())
 	}
-	w.closeOld()
-	return w.Err
-}
-
-// closeOld gives up the file that was continued.
-func (w *Writer) closeOld() {
 	if w.Old != nil {
 		w.Old.Close()
 	}
+	return w.Err
 }
 
 // Abort drops the file. After Close it does nothing.
@@ -336,7 +330,9 @@ func (w *Writer) Abort() {
 	}
 	if w.File != nil {
 		w.File.Abort()
-		w.closeOld()
+	}
+	if w.Old != nil {
+		w.Old.Close()
 	}
 }
 

@@ -7,13 +7,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Error is the refusal of a version 2 file that breaks one of its specification's
-// rules. errors.As finds it in the errors of opening, reading and verifying.
+// An Error is what package ztensor calls a RuleError.
 type Error struct {
-	// Rule is the name that upstream's conformance corpus gives to what was
-	// broken, such as "BlobAlignment" or "CborDuplicateKey".
-	Rule string
-	Err  error // has a class: tensor.ErrMalformed or tensor.ErrChecksum
+	Rule string // its name in upstream's conformance corpus, such as "BlobAlignment"
+	Err  error  // has a class: tensor.ErrMalformed or tensor.ErrChecksum
 }
 
 func (e *Error) Error() string { return e.Rule + ": " + e.Err.Error() }

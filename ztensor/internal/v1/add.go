@@ -37,7 +37,7 @@ func (l *Layout) Plan(ctx context.Context, w *core.Writer,
 	indexed := isSparse(t.Scheme)
 	if indexed {
 		if err := sparse.Check(ctx, t, nil); err != nil {
-			return nil, nil, core.SparseError(t, err)
+			return nil, nil, core.OfTensor(t.Name, err)
 		}
 	}
 	for _, p := range t.Parts {

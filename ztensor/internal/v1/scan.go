@@ -342,7 +342,7 @@ func (s *scan) finish() {
 	}
 	if r.Version != "0.1" { // whose every entry is of indefinite length
 		s.footer()
-		if s.at(""); s.Odd&cbor.OddIndefinite != 0 {
+		if s.at(""); s.Endless {
 			s.departAt(0, "items of indefinite length")
 		}
 		if s.notText != "" && r.Version != "1.2" {
@@ -354,7 +354,7 @@ func (s *scan) finish() {
 			s.departIn(s.noSize, r.ManifestAt, "zstd without uncompressed_length")
 		}
 	}
-	if s.at(""); s.Odd&cbor.OddTag != 0 {
+	if s.at(""); s.Tagged {
 		s.departAt(0, "tagged items")
 	}
 	if s.Err == nil {

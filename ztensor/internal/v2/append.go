@@ -128,7 +128,7 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &core.Writer{Old: r, Flush: func() error { return nil }}
+	w := &core.Writer{Old: r}
 	if w.Prepare(l, o); w.Err != nil {
 		return nil, w.Err
 	}

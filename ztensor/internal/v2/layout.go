@@ -161,7 +161,7 @@ func (l *Layout) CheckAttributes(name string, attributes []byte) error {
 	}
 	elements, _ := t.Shape.Elements()
 	if err := layouts.Check(t, uint64(elements), attributes); err != nil {
-		return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err)
+		return core.OfTensor(name, err)
 	}
 	return nil
 }

@@ -70,17 +70,14 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 	wanted := map[string]bool{}
 	for _, name := range names {
 		t := r.Tensor(name)
-		fail := func(err error) ([]core.Object, error) {
-			return nil, fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), err)
-		}
 		switch {
 		case t == nil:
-			return fail(tensor.ErrNoTensor)
+			return nil, core.OfTensor(name, tensor.ErrNoTensor)
 		case wanted[name]:
-			return fail(fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
+			return nil, core.Duplicate(name)
 		case slices.ContainsFunc(core.PayloadsOf(t),
 			func(p *core.Payload) bool { return p.Shard > 0 }):
-			return fail(core.Unsupported("its data is in another shard"))
+			return nil, core.OfTensor(name, core.Unsupported("its data is in another shard"))
 		}
 		wanted[name] = true
 	}

@@ -50,7 +50,8 @@ func (s *scan) payload(p *scannedPart) {
 			logical = s.Text()
 		case "dtype":
 			word := s.Text()
-			if b.Dtype = storageTypeOf(word); b.Dtype == tensor.Unknown {
+			b.Dtype = core.StorageType(string(word), true)
+			if b.Dtype == tensor.Unknown || b.Dtype == tensor.Bool { // a logical type here
 				s.Refuse(rule.Schema, s.At, "dtype %s", quote.Name(string(word)))
 			}
 		case "shard":
@@ -162,12 +163,4 @@ func isWord(text []byte, last byte) bool {
 		}
 	}
 	return len(text) > 0
-}
-
-// storageTypeOf returns one of the twelve storage types; Unknown for any other word.
-func storageTypeOf(word []byte) tensor.DType {
-	if d := core.StorageType(string(word), true); d != tensor.Bool {
-		return d
-	}
-	return tensor.Unknown
 }

@@ -3,8 +3,6 @@ package v2
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -54,7 +52,7 @@ func (l *Layout) take(ctx context.Context, w *core.Writer,
 	}
 	if as := l.normalize(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
 		if err := layouts.CheckData(ctx, as); err != nil {
-			return nil, core.SparseError(t, err)
+			return nil, core.OfTensor(t.Name, err)
 		}
 	}
 	if err := l.inOrder(t); err != nil {
@@ -112,9 +110,8 @@ func (l *Layout) Prepare(ctx context.Context, w *core.Writer, p *core.Piece) err
 // inOrder refuses a tensor that canonical form has before one that has been written.
 func (l *Layout) inOrder(t *tensor.Tensor) error {
 	if l.canonical && l.begun && t.Name <= l.last {
-		return fmt.Errorf("ztensor: tensor %s: %w: in canonical form it belongs before %s, "+
-			"which has been written (WriterOptions.KeepOrder)",
-			quote.Name(t.Name), errors.ErrUnsupported, quote.Name(l.last))
+		return core.OfTensor(t.Name, core.Unsupported("in canonical form it belongs before %s, "+
+			"which has been written (WriterOptions.KeepOrder)", quote.Name(l.last)))
 	}
 	return nil
 }
