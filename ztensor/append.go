@@ -23,23 +23,19 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.extend(name, opts)
+	o, err := r.newEdition(opts)
+	if err == nil {
+		err = o.Check()
+	}
+	var w *core.Writer
+	if err == nil {
+		w, err = r.f.Generation.Extend(name, core.Settings(o))
+	}
 	if err != nil {
 		r.Close()
 		return nil, err
 	}
 	return &Writer{w}, nil
-}
-
-func (r *Reader) extend(name string, opts *WriterOptions) (*core.Writer, error) {
-	o, err := r.newEdition(opts)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := newLayout(o); err != nil {
-		return nil, err
-	}
-	return r.f.Generation.Extend(name, core.Settings(o))
 }
 
 // newEdition returns the options of a new edition of the file.

@@ -51,15 +51,9 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if size < int64(len(head)) {
 		return false
 	}
-	if n, _ := r.ReadAt(head[:], 0); n != len(head) {
-		return false
-	}
-	return isMagic(head[:])
-}
-
-func isMagic(head []byte) bool {
-	s := string(head)
-	return s == core.Magic1 || s == core.Magic2 || s == core.Magic0
+	n, _ := r.ReadAt(head[:], 0)
+	return n == len(head) &&
+		slices.Contains([]string{core.Magic0, core.Magic1, core.Magic2}, string(head[:]))
 }
 
 // Open opens the file of that name, and maps it where the system can. Only

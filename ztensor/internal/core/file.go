@@ -162,10 +162,15 @@ func (r *File) Placed(off int64, field string, err error) error {
 
 func (t Tail) Size() uint64 { return binary.LittleEndian.Uint64(t.Last(8)) }
 
-// Decoder returns the zstd decoder that all reads share, made on first use.
+// Decoder returns the zstd decoder that all reads share, made on first use. It decodes in
+// the goroutine of the caller, and never beyond the capacity of the destination.
 func (r *File) Decoder() (*zstd.Decoder, error) {
 	r.decoderOnce.Do(func() {
-		r.zstd, r.zstdErr = newZstdDecoder(r.Window)
+		r.zstd, r.zstdErr = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true),
+			zstd.WithDecoderMaxMemory(1<<62), // the capacity is the limit
+			zstd.WithDecoderMaxWindow(r.Window),
+			zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderConcurrency(0))
 	})
 	return r.zstd, r.zstdErr
 }

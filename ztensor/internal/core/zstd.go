@@ -18,16 +18,6 @@ const (
 	MaxFrameWindow = 15 << 28
 )
 
-// newZstdDecoder makes the decoder that is shared by all reads of a Reader. It decodes in
-// the goroutine of the caller, and never beyond the capacity of the destination.
-func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true),
-		zstd.WithDecoderMaxMemory(1<<62), // the capacity is the limit
-		zstd.WithDecoderMaxWindow(window),
-		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderConcurrency(0))
-}
-
 // DecodeAll decodes all frames of src into dst, which they must fill.
 func DecodeAll(d *zstd.Decoder, dst, src []byte) error {
 	out, err := d.DecodeAll(src, dst[:0:len(dst)])

@@ -3,6 +3,8 @@ package v1
 import (
 	"io"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -19,7 +21,12 @@ func (k *codec) ReadInto(p *core.Payload, b []byte) error {
 	var err error
 	switch {
 	case k.zstd:
-		err = decodeInto(p, b)
+		var d *zstd.Decoder
+		if d, err = p.R.Decoder(); err == nil {
+			err = p.UseStored(0, p.Length, func(stored []byte) error {
+				return core.DecodeAll(d, b, stored)
+			})
+		}
 	case len(b) > 0:
 		_, err = p.R.Src.ReadAt(b, p.Offset)
 	}

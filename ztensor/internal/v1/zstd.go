@@ -22,17 +22,6 @@ const (
 	maxRatio    = 1000
 )
 
-// decodeInto decodes a zstd payload into b.
-func decodeInto(p *core.Payload, b []byte) error {
-	d, err := p.R.Decoder()
-	if err != nil {
-		return err
-	}
-	return p.UseStored(0, p.Length, func(stored []byte) error {
-		return core.DecodeAll(d, b, stored)
-	})
-}
-
 // openZstd streams the decoded bytes, and checks the digest of the stored ones. A frame
 // whose window its stored bytes do not make plausible is decoded into memory that grows
 // with it.
