@@ -69,8 +69,11 @@ func (p *Payload) check(ctx context.Context, look io.Writer) error {
 	}
 	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
 		_, sum := io.Copy(pieces.Until(ctx, io.Discard), p.OpenStored(true))
-		if errors.Is(sum, tensor.ErrChecksum) { // which may be why it cannot be decoded
-			err = fmt.Errorf("%w; %w", sum, p.Failed(err))
+		var wrong *tensor.FormatError // which may be why it cannot be decoded
+		if errors.Is(sum, tensor.ErrChecksum) && errors.As(sum, &wrong) {
+			both := *wrong
+			both.Err = fmt.Errorf("%w; %w", wrong.Err, err)
+			err = &both
 		}
 	}
 	return p.Failed(err)
