@@ -43,12 +43,14 @@ func completionCommand(a *app) *cobra.Command {
 // addCompletions declares what flags and arguments may be, where a shell asks.
 func (a *app) addCompletions(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
-		c.Flags().VisitAll(func(f *pflag.Flag) {
+		add := func(f *pflag.Flag) {
 			if words, ok := f.Value.(*choice); ok {
 				c.RegisterFlagCompletionFunc(f.Name,
 					cobra.FixedCompletions(words.known, cobra.ShellCompDirectiveNoFileComp))
 			}
-		})
+		}
+		c.Flags().VisitAll(add)
+		c.PersistentFlags().VisitAll(add)
 		if c.Name() == "cat" || c.Name() == "stats" {
 			c.ValidArgsFunction = a.completeNames
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +73,8 @@ func manPage(c *cobra.Command, version string) []byte {
 }
 
 // roff takes away the meaning of backslashes and dashes, and of dots and quotes
-// at the start of a line, but for the paragraphs that manPage makes itself.
+// at the start of a line, but for the paragraphs that manPage makes itself. Characters
+// beyond ASCII get the names that groff has for them.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")
@@ -81,5 +83,13 @@ func roff(s string) string {
 			lines[i] = `\&` + l
 		}
 	}
-	return strings.Join(lines, "\n")
+	var b strings.Builder
+	for _, r := range strings.Join(lines, "\n") {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		}
+	}
+	return b.String()
 }
