@@ -18,7 +18,8 @@
 // little-endian; float4 and float6 elements are packed.
 //
 // An index, such as model.safetensors.index.json, opens like a file: the shards
-// that it names are then companions, looked for next to it.
+// that it names are then companions, looked for next to it. A tensor of a shard that the
+// index does not name is there, with a warning; other differences are errors.
 //
 // The package was checked against safetensors 0.8.0 in both directions: see
 // interop/safetensors.sh.

@@ -240,8 +240,12 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 			return nil, err
 		}
 	}
-	if all := x.Compare(r.eachShard()); len(all) > 0 {
-		return nil, malformed(0, weightMap, "%v", all[0])
+	for _, m := range x.Compare(r.eachShard()) {
+		err := malformed(0, weightMap, "%v", m)
+		if m.Kind != TensorUnindexed || o.Strict { // loaders read what the index lacks
+			return nil, err
+		}
+		r.warnings = append(r.warnings, err)
 	}
 	r.mergeMetadata()
 	return r, nil

@@ -429,6 +429,31 @@ func TestIndexIsReadWhole(t *testing.T) {
 	}
 }
 
+// Loaders take a tensor that a shard has and the index does not.
+func TestIndexThatLacksATensor(t *testing.T) {
+	dir := t.TempDir()
+	index := filepath.Join(dir, testIndex)
+	ts := tensor.Of(tensor.New("a", tensor.Shape{1}, []int8{1}),
+		tensor.New("b", tensor.Shape{1}, []int8{2}))
+	err := errors.Join(WriteFile(t.Context(), filepath.Join(dir, "1.safetensors"), ts, nil),
+		os.WriteFile(index, []byte(`{"weight_map":{"a":"1.safetensors"}}`), 0o666))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(index, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.Tensor("b") == nil || len(r.Warnings()) != 1 {
+		t.Errorf("%d tensors, %v", r.Len(), r.Warnings())
+	}
+	if _, err := Open(index, &ReaderOptions{Strict: true}); !errors.Is(err,
+		tensor.ErrMalformed) {
+		t.Errorf("strict: %v", err)
+	}
+}
+
 func TestIndexTotalSize(t *testing.T) {
 	for text, want := range map[string]int64{
 		`{"weight_map":{}}`:                                    -1,
