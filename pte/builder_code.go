@@ -132,9 +132,7 @@ type Label struct {
 
 // Label makes a label to jump to, which Mark puts somewhere.
 func (m *MethodBuilder) Label() *Label {
-	l := &Label{m, -1}
-	m.labels = append(m.labels, l)
-	return l
+	return &Label{m, -1}
 }
 
 // Mark puts a label before the next instruction.
@@ -159,8 +157,8 @@ func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 
 // node makes the method's table in d.
 func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
-	for _, l := range m.labels {
-		if l.at < 0 {
+	for _, x := range m.code {
+		if x.label != nil && x.label.at < 0 {
 			return nil, m.errorf("a label that was never marked")
 		}
 	}

@@ -25,7 +25,6 @@ type MethodBuilder struct {
 	operators       map[string]int32 // indices of their nodes
 	operatorNodes   []*fb.Node
 	delegates       []delegate
-	labels          []*Label
 	aliases         [][2]int32
 	memory          Memory    // that the caller asked for
 	structure       [2]string // of inputs and outputs
@@ -79,11 +78,7 @@ func (m *MethodBuilder) use(r Ref, what string) int32 {
 }
 
 func (m *MethodBuilder) useAll(refs []Ref, what string) []int32 {
-	all := make([]int32, len(refs))
-	for i, r := range refs {
-		all[i] = m.use(r, what)
-	}
-	return all
+	return convert(refs, func(r Ref) int32 { return m.use(r, what) })
 }
 
 // Index is the value's place in its method.
@@ -137,11 +132,7 @@ func (m *MethodBuilder) IntList(items ...Ref) Ref {
 
 // Ints adds constants, and the list of them.
 func (m *MethodBuilder) Ints(vs ...int64) Ref {
-	refs := make([]Ref, len(vs))
-	for i, v := range vs {
-		refs[i] = m.Int(v)
-	}
-	return m.IntList(refs...)
+	return m.IntList(convert(vs, m.Int)...)
 }
 
 // DoubleList adds a list of numbers.
@@ -180,8 +171,7 @@ func (m *MethodBuilder) list(k Kind, refs []Ref) Ref {
 	return m.add(v)
 }
 
-// newTensor adds a tensor with the dtype, shape and order of t, and its name where the
-// role has one.
+// newTensor adds a tensor like t, without its bytes.
 func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	v := &tensorValue{node: new(fb.Node), shape: slices.Clone(t.Shape), role: role}
 	r := m.add(value{kind: KindTensor, node: v.node, tensor: v})

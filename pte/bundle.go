@@ -50,8 +50,7 @@ type TestCase struct {
 	Outputs []any // expected
 }
 
-// unwrap reads a .bpte: the whole file is one flatbuffer, in which the program is a
-// vector of bytes.
+// unwrap reads a .bpte: one flatbuffer, in which the program is a vector of bytes.
 func (r *Reader) unwrap() error {
 	if r.size > r.limits.MaxMetadata {
 		return fail(tensor.ErrLimit, 0, "",
@@ -92,16 +91,15 @@ func (r *Reader) bundledValues(n int, at func(*ptefb.BundledValue, int) bool, fi
 		var x any
 		var t flatbuffers.Table
 		if v.Val(&t) {
-			number := func(slot int) int64 { return t.GetInt64Slot(flatbuffers.VOffsetT(slot), 0) }
 			switch v.ValType() { // a value of another kind was not verified
 			case ptefb.BundledValueUnionBundledTensor:
 				x = r.bundledTensor(t, field+"["+strconv.Itoa(i)+"]")
 			case ptefb.BundledValueUnionBundledInt:
-				x = number(ptefb.SlotBundledIntIntVal)
+				x = t.GetInt64Slot(ptefb.SlotBundledIntIntVal, 0)
 			case ptefb.BundledValueUnionBundledBool:
 				x = boolField(t, ptefb.SlotBundledBoolBoolVal)
 			case ptefb.BundledValueUnionBundledDouble:
-				x = math.Float64frombits(uint64(number(ptefb.SlotBundledDoubleDoubleVal)))
+				x = t.GetFloat64Slot(ptefb.SlotBundledDoubleDoubleVal, 0)
 			}
 		}
 		all = append(all, x)

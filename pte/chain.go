@@ -30,8 +30,7 @@ func (o Opcode) known() bool { return o <= OpFree }
 // String is the name of the union's member, InstructionArguments(7) if it is unknown.
 func (o Opcode) String() string { return ptefb.InstructionArguments(o).String() }
 
-// A chain is a list of instructions that run one after another. All known programs have
-// one chain a method.
+// A chain is a list of instructions. All known programs have one chain a method.
 type chain struct {
 	m     Method
 	t     ptefb.Chain
@@ -71,8 +70,7 @@ func (m Method) Instructions() iter.Seq[Instruction] {
 }
 
 // NumInstructions counts the instructions of all chains.
-func (m Method) NumInstructions() int {
-	n := 0
+func (m Method) NumInstructions() (n int) {
 	for c := range m.chains() {
 		n += c.len()
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// copyIndexOperator is the name of the kernel that writes a tensor into another one at an
-// index.
+// copyIndexOperator writes a tensor into another one at an index.
 const copyIndexOperator = "executorch_prim::et_copy_index"
 
 func (c *checker) method() {

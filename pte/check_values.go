@@ -177,20 +177,17 @@ func (c *checker) checkTensor() Role {
 		c.bad(c.tensorAt(ptefb.SlotTensorSizes), "absent")
 	}
 	var name []byte
-	external := false
 	if t.ExtraTensorInfo(&c.extra) != nil {
 		name = c.extraInfo()
-		external = c.extra.Location() == ptefb.TensorDataLocationEXTERNAL
 	}
-	buffer, planned := t.DataBufferIdx(), t.AllocationInfo(&c.allocation) != nil
-	role := role(external, planned, buffer != 0, len(name) > 0)
+	role, buffer := roleOf(t), t.DataBufferIdx()
 	switch {
-	case external:
+	case role.External():
 		c.externalTensor(name)
 	case role == RoleConstant, role == RoleState && buffer != 0:
 		c.storedTensor(role, buffer, d, size, known)
 	}
-	if planned {
+	if t.AllocationInfo(&c.allocation) != nil {
 		c.place(role, size, known)
 	}
 	return role
@@ -314,8 +311,7 @@ func (c *checker) externalTensor(name []byte) {
 	}
 }
 
-// sameTable reports whether two tensors have the same type, shape and order, as the file
-// has them.
+// sameTable reports whether two tensors have the same stored type, shape and order.
 func sameTable(a, b *ptefb.Tensor) bool {
 	x, _ := fb.FieldBytes(a.Table(), ptefb.SlotTensorSizes, 4)
 	y, _ := fb.FieldBytes(b.Table(), ptefb.SlotTensorSizes, 4)

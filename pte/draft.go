@@ -182,8 +182,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 	return l, nil
 }
 
-// putLists makes the lists of constants and initial values anew, of what the tensors
-// still refer to.
+// putLists makes the lists of constants and initial values that tensors refer to.
 func (d *draft) putLists(alignment int64) error {
 	constants, err := d.list(RoleConstant, alignment)
 	if err != nil {
@@ -214,8 +213,7 @@ func (d *draft) putLists(alignment int64) error {
 	return nil
 }
 
-// segmentOf puts data into the segment that a list had, if nothing else is in that, or
-// into a new one.
+// segmentOf puts data into the segment that only a list has, or into a new one.
 func (d *draft) segmentOf(list *fb.Node, data dataSegment) uint64 {
 	i := list.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
 	if len(list.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) == 0 || i >= uint64(len(d.segments)) ||

@@ -137,27 +137,23 @@ func (r *Reader) indirect(s, user site, format string, args ...any) error {
 
 // locate finds where the size bytes of a constant or an initial value begin, and how many
 // bytes there are from there to the end of what holds them. s is the index.
-func (r *Reader) locate(role Role, buffer uint32, size int64, s site) (extent, error) {
-	x, err := r.stored(role, buffer, s)
+func (r *Reader) locate(role Role, buffer uint32, size int64, s site) (x extent, err error) {
+	switch {
+	case role == RoleConstant:
+		x, err = r.constant(buffer, s)
+	case r.initials.t.Bytes != nil: // the first list, whatever mutable_data_segments_idx says
+		x, err = r.piece(&r.initials, buffer, s)
+	default:
+		hint := ""
+		if _, err := r.constant(buffer, s); err == nil {
+			hint = "; it may be meant for the list of constants, as some exporters have it"
+		}
+		err = r.malformed(s, "%d, but the program has no initial values%s", buffer, hint)
+	}
 	if err == nil && size > x.size {
 		err = r.malformed(s, "%d bytes where %d are left of their segment", size, x.size)
 	}
 	return x, err
-}
-
-func (r *Reader) stored(role Role, buffer uint32, s site) (extent, error) {
-	if role == RoleConstant {
-		return r.constant(buffer, s)
-	}
-	// The runtime takes the first list, whatever mutable_data_segments_idx says.
-	if r.initials.t.Bytes != nil {
-		return r.piece(&r.initials, buffer, s)
-	}
-	hint := ""
-	if _, err := r.constant(buffer, s); err == nil {
-		hint = "; it may be meant for the list of constants, as some exporters have it"
-	}
-	return extent{}, r.malformed(s, "%d, but the program has no initial values%s", buffer, hint)
 }
 
 func (r *Reader) constant(buffer uint32, s site) (extent, error) {

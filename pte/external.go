@@ -72,7 +72,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			same[what], taken[key] = key, x
 			out = append(out, e.taken(x, key))
 		}
-		v.role = role(true, v.role == RoleState, false, true)
+		v.role = v.role.moved()
 		v.extraInfo().SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key).
 			SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
 				uint64(ptefb.TensorDataLocationEXTERNAL))
@@ -136,7 +136,7 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 				errors.ErrUnsupported, quote.Name(t.Name))
 		}
 		v.extraInfo().Remove(ptefb.SlotExtraTensorInfoLocation)
-		v.role, v.data = role(false, v.role == RoleExternalState, true, true), t
+		v.role, v.data = v.role.moved(), t
 		n++
 	}
 	e.draft.lists = e.draft.lists || n > 0

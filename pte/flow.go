@@ -22,13 +22,11 @@ type Source struct {
 	// Origin is the value that was written or stored: Value itself, or for a view that
 	// the exporter elided the value of which it is a view.
 	Origin int
-	// Step is the index of the step that wrote Origin, -1 for an input, a stored tensor,
-	// or a value that nothing writes.
+	// Step is the index of the step that wrote Origin, -1 where none did.
 	Step int
 }
 
-// maxFlowElements bounds the elements of lists, which may name values any number of
-// times.
+// maxFlowElements bounds the elements of lists, which may name values repeatedly.
 const maxFlowElements = 1 << 20
 
 // Flow follows the data through the instructions in their order; jumps are not followed.
@@ -146,8 +144,7 @@ func (f *flow) elements(v int) []int {
 	return items
 }
 
-// write notes that a step writes a value. Moves add to each other: branches end with
-// them.
+// write notes that a step writes a value. Moves, with which branches end, add up.
 func (f *flow) write(v, step int, move bool) {
 	if move && f.moved[v] {
 		f.from[v] = append(f.from[v], step)
@@ -182,8 +179,7 @@ func (f *flow) sources(v int) []Source {
 	return all
 }
 
-// read adds what a step reads: all of args but what it writes, of which only state is
-// read.
+// read adds what a step reads: args without what it writes, unless that is state.
 func (f *flow) read(s *Step, args []int) {
 	seen := make(map[int]bool)
 	for _, v := range s.Writes {

@@ -11,23 +11,20 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The runtime reads this many bytes before anything else, and loads no file that is
-// shorter.
+// The runtime reads this many bytes first, and loads no file that is shorter.
 const headBytes = 64
 
 // A Header is the extended header, which a program has when bytes follow its flatbuffer.
 // Its fields count from the first byte of the program, which in a .bpte is not that of
 // the file.
 type Header struct {
-	// Length is the header's own length field: 24 until ExecuTorch 0.7, 32 since 1.0, 0
-	// when the program has none.
+	// Length is the header's own: 24 until ExecuTorch 0.7, 32 since 1.0, 0 for no header.
 	Length int64
 	// ProgramSize is the length of the flatbuffer from byte 0, header included.
 	ProgramSize int64
 	// SegmentBase is where offsets of segments count from; 0 when there are none.
 	SegmentBase int64
-	// SegmentDataSize is the length from SegmentBase to the end of the last segment; 0 in
-	// an old header.
+	// SegmentDataSize is the length of the segments from SegmentBase; 0 in an old header.
 	SegmentDataSize int64
 }
 
@@ -39,8 +36,7 @@ func fail(class error, off int64, field, format string, args ...any) error {
 	return executorch.Errorf("pte", class, off, field, format, args...)
 }
 
-// identify reads the first bytes of a program, at byte at of the file, and reports
-// whether it is a bundle.
+// identify reads the first bytes of a program and reports whether it is a bundle.
 func identify(head []byte, at int64) (bundle bool, err error) {
 	if len(head) < 8 {
 		return false, fail(io.ErrUnexpectedEOF, at, "",
@@ -118,8 +114,7 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 	return Header{length, int64(program), int64(base), int64(data)}, nil
 }
 
-// checkRoot compares the root table with the header, whose bytes are inside the
-// flatbuffer but not part of it.
+// checkRoot refuses a root table inside the identifier or the extended header.
 func checkRoot(buf []byte, h Header, at int64) error {
 	root := binary.LittleEndian.Uint32(buf)
 	if h.Length > 0 && int64(root) < 8+h.Length {

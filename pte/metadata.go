@@ -19,8 +19,7 @@ import (
 // use_kv_cache and others.
 func (p *Program) Metadata() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		// Outputs name values by index, any number of times: what is shown stays near to
-		// what the file has.
+		// Outputs may name a value any number of times, and are shown in full.
 		budget := 4*len(p.buf) + 1<<16
 		for m := range p.Methods() {
 			if !m.IsGetter() {

@@ -26,8 +26,7 @@ const (
 // WriterOptions control how a program is written. nil is the zero value.
 type WriterOptions struct {
 	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike
-	// ExecuTorch's, our alignments hold in the file, and not only from the first segment
-	// on.
+	// ExecuTorch's, our alignments hold in the file.
 	SegmentAlignment int64
 	// TensorAlignment aligns constants and initial values; a power of two, 0 for
 	// ExecuTorch's 16. A type that needs more gets more.

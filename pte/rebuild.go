@@ -54,12 +54,10 @@ func newDraft(e *Edit) (*draft, error) {
 	return d, nil
 }
 
-// maxSeenAlignment bounds what the offset of a segment is taken to be aligned to: the
-// file does not say.
+// maxSeenAlignment bounds the alignment that the offset of a segment shows.
 const maxSeenAlignment = 16384
 
-// powerOfTwo returns the largest power of two that divides all offsets, given what they
-// have together; 0 has none, and gives max.
+// powerOfTwo returns the largest power of two that divides offsets, max where all are 0.
 func powerOfTwo(offsets, max int64) int64 {
 	if offsets == 0 {
 		return max
@@ -67,8 +65,7 @@ func powerOfTwo(offsets, max int64) int64 {
 	return min(offsets&-offsets, max)
 }
 
-// inlineAlignment is what all payloads inside the flatbuffer are aligned to: 16, or as
-// much more as they all have.
+// inlineAlignment is what payloads inside the flatbuffer are aligned to: 16 or more.
 func (r *Reader) inlineAlignment() int {
 	all := int64(0)
 	add := func(t flatbuffers.Table, slot int) {
@@ -88,8 +85,7 @@ func (r *Reader) inlineAlignment() int {
 	return int(max(16, powerOfTwo(all, 4096)))
 }
 
-// segmentAlignment is what all segments and their base are aligned to, as far as can be
-// seen.
+// segmentAlignment is what all segments and their base are seen to be aligned to.
 func (r *Reader) segmentAlignment() int64 {
 	all := r.header.SegmentBase
 	for _, s := range r.segments {

@@ -166,8 +166,7 @@ func (r *Reader) dataEnd() int64 {
 	return end
 }
 
-// unused appends the elements of the lists of constants and initial values that no tensor
-// uses.
+// unused appends the constants and initial values that no tensor uses.
 func (r *Reader) unused(list []tensor.Span, used map[int64]bool) []tensor.Span {
 	for _, p := range []*pool{&r.constants, &r.initials} {
 		if !p.found {

@@ -112,8 +112,7 @@ func int32Field(t flatbuffers.Table, slot int) int32 {
 	return t.GetInt32Slot(flatbuffers.VOffsetT(slot), 0)
 }
 
-// boolField reads a bool as the runtime does: flatc's accessor takes other bytes than 1
-// for false.
+// boolField reads a bool as the runtime does: to flatc's accessor 2 is false.
 func boolField(t flatbuffers.Table, slot int) bool {
 	p := fb.FieldPos(t, slot)
 	return p != 0 && t.Bytes[p] != 0

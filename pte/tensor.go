@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
-	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -86,6 +85,12 @@ func (r Role) External() bool { return r == RoleExternal || r == RoleExternalSta
 // Mutable reports whether the tensor is state.
 func (r Role) Mutable() bool { return r == RoleState || r == RoleExternalState }
 
+// moved is the role of a stored tensor that moves into a .ptd, and the other way round.
+func (r Role) moved() Role {
+	return map[Role]Role{RoleConstant: RoleExternal, RoleState: RoleExternalState,
+		RoleExternal: RoleConstant, RoleExternalState: RoleState}[r]
+}
+
 // listed reports whether Reader.Tensors has the tensor.
 func (r Role) listed() bool { return r >= RoleConstant }
 
@@ -102,15 +107,13 @@ type TensorInfo struct {
 	// Order is the schema's dim_order; nil when it is row-major, or not a permutation of
 	// the dimensions.
 	Order tensor.Order
-	// DimOrder is dim_order as the file has it where it is not a permutation of the
-	// dimensions, nil where it is one.
+	// DimOrder is dim_order where it is not a permutation of the dimensions, else nil.
 	DimOrder []byte
 	// Name is the fully qualified name, empty for most tensors: exporters write it for
 	// external ones and, if asked, for state.
 	Name string
 	Role Role
-	// Buffer is data_buffer_idx: which constant or initial value the tensor's bytes are;
-	// 0 for none.
+	// Buffer is data_buffer_idx: which constant or initial value it is; 0 for none.
 	Buffer uint32
 	// Planned reports whether the tensor has a place in the memory plan: Place.
 	Planned bool
@@ -154,15 +157,18 @@ func (i TensorInfo) String() string {
 	return d + i.Shape.String()
 }
 
-// role classifies a tensor. The location comes first: the first external constant of a
-// program has buffer 0 and others have indices into a list of their own.
-func role(external, planned, stored, named bool) Role {
-	switch {
+// roleOf is the role of a tensor. The location comes first: the first external constant
+// of a program has buffer 0 and others have indices into a list of their own.
+func roleOf(t *ptefb.Tensor) Role {
+	var x ptefb.ExtraTensorInfo
+	extra, planned := t.ExtraTensorInfo(&x) != nil, has(t, ptefb.SlotTensorAllocationInfo)
+	stored := t.DataBufferIdx() != 0
+	switch external := extra && x.Location() == ptefb.TensorDataLocationEXTERNAL; {
 	case external && planned:
 		return RoleExternalState
 	case external:
 		return RoleExternal
-	case planned && (stored || named):
+	case planned && (stored || extra && len(x.FullyQualifiedName()) > 0):
 		return RoleState
 	case planned:
 		return RolePlanned
@@ -170,18 +176,6 @@ func role(external, planned, stored, named bool) Role {
 		return RoleConstant
 	}
 	return RoleCaller
-}
-
-// roleOf is the role of a tensor in a file.
-func roleOf(t *ptefb.Tensor) Role {
-	var x ptefb.ExtraTensorInfo
-	external, named := false, false
-	if t.ExtraTensorInfo(&x) != nil {
-		external = x.Location() == ptefb.TensorDataLocationEXTERNAL
-		named = len(x.FullyQualifiedName()) > 0
-	}
-	planned := fb.FieldPos(t.Table(), ptefb.SlotTensorAllocationInfo) != 0
-	return role(external, planned, t.DataBufferIdx() != 0, named)
 }
 
 func infoOf(t *ptefb.Tensor) TensorInfo {
@@ -217,8 +211,7 @@ func placeOf(a *ptefb.AllocationDetails) Place {
 	return Place{a.MemoryId(), uint64(a.MemoryOffsetLow()) | uint64(a.MemoryOffsetHigh())<<32}
 }
 
-// shapeOf returns n sizes, the order of dimensions, nil for row-major, and whether that
-// is a permutation of them.
+// shapeOf returns a shape, its order, and whether that is a permutation.
 func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order, bool) {
 	shape := make(tensor.Shape, n)
 	for d := range shape {

@@ -68,17 +68,14 @@ func (v Value) of(k Kind) (t flatbuffers.Table, ok bool) {
 	return t, ok
 }
 
-// number returns the field of a number of kind k, 0 for other kinds.
-func (v Value) number(k Kind, slot int) int64 {
-	t, ok := v.of(k)
+// Int is the number of a KindInt.
+func (v Value) Int() int64 {
+	t, ok := v.of(KindInt)
 	if !ok {
 		return 0
 	}
-	return t.GetInt64Slot(flatbuffers.VOffsetT(slot), 0)
+	return t.GetInt64Slot(ptefb.SlotIntIntVal, 0)
 }
-
-// Int is the number of a KindInt.
-func (v Value) Int() int64 { return v.number(KindInt, ptefb.SlotIntIntVal) }
 
 // Bool is the value of a KindBool.
 func (v Value) Bool() bool {
@@ -88,7 +85,11 @@ func (v Value) Bool() bool {
 
 // Double is the number of a KindDouble.
 func (v Value) Double() float64 {
-	return math.Float64frombits(uint64(v.number(KindDouble, ptefb.SlotDoubleDoubleVal)))
+	t, ok := v.of(KindDouble)
+	if !ok {
+		return 0
+	}
+	return t.GetFloat64Slot(ptefb.SlotDoubleDoubleVal, 0)
 }
 
 // Text is the string of a KindString.
