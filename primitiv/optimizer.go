@@ -78,8 +78,7 @@ func (o *Optimizer) Remove(name string) bool {
 
 func uniqueNames[T uint32 | float32](list []Setting[T]) error {
 	if name, again := repeated(list, func(s *Setting[T]) string { return s.Name }); again {
-		return fmt.Errorf("%s: two settings %s: %w", format, quote.Name(name),
-			tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two settings %s: %w", format, quote.Name(name), tensor.ErrDuplicate)
 	}
 	return nil
 }

@@ -153,8 +153,7 @@ func (p *parser) count(field string, size [2]int64) (int64, error) {
 func (p *parser) plausible(off int64, field string, n int64, size [2]int64) error {
 	if n > p.left()/size[p.column] {
 		return p.fail(io.ErrUnexpectedEOF, off, field,
-			"%d of them cannot be in the %d bytes that follow",
-			n, p.left())
+			"%d of them cannot be in the %d bytes that follow", n, p.left())
 	}
 	if n > p.lim.MaxTensors-int64(len(p.r.entries)) {
 		return p.fail(tensor.ErrLimit, off, field, "%d of them, the limit is %d in all",
@@ -375,8 +374,7 @@ func (p *parser) shape(batched bool) (elements int64, err error) {
 		return 0, p.refused("shape.dims")
 	case rank > maxRank:
 		return 0, p.fail(tensor.ErrMalformed, off, "shape.dims",
-			"%d dimensions, there are at most %d",
-			rank, maxRank)
+			"%d dimensions, there are at most %d", rank, maxRank)
 	case rank > p.lim.MaxRank:
 		return 0, p.fail(tensor.ErrLimit, off, "shape.dims",
 			"%d dimensions, the limit is %d", rank, p.lim.MaxRank)

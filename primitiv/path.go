@@ -31,8 +31,7 @@ func quotePath(path []string) string {
 func clash(a, b []string) error {
 	switch {
 	case slices.Equal(a, b):
-		return fmt.Errorf("%s: two parameters %s: %w",
-			format, quotePath(a), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(a), tensor.ErrDuplicate)
 	case isBelow(b, a):
 		return fmt.Errorf("%s: %s is below the parameter %s: %w", format,
 			quotePath(b), quotePath(a), tensor.ErrDuplicate)

@@ -295,6 +295,5 @@ func Load(name string) (map[string]*tensor.Tensor, error) {
 // Save writes tensors as the parameters of a model, under the names that are the keys of
 // m, sorted, and in column-major order. The file appears whole or not at all.
 func Save(name string, m map[string]*tensor.Tensor) error {
-	return WriteFile(context.Background(), name, tensor.Sorted(m),
-		&WriterOptions{Reorder: true})
+	return WriteFile(context.Background(), name, tensor.Sorted(m), &WriterOptions{Reorder: true})
 }

@@ -104,8 +104,7 @@ func newWriter(w *Writer, opts *WriterOptions) *Writer {
 		w.err = fmt.Errorf("%s: only models are streamed, not a %v: %w",
 			format, o.Kind, fs.ErrInvalid)
 	case o.Streaming && o.Count == 0 && w.file == nil:
-		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count: %w",
-			format, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count: %w", format, fs.ErrInvalid)
 	case !o.Streaming && o.Count != 0:
 		w.err = fmt.Errorf("%s: Count is for Streaming: %w", format, fs.ErrInvalid)
 	case o.Batch > 1 && o.Kind != KindTensor:

@@ -167,8 +167,7 @@ func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, 
 	case dtype == tensor.Unknown:
 		n = size
 		err = p.warn(p.at(x.layout, v.slots.scalar), field(".scalar_type"),
-			"%d stands for no type",
-			int8(x.scalar))
+			"%d stands for no type", int8(x.scalar))
 	case n > size:
 		return invalid(v.slots.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d",
 			shape, dtype, n, size)

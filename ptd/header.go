@@ -54,8 +54,7 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 	switch {
 	case h.Length < headerSize:
 		return h, malformed(12, "header.length",
-			"%d, less than the %d of the first version", h.Length,
-			headerSize)
+			"%d, less than the %d of the first version", h.Length, headerSize)
 	case h.FlatbufferOffset < headerSize:
 		return h, malformed(16, "header.flatbuffer_offset", "%d leaves no space for the header",
 			h.FlatbufferOffset)
@@ -107,8 +106,7 @@ func recognise(head []byte) error {
 		return malformed(4, "identifier", "%s is not %s", quote.Name(id), identifier)
 	case len(ext) == 4 && ext != magic && executorch.Generation(ext, "FH"):
 		return fail(errors.ErrUnsupported, 8, "header",
-			"%s is another version of the header than %s",
-			quote.Name(ext), magic)
+			"%s is another version of the header than %s", quote.Name(ext), magic)
 	case ext != magic[:len(ext)]:
 		return malformed(8, "header", "%s is not %s", quote.Name(ext), magic)
 	}

@@ -92,8 +92,7 @@ func (p *parser) metadata(h Header, head []byte) error {
 	}
 	if int64(root) > int64(len(head))-4 {
 		return malformed(0, "root",
-			"the root table at byte %d is not in the metadata, which ends at %d",
-			root, len(head))
+			"the root table at byte %d is not in the metadata, which ends at %d", root, len(head))
 	}
 	if h.FlatbufferOffset%8 != 0 {
 		err := p.warn(16, "header.flatbuffer_offset",
@@ -106,8 +105,7 @@ func (p *parser) metadata(h Header, head []byte) error {
 	over := p.r.src.Size() - h.SegmentBaseOffset - h.SegmentDataSize
 	if over > 0 && h.SegmentBaseOffset > 0 {
 		if err := p.warn(h.SegmentBaseOffset+h.SegmentDataSize, "",
-			"%d bytes after the last segment",
-			over); err != nil {
+			"%d bytes after the last segment", over); err != nil {
 			return err
 		}
 	}
@@ -310,8 +308,7 @@ func (p *parser) legacy(table flatbuffers.Table) error {
 	// make gigabytes of padding.
 	if r.align&(r.align-1) != 0 || r.align > 1<<20 {
 		if err := p.warn(p.at(table, ptdfb.SlotLegacyFlatTensorTensorAlignment),
-			"tensor_alignment",
-			"%d is not a power of two up to 2^20", r.align); err != nil {
+			"tensor_alignment", "%d is not a power of two up to 2^20", r.align); err != nil {
 			return err
 		}
 		r.align = 0

@@ -1,9 +1,9 @@
 package ptd
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -36,11 +36,9 @@ func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, 
 		return nil, err
 	}
 	buf, err := encode(entries, index, p.segments, opts.Parity)
-	if errors.Is(err, fb.ErrTooLarge) {
+	if err != nil { // it is fb.ErrTooLarge
 		return nil, fmt.Errorf("%w: the metadata of %d entries: %w", tensor.ErrLimit,
 			len(entries), err)
-	} else if err != nil {
-		return nil, err
 	}
 	// The header takes 40 bytes. Python rounds that up to 16; C++ to the alignment that
 	// it was called with, and it rounds the rest of the metadata by itself.
@@ -88,10 +86,7 @@ func (p *plan) share(ctx context.Context, entries []Entry, opts *WriterOptions) 
 		case dedup == DedupIdentity:
 			key = e.Data.Identity()
 		}
-		wish := max(e.Alignment, 1)
-		if e.Alignment == 0 && opts.Alignment > 0 {
-			wish = opts.Alignment
-		}
+		wish := cmp.Or(e.Alignment, opts.Alignment, 1)
 		if key != nil {
 			if s, ok := seen[key]; ok {
 				if index[i] = s; opts.Parity == ParityNone {

@@ -1,10 +1,12 @@
 package ptd
 
 import (
+	"context"
 	"io"
 	"iter"
 	"math/bits"
 
+	"github.com/tensorfile/tensorfile/internal/bag"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -243,4 +245,21 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 		frame = append(frame, span.Unused(r.segments[i].Offset(), r.segments[i].Size()))
 	}
 	return span.Of(r, frame...)
+}
+
+// Load reads all tensors of a file into memory of their own, by name; blobs are left
+// out.
+func Load(name string) (map[string]*tensor.Tensor, error) {
+	r, err := Open(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return bag.Load(r)
+}
+
+// Save writes tensors under the names that are the keys of m, sorted. The file appears
+// whole or not at all.
+func Save(name string, m map[string]*tensor.Tensor) error {
+	return WriteFile(context.Background(), name, tensor.Sorted(m), nil)
 }

@@ -61,8 +61,7 @@ func (v *verification) names() {
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
 			v.Found.Warn(malformed(s.Offset(), element("segments", i),
-				"%d bytes that no entry refers to",
-				s.Size()))
+				"%d bytes that no entry refers to", s.Size()))
 		}
 	}
 	if len(r.entries) == 0 {
@@ -108,24 +107,22 @@ func (v *verification) zero(off, end int64, what string) error {
 // bools looks at every byte that is an element of a bool tensor, once, and reports the
 // first that is not a bool in each.
 func (v *verification) bools() error {
-	type span struct {
-		off, end int64
-		name     string
-	}
-	var spans []span
+	var spans []tensor.Span
 	for t := range v.r.Tensors() {
 		if t.DType == tensor.Bool {
 			st, _ := t.Data.Stored()
-			spans = append(spans, span{st.Offset, st.Offset + t.Data.Size(), t.Name})
+			s := tensor.Span{Offset: st.Offset, Size: t.Data.Size(), Name: t.Name}
+			spans = append(spans, s)
 		}
 	}
-	sort.Slice(spans, func(i, j int) bool { return spans[i].off < spans[j].off })
+	sort.Slice(spans, func(i, j int) bool { return spans[i].Offset < spans[j].Offset })
 	seen := int64(0)
 	for _, s := range spans {
-		err := v.Read(max(s.off, seen), s.end, s.name, func(off int64, p []byte) bool {
+		end := s.Offset + s.Size
+		err := v.Read(max(s.Offset, seen), end, s.Name, func(off int64, p []byte) bool {
 			i := le.NotBool(p)
 			if i >= 0 {
-				v.Found.Error(malformed(off+int64(i), quote.Name(s.name),
+				v.Found.Error(malformed(off+int64(i), quote.Name(s.Name),
 					"%#02x is not a bool", p[i]))
 			}
 			return i < 0 && !v.Found.Full()
@@ -133,7 +130,7 @@ func (v *verification) bools() error {
 		if err != nil {
 			return err
 		}
-		seen = max(seen, s.end)
+		seen = max(seen, end)
 	}
 	return nil
 }

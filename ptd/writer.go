@@ -84,9 +84,7 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	if opts != nil {
 		out.opts = *opts
 	}
-	if out.opts.SegmentAlignment == 0 {
-		out.opts.SegmentAlignment = 128
-	}
+	out.opts.SegmentAlignment = cmp.Or(out.opts.SegmentAlignment, 128)
 	out.err = out.opts.check()
 	return out
 }
@@ -136,10 +134,10 @@ func (o *WriterOptions) aligned(a int64) error {
 // The tensor must be dense.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	e, err := entryOf(t)
-	if err != nil {
-		return err
+	if err == nil {
+		err = w.named(e)
 	}
-	return w.named(e)
+	return err
 }
 
 func entryOf(t *tensor.Tensor) (Entry, error) {
@@ -204,10 +202,10 @@ func (w *Writer) AddEntry(e Entry) error {
 // Check reports whether Add would accept a tensor. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	e, err := entryOf(t)
-	if err != nil {
-		return err
+	if err == nil {
+		err = w.checkNamed(e)
 	}
-	return w.checkNamed(e)
+	return err
 }
 
 // CheckEntry reports whether AddEntry would accept an entry. It reads no data.

@@ -183,8 +183,7 @@ func checkConstant(t *tensor.Tensor) error {
 			errors.ErrUnsupported, name)
 	case t.Data.Size() < 0:
 		return fmt.Errorf("%w: constant %s: its size is only known by decoding",
-			errors.ErrUnsupported,
-			name)
+			errors.ErrUnsupported, name)
 	case !utf8.ValidString(t.Name):
 		return fmt.Errorf("%w: the name %s is not UTF-8", tensor.ErrMalformed, name)
 	}

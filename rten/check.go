@@ -153,8 +153,7 @@ func (c *checker) node(n Node) error {
 		}
 		if d := raw.Dtype(); d != nil && int(*d) >= len(dataTypes) {
 			return n.fail(errors.ErrUnsupported,
-				fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeDtype), "data.dtype", "dtype %d",
-				*d)
+				fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeDtype), "data.dtype", "dtype %d", *d)
 		}
 	case OperatorNode:
 		op, _ := n.Operator()

@@ -60,8 +60,7 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	case n.Kind() == OperatorNode:
 		return fmt.Errorf("%w: rten: node %d is an operator", errors.ErrUnsupported, n.index)
 	case e.removed[n.id()]:
-		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported,
-			quote.Name(n.Label()))
+		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported, quote.Name(n.Label()))
 	case name != "" && e.isCaptured(n.graph, name):
 		return fmt.Errorf("%w: rten: a graph inside captures %s", errors.ErrUnsupported,
 			quote.Name(name))

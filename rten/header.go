@@ -59,8 +59,7 @@ func parseHeader(b []byte, size int64) (h Header, err error) {
 		case v < uint64(f.min):
 			return h, fail(tensor.ErrMalformed, f.at, f.name, "%d is inside the header", v)
 		case v > uint64(size):
-			return h, fail(io.ErrUnexpectedEOF, f.at, f.name, "%d in a file of %d bytes", v,
-				size)
+			return h, fail(io.ErrUnexpectedEOF, f.at, f.name, "%d in a file of %d bytes", v, size)
 		}
 		*f.v = int64(v)
 	}

@@ -43,8 +43,7 @@ func (v *graphVerifier) kind(node int) NodeKind { return v.g.Node(node).Kind() }
 // the flatbuffer.
 func (v *graphVerifier) warn(node, pos int, field, format string, args ...any) {
 	m := v.g.m
-	v.list.Warn(m.fail(tensor.ErrMalformed, pos, m.fieldPath(v.g.i, node, field), format,
-		args...))
+	v.list.Warn(m.fail(tensor.ErrMalformed, pos, m.fieldPath(v.g.i, node, field), format, args...))
 }
 
 // node notes something about a node.
