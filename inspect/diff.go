@@ -11,6 +11,7 @@ import (
 	"sort"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -251,19 +252,21 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
 		return out.list
 	}
 	p.a, p.b = blocksAlike(p.a), blocksAlike(p.b)
-	if x, y := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data); x != y &&
-		!d.IgnoreDType {
-		out.change(p.name, "dtype", x, y)
+	u, v := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data)
+	ofParts := !p.a.Dense() && !p.b.Dense() && (u == "" || v == "") // and compared there
+	if u != v && !ofParts && !d.IgnoreDType {
+		out.change(p.name, "dtype", u, v)
 	}
 	if !p.a.Shape.Equal(p.b.Shape) {
 		out.change(p.name, "shape", p.a.Shape, p.b.Shape)
 	}
-	if x, y := !lacksData(p.a), !lacksData(p.b); x != y {
+	hasValue := func(t *tensor.Tensor) bool { return !lacksData(t) && !pte.Uninitialized(t) }
+	if x, y := hasValue(p.a), hasValue(p.b); x != y {
 		out.change(p.name, "initial value", x, y)
 	}
 	x, y := d.resolve(p.a), d.resolve(p.b)
 	switch {
-	case len(out.list) > 0, lacksData(p.a):
+	case len(out.list) > 0, !hasValue(p.a):
 		return out.list
 	case x.External || y.External:
 		if x.External != y.External {

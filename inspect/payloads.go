@@ -123,8 +123,7 @@ func blocksAlike(t *tensor.Tensor) *tensor.Tensor {
 		Parts: []tensor.Part{{Role: "blocks", Data: t.Parts[0].Data}}}
 }
 
-// lacksData reports a tensor that has elements and no bytes: state of a program that
-// it fills when it runs.
+// lacksData reports a tensor that has elements and no bytes.
 func lacksData(t *tensor.Tensor) bool {
 	n, _ := t.Shape.Elements()
 	return t.Dense() && !t.External && n != 0 && t.Data.Size() == 0
