@@ -3,6 +3,8 @@ package ztensor
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -28,6 +30,27 @@ func TestDamagedFramesAreAlsoWrongDigests(t *testing.T) {
 		if report, err := r.Verify(t.Context(), nil); !errors.Is(err, tensor.ErrChecksum) ||
 			!errors.Is(err, tensor.ErrMalformed) {
 			t.Errorf("%v: %v", d, report.Findings)
+		}
+	}
+}
+
+// Tensors that share damaged frames are each told of both, under their own names.
+func TestSharedDamageIsBothErrorsForEach(t *testing.T) {
+	b := sharing(t, "1.2", 3, 5000, "sha256:"+strings.Repeat("0", 64))
+	b[64] ^= 1
+	r, err := OpenBytes(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := r.Verify(t.Context(), nil)
+	if err == nil || len(report.Findings) != 3 {
+		t.Fatalf("%v: %v", err, report.Findings)
+	}
+	for i, f := range report.Findings {
+		var fe *tensor.FormatError
+		if !errors.Is(f.Err, tensor.ErrChecksum) || !errors.Is(f.Err, tensor.ErrMalformed) ||
+			!errors.As(f.Err, &fe) || !strings.Contains(fe.Field, fmt.Sprintf("t%06d", i)) {
+			t.Errorf("tensor %d: %v", i, f.Err)
 		}
 	}
 }
