@@ -50,20 +50,22 @@ func appendTable(b, table []byte) []byte {
 // a time on all cores.
 type framer struct {
 	ctx   context.Context // of the call that adds the tensor
+	l     *Layout
 	w     *core.Writer
-	z     *zstd.Encoder
 	p     *core.Piece
 	hash  *xxh3.Hasher
-	group []byte
 	table []byte
 }
 
 func (f *framer) Write(b []byte) (int, error) {
 	f.hash.Write(b)
+	if f.l.group == nil {
+		f.l.group = make([]byte, 0, groupSize)
+	}
 	for rest := b; len(rest) > 0; {
-		n := min(len(rest), groupSize-len(f.group))
-		f.group = append(f.group, rest[:n]...)
-		if rest = rest[n:]; len(f.group) == groupSize {
+		n := min(len(rest), groupSize-len(f.l.group))
+		f.l.group = append(f.l.group, rest[:n]...)
+		if rest = rest[n:]; len(f.l.group) == groupSize {
 			if err := f.flush(); err != nil {
 				return 0, err
 			}
@@ -78,21 +80,21 @@ type frameJob struct{ in, out []byte }
 // flush compresses the group and writes it in order.
 func (f *framer) flush() error {
 	line := parallel.New(f.ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
-		j.out = f.z.EncodeAll(j.in, nil)
+		j.out = f.l.frames.EncodeAll(j.in, nil)
 		return nil
 	}, func(j *frameJob) error {
 		f.table = appendEntry(f.table, len(j.out), len(j.in))
 		return f.w.Write(j.out)
 	})
 	defer line.Close()
-	for rest := f.group; len(rest) > 0; {
+	for rest := f.l.group; len(rest) > 0; {
 		n := min(len(rest), frameSize)
 		if err := line.Put(&frameJob{in: rest[:n]}, int64(n)); err != nil {
 			return err
 		}
 		rest = rest[n:]
 	}
-	f.group = f.group[:0]
+	f.l.group = f.l.group[:0]
 	return line.Flush()
 }
 

@@ -38,6 +38,7 @@ type Layout struct {
 	lengths map[int64]bool           // of what can be shared
 	empty   int64                    // where parts of no bytes are; 0 is not known yet
 	frames  *zstd.Encoder            // of frames; nil for none
+	group   []byte                   // that is to be compressed, of the part that is streamed
 
 	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
 }

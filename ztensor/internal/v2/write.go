@@ -166,7 +166,7 @@ func (l *Layout) Place(ctx context.Context, w *core.Writer, p *core.Piece) (bool
 func (l *Layout) Sink(ctx context.Context, w *core.Writer, p *core.Piece) (io.WriteCloser,
 	error) {
 	if l.level > 0 {
-		return &framer{ctx: ctx, w: w, z: l.frames, p: p, hash: xxh3.New()}, nil
+		return &framer{ctx: ctx, l: l, w: w, p: p, hash: xxh3.New()}, nil
 	}
 	return w.Sink(p, core.XXH3), nil
 }
