@@ -53,8 +53,11 @@ func NewEdit(f *File) (Edit, error) {
 	case *ztensor.Reader:
 		return edit[ztensor.WriterOptions]{ztensor.NewEdit(r)}, nil
 	}
-	return nil, fmt.Errorf("tensorfile: %w: %v files are not edited", errors.ErrUnsupported,
-		f.Format())
+	what := "files are not edited"
+	if f.Format().Writes() != nil { // of which f is several
+		what = "files are edited one by one"
+	}
+	return nil, fmt.Errorf("tensorfile: %w: %v %s", errors.ErrUnsupported, f.Format(), what)
 }
 
 // A formatEdit is the Edit of a format, with options of its own.
