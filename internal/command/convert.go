@@ -204,12 +204,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 		}
 	}
 	if len(c.blocks) > 0 {
-		c.opts.Quantize = func(t *tensor.Tensor) string {
-			if name := c.blocks[t.DType]; len(t.Shape) > 1 && gguf.CanQuantize(t.Shape, name) {
-				return name
-			}
-			return ""
-		}
+		c.opts.Quantize = c.blocksOf
 	}
 	switch c.target {
 	case tensorfile.ZTensor:
@@ -338,14 +333,23 @@ func (a *app) writeConverted(from, out string, c *conversion, losses []convert.L
 	return nil
 }
 
+// blocksOf returns the type of quantised blocks that a tensor becomes; "" for none.
+func (c *conversion) blocksOf(t *tensor.Tensor) string {
+	if name := c.blocks[t.DType]; len(t.Shape) > 1 && gguf.CanQuantize(t.Shape, name) {
+		return name
+	}
+	return ""
+}
+
 // checkNames refuses a --filter, --rename or --dtype that nothing in the file matches.
 func (c *conversion) checkNames(f *tensorfile.File) error {
 	isKept := false
 	used := make([]bool, len(c.rename))
-	dtypes := map[tensor.DType]bool{}
+	dtypes, quantized := map[tensor.DType]bool{}, map[tensor.DType]bool{}
 	for t := range f.Tensors() {
 		isKept = isKept || c.passes(t.Name)
 		dtypes[t.DType] = true
+		quantized[t.DType] = quantized[t.DType] || c.blocksOf(t) != ""
 		c.rename.newName(t.Name, used)
 	}
 	if !isKept && len(c.filter) > 0 {
@@ -355,6 +359,11 @@ func (c *conversion) checkNames(f *tensorfile.File) error {
 	for _, d := range tensor.DTypes() {
 		if (c.dtypes[d] != tensor.Unknown || c.blocks[d] != "") && !dtypes[d] {
 			return wrong("tensorfile info, which lists the dtypes", "--dtype: no tensor is %v", d)
+		}
+		if c.blocks[d] != "" && !quantized[d] {
+			return wrong("tensorfile ls, which lists the shapes",
+				"--dtype: no tensor of %v is a matrix whose rows are whole blocks of %s", d,
+				c.blocks[d])
 		}
 	}
 	return c.rename.unused(used)
