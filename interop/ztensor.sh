@@ -73,9 +73,9 @@ done
 
 proves "we write shards next to their root, and wheel 2.1.2 reads and verifies them" into_wheel 2.1.2 "$work/ours/shards/2-positional.zt"
 if [ -n "${TENSORFILE_FULL:-}" ]; then
-	for f in shards/2-positional store/2-store; do proves "we write $f, and the crate reads and verifies all shards" into_crate z21 "$work/ours/$f.zt"; done
+	proves "we write shards, and the crate reads and verifies all of them" into_crate z21 "$work/ours/shards/2-positional.zt"
 fi
-for f in shards/2-positional store/2-store; do proves "we read and verify our $f" verified "$work/ours/$f.zt"; done
+proves "we read and verify our shards" verified "$work/ours/shards/2-positional.zt"
 
 crate2=
 if [ -n "${TENSORFILE_FULL:-}" ]; then

@@ -25,18 +25,14 @@ type ShardOptions struct {
 	// Max is how many bytes of data a shard has at most. A larger tensor gets a shard
 	// of its own, undivided.
 	Max int64
-	// Store names the shards by their digests, blobs/sha256/DIGEST next to the root, so
-	// that equal shards of several models are one file. Else they are named
-	// ROOT-00001.zt and so on.
-	Store bool
 	// Digest is that of whole shards in the root: SHA256, which is NoDigest too, or XXH3.
 	Digest Digest
 	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
 	// of every shard. A shard with another ID than the root's is refused.
 	ID string
-	// NoReplace refuses to replace files, with fs.ErrExist; of a Store that is the root.
+	// NoReplace refuses to replace files, with fs.ErrExist.
 	NoReplace bool
-	// DryRun returns the names, and writes nothing. It is not supported with Store.
+	// DryRun returns the names, and writes nothing.
 	DryRun bool
 	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
@@ -46,16 +42,16 @@ type ShardOptions struct {
 }
 
 // WriteShards writes a model of version 2 as several files: shards, each a complete
-// file with a manifest of its own, canonical as far as Writer allows; and the root
-// called name, which has no data but says what is where. Opened, the root is the model.
-// Tensors are divided in the order given. If everything fits into one shard, name is an
-// ordinary file with all of it. The result are the names of the files, the root last.
+// file with a manifest of its own, canonical as far as Writer allows, and named
+// ROOT-00001.zt and so on; and the root called name, which has no data but says what is
+// where. Opened, the root is the model. Tensors are divided in the order given. If
+// everything fits into one shard, name is an ordinary file with all of it. The result are
+// the names of the files, the root last.
 //
 // Root and shards replace those of an earlier call together. After an error the old set
 // is as it was; what a crash leaves is finished by the next WriteShards of that name,
-// or 'tensorfile clean', and opening the root reports it. In a Store no existing file
-// changes, and the root is replaced last. A symbolic link in place of a shard is an
-// error: readers do not follow those.
+// or 'tensorfile clean', and opening the root reports it. A symbolic link in place of a
+// shard is an error: readers do not follow those.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)
@@ -67,22 +63,23 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		return nil, err
 	}
 	names := d.names(len(shards))
-	if d.Store {
-		names = names[len(names)-1:]
-	}
-	for _, name := range names {
-		if _, err := os.Lstat(name); d.NoReplace && !errors.Is(err, fs.ErrNotExist) {
-			return nil, &fs.PathError{Op: "create", Path: name, Err: cmp.Or(err, fs.ErrExist)}
+	for i, name := range names {
+		fi, err := os.Lstat(name)
+		isLink := err == nil && fi.Mode()&fs.ModeSymlink != 0
+		switch {
+		case d.NoReplace && !errors.Is(err, fs.ErrNotExist):
+			err = cmp.Or(err, fs.ErrExist)
+		case isLink && i < len(names)-1:
+			err = fmt.Errorf("%w: it is a link, and shards are next to their root", fs.ErrInvalid)
+		default:
+			continue
 		}
+		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 	}
-	switch {
-	case d.DryRun && d.Store:
-		return nil, fmt.Errorf("ztensor: %w: ShardOptions.DryRun with Store",
-			errors.ErrUnsupported)
-	case d.DryRun:
+	if d.DryRun {
 		return names, nil
 	}
-	return d.files(ctx, shards)
+	return names, d.files(ctx, names, shards)
 }
 
 // names returns those of shards and root, of the root alone if one shard has everything.
@@ -95,76 +92,55 @@ func (d *division) names(shards int) (names []string) {
 	return append(names, d.name)
 }
 
-// files writes the files of the shards: those of a Store under their digests, which
-// changes no existing file, and others as a set.
-func (d *division) files(ctx context.Context,
-	shards [][]*tensor.Tensor) (files []string, err error) {
-	dir := filepath.Dir(d.name)
-	// create begins a file that is at temp when it has been written.
-	create := func(name string, o WriterOptions) (w *Writer, temp string, err error) {
-		w, err = Create(name, &o)
-		return w, name, err
+// files writes the shards and the root as a set.
+func (d *division) files(ctx context.Context, names []string, shards [][]*tensor.Tensor) error {
+	set, err := atomicfile.NewSet(d.name)
+	if err != nil {
+		return err
 	}
-	commit := func() error { return nil }
-	if !d.Store {
-		set, err := atomicfile.NewSet(d.name)
+	defer set.Abort()
+	set.Obsolete(d.oldShards()...)
+	// create begins a file, which is at temp until the set is complete.
+	create := func(name string, o WriterOptions) (w *Writer, temp string, err error) {
+		f, err := set.Create(filepath.Base(name))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		defer set.Abort()
-		set.Obsolete(d.oldShards()...)
-		commit = set.Commit
-		create = func(name string, o WriterOptions) (*Writer, string, error) {
-			f, err := set.Create(filepath.Base(name))
-			if err != nil {
-				return nil, "", err
-			}
-			return fileWriter(f, &o), f.Temp(), nil
-		}
+		return fileWriter(f, &o), f.Temp(), nil
 	}
 	o := d.writer
 	if len(shards) > 1 {
 		o.Attributes, o.Canonical = d.withID(o.Attributes), false
-		for i := range shards {
-			if err := checkLinks(dir, d.shardName(i)); err != nil {
-				return nil, err
-			}
-		}
 	}
 	root, _, err := create(d.name, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer root.Abort()
 	if len(shards) == 1 {
 		if err := d.write(ctx, root, shards[0]); err != nil {
-			return nil, err
+			return err
 		}
-		return []string{d.name}, commit()
+		return set.Commit()
 	}
 	for i, shard := range shards {
-		file := d.shardName(i)
 		own := d.writer
 		own.Attributes = d.withID(nil)
-		w, temp, err := create(file, own)
+		w, temp, err := create(names[i], own)
+		if err == nil {
+			err = d.write(ctx, w, shard)
+		}
+		if err == nil {
+			err = d.link(ctx, root, temp, fmt.Sprintf("%05d", i+1))
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err = d.write(ctx, w, shard); err == nil {
-			err = d.link(ctx, root, temp, &file, fmt.Sprintf("%05d", i+1))
-		}
-		if err != nil {
-			if d.Store {
-				os.Remove(temp) // nothing refers to it under this name
-			}
-			return nil, err
-		}
-		files = append(files, file)
 	}
 	if err := root.Close(); err != nil {
-		return nil, err
+		return err
 	}
-	return append(files, d.name), commit()
+	return set.Commit()
 }
 
 // oldShards lists the shards of the root that is replaced, by the names that
@@ -259,35 +235,9 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 	return shards, nil
 }
 
-// shardName is where shard i is written, which is not yet its name where that is
-// its digest.
+// shardName is the name of shard i.
 func (d *division) shardName(i int) string {
-	dir, base := filepath.Split(d.name)
-	file := fmt.Sprintf("%s-%05d.zt", strings.TrimSuffix(base, filepath.Ext(base)), i+1)
-	if d.Store {
-		return filepath.Join(dir, "blobs", d.Digest.String(), ".new-"+file)
-	}
-	return filepath.Join(dir, file)
-}
-
-// checkLinks refuses symbolic links between dir and the file, whose directory it makes.
-func checkLinks(dir, file string) error {
-	within, err := filepath.Rel(dir, file)
-	if err != nil {
-		return err
-	}
-	at := dir
-	for element := range strings.SplitSeq(within, string(filepath.Separator)) {
-		at = filepath.Join(at, element)
-		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return &fs.PathError{Op: "create", Path: at,
-				Err: fmt.Errorf("%w: it is a link, and shards are next to their root",
-					fs.ErrInvalid)}
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return os.MkdirAll(filepath.Dir(file), 0o777)
+	return fmt.Sprintf("%s-%05d.zt", strings.TrimSuffix(d.name, filepath.Ext(d.name)), i+1)
 }
 
 // write writes a whole file.
@@ -308,26 +258,16 @@ func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) er
 	return w.Close()
 }
 
-// link makes the root refer to a shard that has been written to temp. In a Store it
-// renames that, and file, by its digest.
-func (d *division) link(ctx context.Context, root *Writer, temp string, file *string,
-	name string) error {
+// link makes the root refer to a shard that has been written to temp.
+func (d *division) link(ctx context.Context, root *Writer, temp, name string) error {
 	r, err := Open(temp, nil)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	s, err := r.Identity(ctx, name, d.Digest)
-	if err == nil {
-		err = root.Link(s, r)
-	}
-	if err == nil {
-		err = r.Close() // before it is renamed: Windows requires it
-	}
-	if err != nil || !d.Store {
+	if err != nil {
 		return err
 	}
-	_, sum, _ := strings.Cut(s.Digest, ":")
-	*file = filepath.Join(filepath.Dir(temp), sum)
-	return atomicfile.Rename(temp, *file)
+	return root.Link(s, r)
 }
