@@ -20,11 +20,10 @@ import (
 // original, and all changes apply at once, when it is written: two tensors can
 // swap their names. It is for one goroutine at a time.
 type Edit struct {
-	r       *Reader
-	changes map[string]tensorChange
-	order   []string // of the tensors that are replaced
-	set     map[string]string
-	unset   map[string]bool
+	r          *Reader
+	changes    map[string]tensorChange
+	order      []string           // of the tensors that are replaced
+	attributes map[string]*string // nil for those that are left out
 }
 
 // A tensorChange is what becomes of a tensor of the original.
@@ -37,8 +36,7 @@ type tensorChange struct {
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
 func NewEdit(r *Reader) *Edit {
-	return &Edit{r: r, changes: map[string]tensorChange{}, set: map[string]string{},
-		unset: map[string]bool{}}
+	return &Edit{r: r, changes: map[string]tensorChange{}, attributes: map[string]*string{}}
 }
 
 func (e *Edit) update(name string, f func(c *tensorChange)) error {
@@ -78,15 +76,13 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 
 // SetAttribute sets an attribute of the file to a text.
 func (e *Edit) SetAttribute(key, value string) error {
-	e.set[key] = value
-	delete(e.unset, key)
+	e.attributes[key] = &value
 	return nil
 }
 
 // RemoveAttribute leaves out an attribute of the file, if there is one.
 func (e *Edit) RemoveAttribute(key string) error {
-	e.unset[key] = true
-	delete(e.set, key)
+	e.attributes[key] = nil
 	return nil
 }
 
@@ -152,11 +148,12 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	for k, v := range e.set {
-		o.Attributes[k] = v
-	}
-	for k := range e.unset {
-		delete(o.Attributes, k)
+	for k, v := range e.attributes {
+		if v == nil {
+			delete(o.Attributes, k)
+		} else {
+			o.Attributes[k] = *v
+		}
 	}
 	return o, nil
 }

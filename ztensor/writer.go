@@ -184,17 +184,9 @@ func newLayout(o WriterOptions) (core.Layout, error) {
 	case o.Generator != "" && o.Version != Version10:
 		return nil, unfit("Generator", "version 1.0")
 	case old:
-		return asLayout(v1.NewLayout(core.Settings(o)))
+		return v1.NewLayout(core.Settings(o))
 	}
-	return asLayout(v2.NewLayout(core.Settings(o)))
-}
-
-// asLayout returns a nil interface after an error.
-func asLayout[L core.Layout](l L, err error) (core.Layout, error) {
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+	return v2.NewLayout(core.Settings(o))
 }
 
 // Check reports why a tensor cannot be added, as far as that shows without reading its

@@ -35,7 +35,7 @@ func (p *Payload) checkStrict() error {
 	if err != nil {
 		return p.FailedDigest(err)
 	}
-	var in io.ReadCloser = p.OpenStored(true) // of which version 1 has the digest
+	var in io.ReadCloser = p.OpenStored() // of which version 1 has the digest
 	if p.R.Ruled {
 		in, err = p.Open()
 	}
@@ -68,7 +68,7 @@ func (p *Payload) check(ctx context.Context, look io.Writer) error {
 		in.Close()
 	}
 	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
-		_, sum := io.Copy(pieces.Until(ctx, io.Discard), p.OpenStored(true))
+		_, sum := io.Copy(pieces.Until(ctx, io.Discard), p.OpenStored())
 		var wrong *tensor.FormatError // which may be why it cannot be decoded
 		if errors.Is(sum, tensor.ErrChecksum) && errors.As(sum, &wrong) {
 			both := *wrong

@@ -76,15 +76,6 @@ type ShardID struct {
 	Digest string
 }
 
-// Tensor returns the first tensor of that name, or nil.
-func (r *File) Tensor(name string) *tensor.Tensor {
-	i := r.find(name)
-	if i < 0 {
-		return nil
-	}
-	return r.Tensors[i]
-}
-
 // Size is the size of the file in bytes.
 func (r *File) Size() int64 { return r.Src.Size() }
 

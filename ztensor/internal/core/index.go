@@ -2,7 +2,7 @@ package core
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
@@ -122,21 +122,23 @@ func (x *Index) SortNames() (dup int) {
 	return dup
 }
 
-// find returns the index of the first tensor of that name, or -1.
-func (x *Index) find(name string) int {
+// Tensor returns the first tensor of that name, or nil.
+func (x *Index) Tensor(name string) *tensor.Tensor {
 	if x.byName != nil {
-		return x.byName.Lookup(name)
+		if i := x.byName.Lookup(name); i >= 0 {
+			return x.Tensors[i]
+		}
+		return nil
 	}
 	byLength := x.Version == "2" // CBOR's order: shorter names first
-	i, ok := sort.Find(len(x.Tensors), func(i int) int {
-		have := x.Tensors[i].Name
-		if byLength && len(name) != len(have) {
-			return len(name) - len(have)
+	i, ok := slices.BinarySearchFunc(x.Tensors, name, func(t *tensor.Tensor, name string) int {
+		if byLength && len(name) != len(t.Name) {
+			return len(t.Name) - len(name)
 		}
-		return strings.Compare(name, have)
+		return strings.Compare(t.Name, name)
 	})
 	if !ok {
-		return -1
+		return nil
 	}
-	return i
+	return x.Tensors[i]
 }

@@ -15,7 +15,7 @@ import (
 // Payloads are in slabs and handed out as pointers, so that a Blob costs no allocation.
 type Payload struct {
 	R           *File
-	T           *tensor.Tensor // that it belongs to; nil for a whole file
+	T           *tensor.Tensor // that it belongs to
 	Offset      int64          // of the stored bytes in their file
 	Length      int64          // of the stored bytes
 	DecodedSize int64          // -1 where it is known only after decoding
@@ -208,7 +208,7 @@ func (p *Payload) Open() (io.ReadCloser, error) {
 	if _, err := p.Source(); err != nil {
 		return nil, p.Failed(err)
 	}
-	return p.OpenStored(true), nil
+	return p.OpenStored(), nil
 }
 
 // Failed gives an error of reading the payload its place; nil stays nil.
@@ -222,16 +222,9 @@ func (p *Payload) Fault(field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var fe *tensor.FormatError
-	if errors.As(err, &fe) {
-		return err
-	}
 	var broken *rule.Error
 	if field == "" && errors.As(err, &broken) && broken.Rule == rule.Digest {
 		field = ".digest"
 	}
-	if p.T != nil {
-		field = p.R.Path(p) + field
-	}
-	return &tensor.FormatError{Format: Format, Offset: p.Offset, Field: field, Err: err}
+	return p.R.Placed(p.Offset, p.R.Path(p)+field, err)
 }

@@ -15,18 +15,14 @@ type Stream struct {
 	Err  error // of the last Read, to be told from that of a decoder
 }
 
-// OpenStored streams the stored bytes. With check, a digest that does not fit is
-// the error in place of io.EOF.
-func (p *Payload) OpenStored(check bool) *Stream {
+// OpenStored streams the stored bytes. A digest that does not fit is the error in place
+// of io.EOF.
+func (p *Payload) OpenStored() *Stream {
 	src, err := p.Source()
 	if err != nil {
 		return &Stream{Err: p.Failed(err)}
 	}
-	in := io.NewSectionReader(src, p.Offset, p.Length)
-	if !check {
-		return &Stream{p: p, in: in}
-	}
-	return p.Stream(in)
+	return p.Stream(io.NewSectionReader(src, p.Offset, p.Length))
 }
 
 // Stream reads in, the bytes that the digest covers, and checks that.

@@ -51,7 +51,7 @@ func (k *codec) ReadAt(p *core.Payload, b []byte, off int64) (int, error) {
 
 func (k *codec) Open(p *core.Payload) (io.ReadCloser, error) {
 	var err error
-	var r io.ReadCloser = p.OpenStored(true)
+	var r io.ReadCloser = p.OpenStored()
 	if k.zstd {
 		r, err = k.c.openZstd(p)
 	}

@@ -38,7 +38,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := p.OpenStored(true)
+	in := p.OpenStored()
 	if window <= plausibleWindow(p.Length) {
 		z, err := c.stream(bufio.NewReaderSize(in, int(min(max(p.Length, 16), 256<<10))))
 		if err != nil {

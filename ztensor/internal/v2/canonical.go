@@ -1,7 +1,6 @@
 package v2
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -176,7 +176,7 @@ func (c *canonical) places(all []*core.Payload) error {
 			first[key] = b
 			continue
 		}
-		same, err := sameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b))
+		same, err := pieces.Same(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b))
 		if err != nil {
 			return err
 		}
@@ -196,31 +196,4 @@ func (c *canonical) places(all []*core.Payload) error {
 	return r.NonZero(c.ctx, taken, func(at int64) {
 		c.violates(1, at, "", "a byte of nothing that is not zero")
 	})
-}
-
-// sameBytes compares two blobs of the same length.
-func sameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
-	size := a.Size()
-	if size != b.Size() {
-		return false, nil
-	}
-	var bufs [2][]byte
-	for i := range bufs {
-		bufs[i] = make([]byte, min(size, core.PieceSize))
-	}
-	for off := int64(0); off < size; off += core.PieceSize {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		n := min(size-off, core.PieceSize)
-		for i, x := range []tensor.Blob{a, b} {
-			if _, err := x.ReadAt(bufs[i][:n], off); err != nil {
-				return false, err
-			}
-		}
-		if !bytes.Equal(bufs[0][:n], bufs[1][:n]) {
-			return false, nil
-		}
-	}
-	return true, nil
 }

@@ -4,7 +4,6 @@ package v2
 import (
 	"encoding/binary"
 	"io/fs"
-	"sort"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
@@ -36,16 +35,6 @@ type Container struct {
 	data     bool    // a data shard: no manifest
 	Siblings siblings
 	cache    frameCache
-}
-
-// find returns the index of the shard of that name, or -1.
-func (c *Container) find(name string) int {
-	all := c.r.Shards
-	i, ok := sort.Find(len(all), func(i int) int { return byLength(name, all[i].Name) })
-	if !ok {
-		return -1
-	}
-	return i
 }
 
 // Open reads the container of version 2.

@@ -2,6 +2,7 @@ package v2
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -119,8 +120,9 @@ func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at int) {
 	end := uint64(s.r.Src.Size() - FooterSize)
 	if shard != nil {
-		i := s.c.find(string(shard))
-		if i < 0 {
+		i, ok := slices.BinarySearchFunc(s.r.Shards, string(shard),
+			func(have core.ShardID, name string) int { return byLength(have.Name, name) })
+		if !ok {
 			s.Refuse(rule.ShardRef, at, "there is no shard %s", quote.Name(string(shard)))
 			return
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -217,7 +218,7 @@ func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 				"its bytes seem to be those of a tensor " +
 					"that was written piece by piece, and cannot be compared")
 		}
-		same, err := sameBytes(ctx, other.Data, p.Data)
+		same, err := pieces.Same(ctx, other.Data, p.Data)
 		if err == nil && !same {
 			err = core.Unchanged(other.Data)
 		}
