@@ -2,8 +2,10 @@ package ztensor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // An Edit is a new edition of a file of version 1.0, 1.1, 1.2 or 2. Stored bytes,
@@ -217,4 +221,107 @@ func (e *Edit) names() (map[string]string, error) {
 		}
 	}
 	return kept, nil
+}
+
+// Append begins a new edition of the file of that name, with its tensors and attributes
+// and those that are added. opts.Version must be that of the file or "",
+// opts.Attributes are set in addition. 0.1 is errors.ErrUnsupported.
+//
+// Of version 1 the data is copied, and the new edition replaces the file when Close
+// succeeds. To a file of version 2 data is added after its end, so that who has it open
+// can go on reading. From the first Add until Close succeeds it cannot be opened; after
+// an error, or Abort, it is what it was, and after a crash [Recover] makes it so. There
+// must be one writer at a time. The result is never canonical. opts.Alignment is that
+// of the file unless it is given.
+func Append(name string, opts *WriterOptions) (*Writer, error) {
+	r, err := Open(name, &ReaderOptions{NoMap: true})
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.newEdition(opts)
+	if err == nil {
+		err = o.Check()
+	}
+	var w *core.Writer
+	if err == nil {
+		w, err = r.f.Generation.Extend(name, core.Settings(o))
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return &Writer{w}, nil
+}
+
+// newEdition returns the options of a new edition of the file.
+func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
+	var o WriterOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Version != "" && o.Version != r.Version() {
+		return o, fmt.Errorf("ztensor: %w: an edition as version %s of a file of version %s",
+			errors.ErrUnsupported, o.Version, r.Version())
+	}
+	all := map[string]any{}
+	for k, v := range r.AttributeValues() {
+		all[k] = v
+	}
+	maps.Copy(all, o.Attributes)
+	o.Version, o.Canonical, o.Attributes = r.Version(), false, all
+	set := core.Settings(o)
+	err := r.f.Generation.Edition(&set)
+	return WriterOptions(set), err
+}
+
+// Recover undoes an append to a file of version 2 that was interrupted: it cuts off what
+// follows the last edition that is complete, and returns how many bytes that was. A file
+// that can be opened stays as it is. It is an error if there is no complete edition.
+func Recover(name string) (cut int64, err error) {
+	cut, err = Recoverable(name)
+	if cut == 0 || err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err == nil {
+		err = f.Truncate(fi.Size() - cut)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return cut, err
+}
+
+// Recoverable returns how many bytes Recover would cut off, and changes nothing.
+func Recoverable(name string) (cut int64, err error) {
+	r, err := Open(name, nil)
+	if err == nil {
+		return 0, r.Close()
+	}
+	var broken *rule.Error
+	if !errors.As(err, &broken) || broken.Rule != rule.FooterMagic {
+		return 0, err
+	}
+	f, e := os.Open(name)
+	if e != nil {
+		return 0, e
+	}
+	defer f.Close()
+	fi, e := f.Stat()
+	if e != nil {
+		return 0, e
+	}
+	size, e := v2.LastEdition(f, fi.Size())
+	if e != nil {
+		return 0, e
+	}
+	if size == 0 {
+		return 0, err
+	}
+	return fi.Size() - size, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/bag"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -84,6 +85,16 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 		r.f.Warnings.Add(r.f.Bad(-1, "shards", pending))
 	}
 	return r, nil
+}
+
+// Load reads all tensors of a file into memory of their own, by name.
+func Load(name string) (map[string]*tensor.Tensor, error) {
+	r, err := Open(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return bag.Load(r)
 }
 
 // OpenBytes opens a file that is in memory, and keeps b, which must not change

@@ -182,16 +182,12 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	if opts != nil {
 		d.ShardOptions = *opts
 	}
-	d.writer = d.Writer.orZero()
-	if v := d.writer.Version; v != Version2 {
+	d.writer = *d.Writer.WholeFile()
+	d.Digest = cmp.Or(d.Digest, SHA256)
+	switch v := d.writer.Version; {
+	case v != Version2:
 		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported,
 			quote.Name(v))
-	}
-	d.writer = *d.writer.WholeFile()
-	if d.Digest == NoDigest {
-		d.Digest = SHA256
-	}
-	switch {
 	case d.Max <= 0:
 		return nil, fmt.Errorf("ztensor: ShardOptions.Max is %d", d.Max)
 	case d.Digest != SHA256 && d.Digest != XXH3:

@@ -127,6 +127,12 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	return w.Close()
 }
 
+// Save writes tensors under the names that are the keys of m, sorted. The file appears
+// whole or not at all.
+func Save(name string, m map[string]*tensor.Tensor) error {
+	return WriteFile(context.Background(), name, tensor.Sorted(m), nil)
+}
+
 // Check reports options that are wrong, or do not fit the version.
 func (o *WriterOptions) Check() error {
 	_, err := newLayout(o.orZero())

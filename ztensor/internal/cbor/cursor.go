@@ -268,16 +268,6 @@ func (c *Cursor) chunks(want uint8) []byte {
 	return nil
 }
 
-// Null consumes a null, if that is the next item.
-func (c *Cursor) Null() bool {
-	if c.P < len(c.B) && c.B[c.P] == Null {
-		c.At = c.P
-		c.P++
-		return true
-	}
-	return false
-}
-
 // Container opens an array or map and returns the number of its elements or
 // pairs, or -1 where only its end shows it. More leaves it.
 func (c *Cursor) Container(want uint8) int {

@@ -2,16 +2,19 @@ package core
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
+	"io"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -160,4 +163,91 @@ func (p *Payload) Compare(want Stated, h hash.Hash) error {
 	}
 	return fmt.Errorf("%w: it is %s, the file says %s", tensor.ErrChecksum,
 		spelled(want.Alg, have), spelled(want.Alg, want.sum))
+}
+
+// CheckView is called by tensor.View. Strict readers check the digest the first
+// time that bytes are borrowed.
+func (p *Payload) CheckView() error {
+	if err := p.Readable(); err != nil {
+		return p.Failed(err)
+	}
+	if _, err := p.Source(); err != nil {
+		return p.Failed(err)
+	}
+	return p.checkStrict()
+}
+
+// checkStrict checks the digest once, if the reader is strict.
+func (p *Payload) checkStrict() error {
+	if !p.R.Strict || p.Digest == "" {
+		return nil
+	}
+	if _, ok := p.R.checked.Load(p); ok {
+		return nil
+	}
+	_, _, err := p.Wanted()
+	if err != nil {
+		return p.FailedDigest(err)
+	}
+	var in io.ReadCloser = p.OpenStored() // of which version 1 has the digest
+	if p.R.Ruled {
+		in, err = p.Open()
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, in)
+		in.Close()
+	}
+	if err != nil {
+		return p.Failed(err)
+	}
+	p.R.checked.Store(p, nil)
+	return nil
+}
+
+// check shows look all that can be read of the payload, decoded if possible, and
+// compares it with the digest. It leaves out what Stated reports.
+func (p *Payload) check(ctx context.Context, look io.Writer) error {
+	want, h, err := p.Wanted()
+	decode := p.Codec() != nil && p.Readable() == nil
+	switch {
+	case p.Readable() != nil && p.R.Ruled,
+		decode && err != nil && !errors.Is(err, errNoAlgorithm):
+		return nil
+	case !decode:
+		return p.Failed(p.checkStored(want, h, look))
+	}
+	in, err := p.Open()
+	if err == nil {
+		_, err = io.Copy(look, struct{ io.Reader }{in})
+		in.Close()
+	}
+	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
+		_, sum := io.Copy(pieces.Until(ctx, io.Discard), p.OpenStored())
+		var wrong *tensor.FormatError // which may be why it cannot be decoded
+		if errors.Is(sum, tensor.ErrChecksum) && errors.As(sum, &wrong) {
+			both := *wrong
+			both.Err = fmt.Errorf("%w; %w", wrong.Err, err)
+			err = &both
+		}
+	}
+	return p.Failed(err)
+}
+
+// checkStored is check for the bytes as they are stored.
+func (p *Payload) checkStored(want Stated, h hash.Hash, look io.Writer) (err error) {
+	known := h != nil
+	if !known {
+		h = NewHash(XXH3) // so that every byte is looked at
+	}
+	for off := int64(0); off < p.Length && err == nil; off += PieceSize {
+		err = p.UseStored(off, min(p.Length-off, PieceSize), func(b []byte) error {
+			h.Write(b)
+			_, err := look.Write(b)
+			return err
+		})
+	}
+	if err == nil && known {
+		err = p.FailedDigest(p.Compare(want, h))
+	}
+	return err
 }

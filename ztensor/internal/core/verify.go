@@ -1,9 +1,13 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -11,7 +15,9 @@ import (
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
 func (r *File) Verify(ctx context.Context, l *finding.List) error {
@@ -54,8 +60,7 @@ type Verifier struct {
 // A batch is tensors that one worker verifies.
 type batch struct {
 	from, to int
-	found    []Problem
-	err      error // that ends the verification
+	Worker
 }
 
 // batchSize is how many stored bytes make a batch, unless one tensor has more.
@@ -73,17 +78,16 @@ func (v *Verifier) tensors() error {
 		total += p.Length
 	}
 	line := parallel.New(v.Ctx, 0, func(ctx context.Context, b *batch) error {
-		w := Worker{V: v, Ctx: ctx}
-		for i := b.from; i < b.to && w.Err == nil; i++ {
-			r.Generation.VerifyTensor(&w, r.Tensors[i])
+		b.Worker = Worker{V: v, Ctx: ctx}
+		for i := b.from; i < b.to && b.Err == nil; i++ {
+			r.Generation.VerifyTensor(&b.Worker, r.Tensors[i])
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
-		b.found, b.err = w.Found, w.Err
 		return nil
 	}, func(b *batch) error {
-		for _, f := range b.found {
+		for _, f := range b.Found {
 			if f.Warn {
 				v.Found.Warn(f.err)
 			} else {
@@ -96,7 +100,7 @@ func (v *Verifier) tensors() error {
 		if v.Found.Full() {
 			return errFull
 		}
-		return b.err
+		return b.Err
 	})
 	defer line.Close()
 	for from := 0; from < len(r.Tensors); {
@@ -113,4 +117,164 @@ func (v *Verifier) tensors() error {
 		return err
 	}
 	return nil
+}
+
+// A Worker verifies tensors one after the other.
+type Worker struct {
+	V     *Verifier
+	Ctx   context.Context
+	Found []Problem
+	Err   error // that ends the verification
+}
+
+// A Problem is an error, or a warning, that a worker made.
+type Problem struct {
+	err  error
+	Warn bool
+}
+
+func (w *Worker) Fail(err error) { w.Found = append(w.Found, Problem{err: err}) }
+
+func (w *Worker) Warn(err error) { w.Found = append(w.Found, Problem{err: err, Warn: true}) }
+
+// An outcome is what verifying a payload found.
+type outcome struct {
+	once    sync.Once
+	path    string
+	found   []Problem
+	decoded int64
+}
+
+// A payloadKey is all that the verification of a payload depends on.
+type payloadKey struct {
+	offset, length, size int64
+	shard                int32
+	odd                  bool // half of the last byte must be 0
+	dtype                tensor.DType
+	encoding, digest     string
+}
+
+// outcome returns that of p, which is the same for all payloads that are alike.
+func (v *Verifier) outcome(p *Payload) *outcome {
+	if !v.R.Jumbled {
+		return new(outcome) // no two payloads have a byte in common
+	}
+	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
+		digest: p.Digest, odd: OddHalf(p.T)}
+	if p.Encoded() {
+		k.encoding = p.More.Encoding
+	}
+	if p.Codec() != nil || p.Dtype == tensor.Bool {
+		k.dtype = p.Dtype
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o := v.outcomes[k]
+	if o == nil {
+		o = new(outcome)
+		v.outcomes[k] = o
+	}
+	return o
+}
+
+// Payload verifies the bytes of a payload, once for all tensors that have it, each of
+// which gets what that found. It returns how many bytes were decoded.
+func (w *Worker) Payload(p *Payload) int64 {
+	o := w.V.outcome(p)
+	o.once.Do(func() {
+		own := Worker{V: w.V, Ctx: w.Ctx}
+		o.decoded = own.check(p)
+		o.found, o.path, w.Err = own.Found, p.R.Path(p), own.Err
+	})
+	for _, f := range o.found {
+		var fe *tensor.FormatError
+		if errors.As(f.err, &fe) {
+			if rest, ok := strings.CutPrefix(fe.Field, o.path); ok {
+				moved := *fe
+				moved.Field = p.R.Path(p) + rest
+				f.err = &moved
+			}
+		}
+		w.Found = append(w.Found, f)
+	}
+	return o.decoded
+}
+
+// Stated reports what is wrong with a payload whatever its bytes are.
+func (w *Worker) Stated(p *Payload) {
+	if err := p.Readable(); err != nil {
+		w.Fail(p.Failed(err))
+	}
+	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
+		w.Fail(p.Fault(".dtype",
+			Unsupported("dtype %s", quote.Name(p.More.Word))))
+	}
+	switch want, _, err := p.Wanted(); {
+	case err != nil:
+		w.Fail(p.FailedDigest(err))
+	case want.Loose:
+		w.Warn(p.FailedDigest(Malformed("%s is not spelled as the document does",
+			quote.Name(p.Digest))))
+	case p.Digest == "" && p.R.Ruled:
+		w.Warn(p.FailedDigest(errors.New("there is none to check the bytes by")))
+	}
+}
+
+// A look checks the decoded bytes of a payload, and counts them.
+type look struct {
+	Check
+	w       *Worker
+	p       *Payload
+	decoded int64
+}
+
+func (l *look) Write(b []byte) (int, error) {
+	switch n := int64(len(b)); {
+	case l.p.DecodedSize < 0:
+		l.decoded += n
+		l.w.Charge(n)
+	case !l.p.Encoded():
+		l.w.V.Done.Add(n)
+	}
+	err := l.Next(b)
+	if err != nil && l.p.R.Ruled {
+		err = rule.New(rule.LayoutData, err)
+	}
+	return len(b), cmp.Or(l.w.Ctx.Err(), l.w.Err, err)
+}
+
+func (w *Worker) check(p *Payload) (decoded int64) {
+	l := look{Check{DType: p.Dtype, Odd: OddHalf(p.T)}, w, p, 0}
+	if p.Encoded() {
+		l.decoded = max(0, p.DecodedSize)
+	}
+	if w.Charge(l.decoded); w.Err != nil {
+		return l.decoded
+	}
+	err := p.check(w.Ctx, &l)
+	if err == nil {
+		err = p.Failed(l.End())
+	}
+	if p.Encoded() {
+		w.V.Done.Add(p.Length)
+	}
+	if err != nil && w.Ctx.Err() == nil && w.Err == nil {
+		w.Fail(err)
+	}
+	return l.decoded
+}
+
+// Charge counts n bytes that are decoded.
+func (w *Worker) Charge(n int64) {
+	if w.V.budget.Add(-n) < 0 && w.Err == nil {
+		w.Err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes "+
+			"(Limits.MaxDecodedTotal)", tensor.ErrLimit, w.V.limit)
+	}
+}
+
+// Again charges for the indices of a sparse tensor, which are decoded a second time.
+func (w *Worker) Again(p *Payload, decoded int64) {
+	if p.DecodedSize < 0 || slices.Contains(IndexRoles, p.Role()) {
+		w.Charge(decoded)
+	}
 }

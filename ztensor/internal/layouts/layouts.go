@@ -105,9 +105,9 @@ func (c *layoutCheck) checkLength(role string, n uint64) {
 	if d == tensor.Unknown {
 		return
 	}
-	want, ok := bytesOf(d, n)
-	c.require(ok && want == c.size(role), "%d bytes of %s for %d elements of %v", c.size(role),
-		role, n, d)
+	want, ok := d.Bytes(int64(n)) // not of a number beyond 63 bits, which is negative here
+	c.require(ok && uint64(want) == c.size(role), "%d bytes of %s for %d elements of %v",
+		c.size(role), role, n, d)
 }
 
 func (c *layoutCheck) csr() {
@@ -314,15 +314,6 @@ func ruled(err error) error {
 		return rule.New(rule.LayoutData, err)
 	}
 	return err
-}
-
-// bytesOf is how many bytes n elements take.
-func bytesOf(d tensor.DType, n uint64) (uint64, bool) {
-	if n > math.MaxInt64 {
-		return 0, false
-	}
-	size, ok := d.Bytes(int64(n))
-	return uint64(size), ok
 }
 
 func Mul(a, b uint64) (uint64, bool) {

@@ -1,7 +1,11 @@
 package v1
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -59,4 +63,165 @@ func (k *codec) Open(p *core.Payload) (io.ReadCloser, error) {
 		r = source.Elements(r, k.width, func(b []byte) { le.Swap(b, k.width) })
 	}
 	return r, err
+}
+
+const (
+	// freeWindow is a window that a stream may have whatever its length; a larger one
+	// has to be made plausible by the bytes that are stored.
+	freeWindow = 8 << 20
+	// freeDecoded is how much a payload may decode to whatever its stored length, where
+	// nothing in the file says how long it is; maxRatio bounds such payloads beyond that.
+	freeDecoded = 16 << 20
+	maxRatio    = 1000
+)
+
+// openZstd streams the decoded bytes, and checks the digest of the stored ones. A frame
+// whose window its stored bytes do not make plausible is decoded into memory that grows
+// with it.
+func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
+	limit := p.DecodedSize
+	if limit < 0 {
+		limit = max(freeDecoded, maxRatio*min(p.Length, 1<<50/maxRatio))
+	}
+	limit = min(limit, c.r.Limits.MaxDecoded)
+	if p.DecodedSize > limit {
+		return nil, core.Limited("decodes to %d bytes", p.DecodedSize)
+	}
+	window, err := zstdWindow(p)
+	if err != nil {
+		return nil, err
+	}
+	in := p.OpenStored()
+	if window <= plausibleWindow(p.Length) {
+		z, err := c.stream(bufio.NewReaderSize(in, int(min(max(p.Length, 16), 256<<10))))
+		if err != nil {
+			return nil, core.ZstdError(err)
+		}
+		return &decoded{p: p, in: in, z: z, streams: &c.streams, limit: limit}, nil
+	}
+	if window > core.MaxWindow {
+		return nil, core.Limited("a zstd window of more than %d bytes", core.MaxWindow)
+	}
+	stored, err := io.ReadAll(in) // little, with a large window
+	if err != nil {
+		return nil, err
+	}
+	d, err := c.r.Decoder()
+	if err != nil {
+		return nil, err
+	}
+	b, err := decodeGrowing(d, stored, limit)
+	if err == nil && p.DecodedSize >= 0 && int64(len(b)) != p.DecodedSize {
+		err = core.Malformed("decodes to %d bytes, not %d", len(b), p.DecodedSize)
+	}
+	return io.NopCloser(bytes.NewReader(b)), err
+}
+
+// A decoded streams what a zstd payload decodes to, and checks its length.
+type decoded struct {
+	p       *core.Payload
+	in      *core.Stream
+	z       *zstd.Decoder // nil after Close
+	streams *sync.Pool    // that takes z back
+	n       int64
+	limit   int64
+	err     error
+}
+
+func (d *decoded) Read(b []byte) (int, error) {
+	if d.err != nil || len(b) == 0 {
+		return 0, d.err
+	}
+	n, err := d.z.Read(b)
+	d.n += int64(n)
+	want := d.p.DecodedSize // -1: not known
+	switch {
+	case d.n > d.limit && want >= 0:
+		n, err = 0, core.Malformed("decodes to more than %d bytes", want)
+	case d.n > d.limit:
+		n, err = 0, core.Limited("%d bytes decode to more than %d", d.p.Length, d.limit)
+	case err == nil:
+		return n, nil
+	case err != io.EOF && d.in.Err != nil && d.in.Err != io.EOF:
+		err = d.in.Err // the decoder only passes it on
+	case err != io.EOF:
+		err = core.ZstdError(err)
+	case d.n < want:
+		err = core.Malformed("decodes to %d bytes, not %d", d.n, want)
+	default:
+		if _, err = io.Copy(io.Discard, d.in); err == nil { // to where the digest is checked
+			d.err = io.EOF
+			return n, d.err
+		}
+	}
+	d.err = d.p.Failed(err)
+	return n, d.err
+}
+
+func (d *decoded) Close() error {
+	if d.z != nil && d.z.Reset(nil) == nil {
+		d.streams.Put(d.z)
+	}
+	d.z = nil
+	if d.err == nil {
+		d.err = core.ErrClosedStream
+	}
+	return nil
+}
+
+// decodeGrowing decodes src, whose decoded length is not known or not proven, into
+// memory that grows with what there is.
+func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
+	for size := min(limit, max(1<<20, 8*int64(len(src)))); ; size = min(limit, 4*size) {
+		out, err := d.DecodeAll(src, make([]byte, 0, size))
+		switch {
+		case err == nil:
+			return out, nil
+		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
+			return nil, core.ZstdError(err)
+		case size >= limit:
+			return nil, core.Limited("%d bytes decode to more than %d", len(src), limit)
+		}
+	}
+}
+
+// zstdWindow returns how much memory the first frame of a payload requires; 0 if there
+// is none.
+func zstdWindow(p *core.Payload) (int64, error) {
+	if p.Length == 0 {
+		return 0, nil
+	}
+	head := make([]byte, min(p.Length, zstd.HeaderMaxSize))
+	if _, err := p.R.Src.ReadAt(head, p.Offset); err != nil {
+		return 0, err
+	}
+	var h zstd.Header
+	if err := h.Decode(head); err != nil {
+		return 0, core.ZstdError(err)
+	}
+	window := h.WindowSize
+	if h.SingleSegment {
+		window = h.FrameContentSize
+	}
+	return int64(min(window, core.MaxWindow+1)), nil
+}
+
+// plausibleWindow is the largest window that stored bytes make plausible.
+func plausibleWindow(stored int64) int64 {
+	return min(core.MaxWindow, max(freeWindow, 8*min(stored, core.MaxWindow)))
+}
+
+// stream returns a decoder of what in has. Decoders are used again, so the limit of
+// windows is one for all payloads, what the whole file makes plausible; the caller
+// checks the first frame's.
+func (c *container) stream(in io.Reader) (*zstd.Decoder, error) {
+	if z, ok := c.streams.Get().(*zstd.Decoder); ok {
+		return z, z.Reset(in)
+	}
+	window := max(plausibleWindow(c.r.Src.Size()), zstd.MinWindowSize)
+	return zstd.NewReader(in,
+		// of the window; the output is counted elsewhere
+		zstd.WithDecoderMaxMemory(uint64(window)),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderConcurrency(1))
 }

@@ -99,7 +99,7 @@ func (s *scan) read(f *fields, keys []known) {
 		case k&nullable != 0 && s.P < len(s.B) && s.B[s.P] == cbor.Null:
 			f.seen |= k
 			s.departAt(s.P, "null")
-			s.Null()
+			s.Skip()
 		default:
 			f.seen |= k
 			f.has |= k

@@ -83,8 +83,7 @@ func (s *scan) depart(off int64, format string, args ...any) {
 }
 
 func (s *scan) departIn(path string, off int64, format string, args ...any) {
-	err := s.r.Bad(off, path,
-		core.Malformed(format, args...))
+	err := s.r.Bad(off, path, core.Malformed(format, args...))
 	if s.r.Strict {
 		s.Fail(0, "%w", err)
 	} else {

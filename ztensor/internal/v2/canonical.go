@@ -74,17 +74,16 @@ func layoutOf(t *tensor.Tensor) string {
 
 // CanonicalViolations lists what departs from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
-	check := canonical{r: c.r, container: c, ctx: ctx}
+	check := canonical{Container: c, ctx: ctx}
 	check.found.Format = core.Format
 	err := check.check()
 	return check.found.All(), err
 }
 
 type canonical struct {
-	r         *core.File
-	container *Container
-	ctx       context.Context
-	found     finding.Warnings
+	*Container
+	ctx   context.Context
+	found finding.Warnings
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
@@ -94,11 +93,11 @@ func (c *canonical) violates(rule int, off int64, field, format string, args ...
 
 func (c *canonical) check() error {
 	r := c.r
-	if c.container.data {
+	if c.data {
 		c.violates(1, r.Src.Size()-FooterSize, "manifest", "there is no manifest")
 		return nil
 	}
-	if n := len(c.container.List); n > 0 {
+	if n := len(c.List); n > 0 {
 		c.violates(6, r.ManifestAt, "shards", "%d shards", n)
 	}
 	c.names("attributes", r.Attributes)

@@ -84,7 +84,11 @@ func (s *scan) payload(p *scannedPart) {
 	case hasDecoded != (encoding != nil):
 		s.Refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
 	case encoding != nil:
-		s.encode(b, encoding)
+		x := core.RareOf(b)
+		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
+		if x.Encoding != Seekable {
+			x.Err = core.Unsupported("encoding %s", quote.Name(x.Encoding))
+		}
 	default:
 		p.size = length
 	}
@@ -93,14 +97,6 @@ func (s *scan) payload(p *scannedPart) {
 	}
 	b.DecodedSize = int64(p.size)
 	s.place(b, offset, length, shard, p.at)
-}
-
-func (s *scan) encode(b *core.Payload, encoding []byte) {
-	x := core.RareOf(b)
-	x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
-	if x.Encoding != Seekable {
-		x.Err = core.Unsupported("encoding %s", quote.Name(x.Encoding))
-	}
 }
 
 // logicalType gives a payload the type that its storage type stands for.
