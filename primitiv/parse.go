@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -280,10 +281,7 @@ func (p *parser) parameterOf(e *entry) error {
 
 // statistics reads n statistics of a value.
 func (p *parser) statistics(value *entry, n int64) error {
-	var seen map[string]bool
-	if n > 1 {
-		seen = make(map[string]bool)
-	}
+	first := len(p.r.entries)
 	for i := range n {
 		p.part = ""
 		start := p.offset()
@@ -298,19 +296,37 @@ func (p *parser) statistics(value *entry, n int64) error {
 		if err := p.tensor(e, true); err != nil {
 			return err
 		}
-		if seen[e.Statistic] { // the reference keeps the first
-			p.r.entries = p.r.entries[:len(p.r.entries)-1]
-			if err := p.duplicate(start, "a second statistic of that name"); err != nil {
-				return err
-			}
-		} else if n > 1 {
-			seen[e.Statistic] = true
-		}
 		if err := p.metadata(); err != nil {
 			return err
 		}
 	}
+	if err := p.distinct(p.r.entries[first:]); err != nil {
+		return err
+	}
 	p.part = ""
+	return nil
+}
+
+// distinct looks for duplicate names among the statistics of a value, which are the last
+// entries. Of each name the first stays, as in the reference.
+func (p *parser) distinct(stats []*entry) error {
+	if len(stats) < 2 {
+		return nil
+	}
+	kept := stats[:0]
+	seen := names.New(len(stats), func(i int) string { return stats[i].Statistic })
+	for _, e := range stats {
+		kept = append(kept, e)
+		if seen.Add(len(kept) - 1) {
+			continue
+		}
+		kept = kept[:len(kept)-1]
+		p.stat = e.Statistic
+		if err := p.duplicate(e.start, "a second statistic of that name"); err != nil {
+			return err
+		}
+	}
+	p.r.entries = p.r.entries[:len(p.r.entries)-len(stats)+len(kept)]
 	return nil
 }
 

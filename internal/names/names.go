@@ -25,19 +25,32 @@ const Each = 8
 // names the first is found; dup is the index of the first entry whose name an
 // earlier one has, or -1. It costs tens of ns a name and one allocation.
 func Build(n int, name func(i int) string) (t *Table, dup int) {
-	t = &Table{seed: maphash.MakeSeed(), name: name, slots: make([]uint32, 2*n+2),
-		index: 1<<bits.Len(uint(n)) - 1}
-	dup = -1
+	t, dup = New(n, name), -1
 	for i := range n {
-		s := name(i)
-		h := maphash.String(t.seed, s)
-		if at := t.find(s, h); t.slots[at] == 0 {
-			t.slots[at] = t.slot(h, i)
-		} else if dup < 0 {
+		if !t.Add(i) && dup < 0 {
 			dup = i
 		}
 	}
 	return t, dup
+}
+
+// New makes an empty table of up to n names.
+func New(n int, name func(i int) string) *Table {
+	return &Table{seed: maphash.MakeSeed(), name: name, slots: make([]uint32, 2*n+2),
+		index: 1<<bits.Len(uint(n)) - 1}
+}
+
+// Add adds name(i), which must not change from now on, with i < n, unless the table has
+// that name: then it is false.
+func (t *Table) Add(i int) bool {
+	s := t.name(i)
+	h := maphash.String(t.seed, s)
+	at := t.find(s, h)
+	if t.slots[at] != 0 {
+		return false
+	}
+	t.slots[at] = t.slot(h, i)
+	return true
 }
 
 // Lookup returns the index of the first entry of that name, or -1. It allocates
