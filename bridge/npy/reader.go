@@ -2,6 +2,7 @@ package npy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 
@@ -84,6 +85,8 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 		return nil, err
 	}
 	switch rest := size - h.Size; {
+	case !h.Listed():
+		return nil, numpy.Error(0, "descr", errors.ErrUnsupported, "the dtype %s", h.Word())
 	case h.Bytes < 0:
 		h.Bytes = rest
 	case h.Bytes > rest:

@@ -245,13 +245,21 @@ func itemSize(word string) (size int64, ok bool) {
 	case 'U':
 		unit = 4
 	case 'M', 'm':
-		return 8, true
+		return 8, strings.HasPrefix(word[1:], "8")
 	case 'S', 'a', 'V', 'f', 'c':
 	default:
 		return 0, false
 	}
 	n, err := strconv.ParseUint(word[1:], 10, 31)
 	return int64(n) * unit, err == nil
+}
+
+// Listed reports whether the elements are of a type that NumPy has, though it may be no
+// plain number: one with a size, objects, or a structure.
+func (h *Header) Listed() bool {
+	word := strings.TrimLeft(h.Descr, "<>|=")
+	return h.Bytes >= 0 || word == "O" || strings.HasPrefix(word, "[") ||
+		strings.HasPrefix(word, "(")
 }
 
 // Word is the type for people.
