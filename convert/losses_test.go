@@ -95,7 +95,7 @@ func TestLosses(t *testing.T) {
 			one(tensor.New("w", tensor.Shape{2}, []int64{-5, 1 << 20})), nil),
 			form{tensorfile.RTen, ""}, LossNarrow, `tensors["w"]`, tensor.I32,
 			[]float32{-5, 1 << 20}},
-		"a type that has no place": {write(t, z,
+		"a dtype that the target lacks": {write(t, z,
 			one(tensor.New("w", tensor.Shape{1}, []complex64{1})), nil),
 			form{tensorfile.Primitiv, ""}, LossTensors, `tensors["w"]`, tensor.Unknown, nil},
 		"a dimension of 0": {write(t, z, one(tensor.New("w", tensor.Shape{0}, []float32{})), nil),

@@ -132,7 +132,7 @@ func TestEmptyBlob(t *testing.T) {
 			t.Error(n, err)
 		}
 		if _, ok := b.Stored(); ok {
-			t.Error("it has no place")
+			t.Error("a blob in memory is said to be stored")
 		}
 		r, err := b.Open()
 		if err != nil {

@@ -89,12 +89,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 
 // Load reads all tensors of a file into memory of their own, by name.
 func Load(name string) (map[string]*tensor.Tensor, error) {
-	r, err := Open(name, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return bag.Load(r)
+	return bag.Load(Open(name, nil))
 }
 
 // OpenBytes opens a file that is in memory, and keeps b, which must not change

@@ -9,12 +9,7 @@ import (
 
 // Load reads all tensors of a file into memory of their own, by name.
 func Load(name string) (map[string]*tensor.Tensor, error) {
-	r, err := Open(name, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return bag.Load(r)
+	return bag.Load(Open(name, nil))
 }
 
 // Save writes tensors under the names that are the keys of m, sorted. The file appears

@@ -10,12 +10,7 @@ import (
 // Load reads all tensors of a file, or of an index and its shards, into memory of
 // their own. They are found by their names.
 func Load(name string) (map[string]*tensor.Tensor, error) {
-	r, err := Open(name, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return bag.Load(r)
+	return bag.Load(Open(name, nil))
 }
 
 // Save writes tensors under the names that are the keys of m, in the order that

@@ -2,6 +2,7 @@
 package bag
 
 import (
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -12,15 +13,20 @@ import (
 
 // A Reader is that of a format.
 type Reader interface {
+	io.Closer
 	Len() int
 	Size() int64
 	Tensors() iter.Seq[*tensor.Tensor]
 }
 
-// Load returns the tensors of r in memory of their own, by name: of several of one name
-// the first. What decodes to more than the default of Limits.MaxDecodedTotal is an
-// ErrLimit.
-func Load(r Reader) (map[string]*tensor.Tensor, error) {
+// Load takes what Open of a format returns. It returns the tensors of r in memory of
+// their own, by name: of several of one name the first, and closes r. What decodes to
+// more than the default of Limits.MaxDecodedTotal is an ErrLimit.
+func Load[R Reader](r R, err error) (map[string]*tensor.Tensor, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
 	if err := limit.CheckDecoded(tensor.Limits{}, r.Size(), blobs(r)); err != nil {
 		return nil, err
 	}

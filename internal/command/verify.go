@@ -166,7 +166,7 @@ func (a *app) printFindings(d *verifyDocument, digests bool) {
 	}
 	if d.Digests != nil && digests && errs == 0 {
 		if *d.Digests == 0 {
-			parts = append(parts, "no digests to check")
+			parts = append(parts, "no digests of tensors to check")
 		} else {
 			parts = append(parts, count(*d.Digests, "digest")+" checked")
 		}
