@@ -83,3 +83,28 @@ func TestTruncatedDeflateStreamEndsInAnError(t *testing.T) {
 		}
 	}
 }
+
+// All elements are there and the end of the compressed stream is not: what reads to the
+// end says so, as an error that has a class.
+func TestMissingEndOfDeflateStream(t *testing.T) {
+	for _, descr := range []string{"<u2", ">u2"} {
+		r, err := OpenBytes(truncatedDeflate(t, descr, 8), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := r.Tensor("a").Data.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := readsUntilError(t, in); n != 8 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: %d bytes were read, then %v", descr, n, err)
+		}
+		if _, err := r.Verify(t.Context(), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: Verify: %v", descr, err)
+		}
+		err = NewWriter(io.Discard, nil).Add(r.Tensor("a"))
+		if tensor.ClassOf(err) != tensor.ClassTruncated {
+			t.Errorf("%s: Add: %v", descr, err)
+		}
+	}
+}

@@ -189,6 +189,8 @@ func (c *checked) Read(p []byte) (int, error) {
 		case n > 0:
 			return 0, fmt.Errorf("%w: the member is longer than its declared size",
 				tensor.ErrMalformed)
+		case err == io.ErrUnexpectedEOF:
+			return 0, fmt.Errorf("%w: the end of the compressed data is missing", err)
 		case err != io.EOF:
 			return 0, Classify(err)
 		}
