@@ -243,10 +243,14 @@ func (w *Writer) write(ctx context.Context) error {
 		return err
 	}
 	end, ok := int64(0), true
+	tail := w.tail()
 	for i := range w.infos {
 		x := &w.infos[i]
 		x.offset = end
-		if end, ok = align.Add(end, x.size); ok && !(i == len(w.infos)-1 && x.isOpenEnded()) {
+		if i > tail {
+			x.offset = w.infos[tail].offset
+		}
+		if end, ok = align.Add(end, x.size); ok && i < tail {
 			end, ok = align.Up(end, alignment)
 		}
 		if !ok {
@@ -282,6 +286,20 @@ func (w *Writer) write(ctx context.Context) error {
 		return fmt.Errorf("gguf: %w", err)
 	}
 	return nil
+}
+
+// tail returns the index of a last tensor of unknown type, whose data nothing may follow:
+// empty tensors after it have its offset. It is the number of tensors if there is none.
+func (w *Writer) tail() int {
+	for i, x := range slices.Backward(w.infos) {
+		if x.isOpenEnded() {
+			return i
+		}
+		if x.size > 0 {
+			break
+		}
+	}
+	return len(w.infos)
 }
 
 // metadata returns all entries, and the alignment.

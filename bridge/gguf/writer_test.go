@@ -358,6 +358,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add(begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("unknown", 1792, 32, 7).data(33))
 	f.Add(begin(2, 3, 0).tensor("last", 24, 64, 1).tensor("new", 999, 0, 7).tensor("x", 24, 32,
 		7).data(65))
+	f.Add(begin(3, 2, 0).tensor("unknown", 999, 0, 1).tensor("empty", 0, 0, 0).data(7))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := OpenBytes(b, nil)
 		if err != nil {
