@@ -125,7 +125,8 @@ func (x *indices) readCSR(ctx context.Context, n int64) error {
 	for row := range rows {
 		from, to := indptr[row], indptr[row+1]
 		if to < from || to > last {
-			return malformed("indptr falls from %d to %d in row %d", from, min(to, last), row)
+			return malformed("indptr goes from %d to %d in row %d of %d, and ends at %d", from, to,
+				row, rows, last)
 		}
 		for i := from; i < to; i++ {
 			if columns[i] >= width {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 func TestResultsComeInOrder(t *testing.T) {
@@ -166,21 +167,20 @@ func TestCancelEndsTheWork(t *testing.T) {
 }
 
 func TestCloseDropsWhatWasNotUsed(t *testing.T) {
-	used := false
-	before := runtime.NumGoroutine()
-	l := New(t.Context(), 100, func(context.Context, int) error { return nil }, func(int) error {
-		used = true
-		return nil
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine does not end
+		used := false
+		l := New(t.Context(), 100, func(context.Context, int) error { return nil },
+			func(int) error {
+				used = true
+				return nil
+			})
+		l.Put(0, 1)
+		l.Close()
+		l.Close()
+		if err := l.Put(1, 1); err == nil || used {
+			t.Errorf("after Close: %v, used %v", err, used)
+		}
 	})
-	l.Put(0, 1)
-	l.Close()
-	l.Close()
-	if err := l.Put(1, 1); err == nil || used {
-		t.Errorf("after Close: %v, used %v", err, used)
-	}
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("%d goroutines, %d before", n, before)
-	}
 }
 
 func TestForEach(t *testing.T) {
