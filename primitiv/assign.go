@@ -113,7 +113,7 @@ func (w *Writer) assign(loose []pending) {
 
 // check reports what keeps a parameter out of a file.
 func (p *Parameter) check(opts *WriterOptions) error {
-	if _, err := opts.accepts(p.Value, 1); err != nil {
+	if err := opts.accepts(p.Value, 1); err != nil {
 		return err
 	}
 	for _, e := range p.Path {
@@ -130,33 +130,26 @@ func (p *Parameter) check(opts *WriterOptions) error {
 		}
 	}
 	if name, again := repeated(p.Stats, func(s *Statistic) string { return s.Name }); again {
-		return p.twice(name)
+		return fmt.Errorf("%s: two statistics %s of %s: %w", format, quote.Name(name),
+			quotePath(p.Path), tensor.ErrDuplicate)
 	}
 	return nil
-}
-
-// twice is the error of two statistics of one name.
-func (p *Parameter) twice(stat string) error {
-	return fmt.Errorf("%s: two statistics %s of %s: %w", format, quote.Name(stat),
-		quotePath(p.Path), tensor.ErrDuplicate)
 }
 
 func (s *Statistic) check(opts *WriterOptions) error {
 	if int64(len(s.Name)) > math.MaxUint32 {
 		return fmt.Errorf("%s: %w: a name of %d bytes", format, tensor.ErrLimit, len(s.Name))
 	}
-	_, err := opts.accepts(s.Tensor, s.Batch)
-	return err
+	return opts.accepts(s.Tensor, s.Batch)
 }
 
-// accepts returns the shape of a tensor as the format has it, or what keeps the tensor
-// out of a file.
-func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
+// accepts reports what keeps a tensor out of a file.
+func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) error {
 	if err := t.Check(); err != nil {
-		return Shape{}, fmt.Errorf("%s: %w", format, err)
+		return fmt.Errorf("%s: %w", format, err)
 	}
-	refuse := func(err error) (Shape, error) {
-		return Shape{}, fmt.Errorf("%s: tensor %s: %w", format, quote.Name(t.Name), err)
+	refuse := func(err error) error {
+		return fmt.Errorf("%s: tensor %s: %w", format, quote.Name(t.Name), err)
 	}
 	switch {
 	case t.External:
@@ -174,11 +167,10 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) (Shape, error) {
 		return refuse(fmt.Errorf("%w: it is not column-major: see WriterOptions.Reorder",
 			errors.ErrUnsupported))
 	}
-	s, err := shapeOf(t.Shape, batch)
-	if err != nil {
+	if _, err := shapeOf(t.Shape, batch); err != nil {
 		return refuse(err)
 	}
-	return s, nil
+	return nil
 }
 
 // columnMajor reports whether the elements of t are in the order of the format.

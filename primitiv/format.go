@@ -80,9 +80,8 @@ type Shape struct {
 // Tensor is the shape as tensors have it: the dimensions without trailing ones, then the
 // batch where it is above 1.
 func (s Shape) Tensor() tensor.Shape {
-	dims := s.stripped()
-	t := make(tensor.Shape, 0, len(dims)+1)
-	for _, d := range dims {
+	t := tensor.Shape{}
+	for _, d := range s.stripped() {
 		t = append(t, int64(d))
 	}
 	if s.Batch > 1 {

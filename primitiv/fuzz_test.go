@@ -37,7 +37,8 @@ func FuzzOpen(f *testing.F) {
 				}
 			}
 		}
-		lenient, err2 := primitiv.OpenBytes(data, &primitiv.ReaderOptions{AllowTrailing: true, AllowDuplicates: true, AllowCompactIntegers: true})
+		lenient, err2 := primitiv.OpenBytes(data,
+			&primitiv.ReaderOptions{AllowTrailing: true, AllowDuplicates: true})
 		if err == nil && err2 != nil {
 			t.Fatal(err2)
 		}

@@ -205,41 +205,12 @@ func TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestReferenceLoadsAlignedAndStreamedFiles(t *testing.T) {
+func TestReferenceLoadsStreamedFiles(t *testing.T) {
 	reference(t)
-	r := random()
-	for _, align := range []int{4, 8, 16, 32, 64} {
-		m := noisyModel(r, 60, 3)
-		plain := written(t, m, nil)
-		data := written(t, m, &primitiv.WriterOptions{Align: align})
-		have, saved := loads(t, data)
-		if have != dump(t, open(t, plain)) || len(saved) != len(plain) {
-			t.Errorf("aligned to %d: the reference has other values", align)
-		}
-		n, aligned := 0, 0
-		for x := range open(t, data).Tensors() {
-			st, _ := x.Data.Stored()
-			if n++; st.Offset%int64(align) == 0 {
-				aligned++
-			}
-			if st.Offset%4 != 0 {
-				t.Errorf("%s at %d: no view", x.Name, st.Offset)
-			}
-		}
-		t.Logf("aligned to %d: %d of %d tensors, %d bytes more on %d", align, aligned, n,
-			len(data)-len(plain), len(plain))
-	}
-	m := noisyModel(r, 60, 3)
-	data := written(t, m, &primitiv.WriterOptions{Streaming: true, Count: 60})
+	m := noisyModel(random(), 60, 3)
+	data := written(t, m, &primitiv.WriterOptions{Count: 60})
 	if have, _ := loads(t, data); have != dump(t, open(t, written(t, m, nil))) {
-		t.Error("streamed with a count: the reference has other values")
-	}
-	name := filepath.Join(t.TempDir(), "streamed")
-	if err := m.WriteFile(name, &primitiv.WriterOptions{Streaming: true}); err != nil {
-		t.Fatal(err)
-	}
-	if patched, _ := os.ReadFile(name); !bytes.Equal(patched, data) {
-		t.Error("a count filled in at the end makes other bytes")
+		t.Error("the reference has other values")
 	}
 }
 

@@ -255,9 +255,6 @@ func TestAllowances(t *testing.T) {
 		{"many of one name",
 			join(head(0x400), "\xdc"[:0], "\xde\x00\x14", strings.Repeat("\xa1d"+z, 20), "\x80"),
 			primitiv.ReaderOptions{AllowDuplicates: true}, "d=0"},
-		{"compact integers",
-			join("\x00\x01\xcd\x02\x00\x91\x02\xcc\x01\xc4\x08--------\x01\xa1m\x91\xcf\x00\x00\x00\x00\x00\x00\x00\x01\x02\xc4\x08--------"),
-			primitiv.ReaderOptions{AllowCompactIntegers: true}, "value [2], value:m [2]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := primitiv.OpenBytes(c.file, nil); err == nil {
@@ -294,21 +291,5 @@ func TestAllowances(t *testing.T) {
 				t.Error("a strict reader accepts it")
 			}
 		})
-	}
-	for _, f := range [][]byte{
-		// 2^32 + 2
-		join("\x00\x01\xcd\x02\x00\x91\xcf\x00\x00\x00\x01\x00\x00\x00\x02\x01\xc4\x08--------\x00"),
-		// int 8
-		join("\x00\x01\xcd\x02\x00\x91\xd0\x02\x01\xc4\x08--------\x00"),
-		// -1
-		join("\x00\x01\xcd\x02\x00\x91\xff\x01\xc4\x08--------\x00"),
-		// nil
-		join("\x00\x01\xcd\x02\x00\x91\xc0\x01\xc4\x08--------\x00"),
-	} {
-		if _, err := primitiv.OpenBytes(f,
-			&primitiv.ReaderOptions{AllowCompactIntegers: true}); !errors.Is(err,
-			tensor.ErrMalformed) {
-			t.Errorf("%x: %v", f, err)
-		}
 	}
 }

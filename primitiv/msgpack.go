@@ -1,10 +1,10 @@
 package primitiv
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -28,7 +28,7 @@ const (
 	familyBin
 	familyArray
 	familyMap
-	familyCompact // integers of any width
+	familyOther // integers of other widths, which errors name
 )
 
 func (f family) String() string { return forms[f].name }
@@ -41,13 +41,13 @@ var forms = [...]struct {
 	code  byte  // first of the codes that their number follows
 	sizes []int // of the headers with those codes, in their order
 }{
-	familyUint:    {"uint 32", 0, 0, codeUint32, []int{5}},
-	familyFloat:   {"float 32", 0, 0, 0xca, []int{5}},
-	familyStr:     {"a string", 0xa0, 32, 0xd9, []int{2, 3, 5}},
-	familyBin:     {"binary data", 0, 0, 0xc4, []int{2, 3, 5}},
-	familyArray:   {"an array", 0x90, 16, 0xdc, []int{3, 5}},
-	familyMap:     {"a map", 0x80, 16, 0xde, []int{3, 5}},
-	familyCompact: {"an integer", 0x00, 128, 0xcc, []int{2, 3, 5, 9}},
+	familyUint:  {"uint 32", 0, 0, codeUint32, []int{5}},
+	familyFloat: {"float 32", 0, 0, 0xca, []int{5}},
+	familyStr:   {"a string", 0xa0, 32, 0xd9, []int{2, 3, 5}},
+	familyBin:   {"binary data", 0, 0, 0xc4, []int{2, 3, 5}},
+	familyArray: {"an array", 0x90, 16, 0xdc, []int{3, 5}},
+	familyMap:   {"a map", 0x80, 16, 0xde, []int{3, 5}},
+	familyOther: {"an integer", 0x00, 128, 0xcc, []int{2, 3, 5, 9}},
 }
 
 // size returns how long an item with that code is, or the header of one; 0 if the family
@@ -63,30 +63,19 @@ func (f family) size(code byte) int {
 	return 0
 }
 
-// widths returns the sizes that an item with the number n may have, the smallest first.
-func (f family) widths(n int64) []int {
+// append adds the shortest item with the number n to b.
+func (f family) append(b []byte, n uint32) []byte {
 	form := &forms[f]
-	var fit []int
-	if n < int64(form.fixes) {
-		fit = append(fit, 1)
-	}
-	for _, size := range form.sizes {
-		if n>>(8*(size-1)) == 0 {
-			fit = append(fit, size)
-		}
-	}
-	return fit
-}
-
-// append adds an item of that size with the number n to b.
-func (f family) append(b []byte, n uint32, size int) []byte {
-	form := &forms[f]
-	if size == 1 {
+	if int64(n) < int64(form.fixes) {
 		return append(b, form.fixed+byte(n))
 	}
-	b = append(b, form.code+byte(slices.Index(form.sizes, size)))
-	for i := size - 2; i >= 0; i-- {
-		b = append(b, byte(n>>(8*i)))
+	i := 0
+	for n>>(8*(form.sizes[i]-1)) > 0 {
+		i++
+	}
+	b = append(b, form.code+byte(i))
+	for shift := 8 * (form.sizes[i] - 2); shift >= 0; shift -= 8 {
+		b = append(b, byte(n>>shift))
 	}
 	return b
 }
@@ -102,9 +91,6 @@ type cursor struct {
 
 	src    *source.Source // where windows come from; nil where b is the whole file
 	window []byte
-
-	integers family // familyUint or familyCompact
-	compact  int64  // offset of the first compact integer, -1 for none
 
 	at  int64
 	err error
@@ -166,28 +152,15 @@ func (c *cursor) skip(n int64) {
 func (c *cursor) uint32() (uint32, bool) {
 	if b := c.b[c.p:]; len(b) >= 5 && b[0] == codeUint32 {
 		c.p += 5
-		return uint32(b[1])<<24 | uint32(b[2])<<16 | uint32(b[3])<<8 | uint32(b[4]), true
+		return binary.BigEndian.Uint32(b[1:]), true
 	}
-	return c.anyUint32()
-}
-
-func (c *cursor) anyUint32() (uint32, bool) {
-	off := c.offset()
-	v, code, ok := c.number(c.integers)
-	switch {
-	case !ok:
-		return 0, false
-	case v > math.MaxUint32:
-		return 0, c.fail(off, fmt.Errorf("%w: %d is more than 32 bits", tensor.ErrMalformed, v))
-	case code != codeUint32 && c.compact < 0:
-		c.compact = off
-	}
-	return uint32(v), true
+	v, ok := c.number(familyUint)
+	return uint32(v), ok
 }
 
 // float32 reads a floating point number with all its bits.
 func (c *cursor) float32() (float32, bool) {
-	v, _, ok := c.number(familyFloat)
+	v, ok := c.number(familyFloat)
 	return math.Float32frombits(uint32(v)), ok
 }
 
@@ -195,7 +168,7 @@ func (c *cursor) float32() (float32, bool) {
 // read.
 func (c *cursor) str(limit int64) ([]byte, bool) {
 	off := c.offset()
-	n, ok := c.length(familyStr)
+	n, ok := c.number(familyStr)
 	switch {
 	case !ok:
 		return nil, false
@@ -211,35 +184,29 @@ func (c *cursor) str(limit int64) ([]byte, bool) {
 	return c.b[c.p-int(n) : c.p], true
 }
 
-// length reads any legal header of the family.
-func (c *cursor) length(f family) (int64, bool) {
-	n, _, ok := c.number(f)
-	return int64(n), ok
-}
-
 // number reads an item of the family, or the header of one, and returns the number in it.
-func (c *cursor) number(f family) (v uint64, code byte, ok bool) {
+func (c *cursor) number(f family) (v int64, ok bool) {
 	off := c.offset()
 	if c.p == len(c.b) && !c.need(1, f.String()) {
-		return 0, 0, false
+		return 0, false
 	}
-	code = c.b[c.p]
+	code := c.b[c.p]
 	size := f.size(code)
 	if size == 0 {
-		return 0, code, c.fail(off, fmt.Errorf("%w: %s where %s belongs",
+		return 0, c.fail(off, fmt.Errorf("%w: %s where %s belongs",
 			tensor.ErrMalformed, codeName(code), f))
 	}
 	if size > len(c.b)-c.p && !c.need(int64(size), f.String()) {
-		return 0, code, false
+		return 0, false
 	}
 	if size == 1 {
-		v = uint64(code - forms[f].fixed)
+		v = int64(code - forms[f].fixed)
 	}
 	for _, x := range c.b[c.p+1 : c.p+size] {
-		v = v<<8 | uint64(x)
+		v = v<<8 | int64(x)
 	}
 	c.p += size
-	return v, code, true
+	return v, true
 }
 
 // codeName names what a type code stands for.

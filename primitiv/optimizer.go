@@ -115,9 +115,8 @@ func (p *parser) optimizer() error {
 // settings reads one of the two maps of an optimizer.
 func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
 	value func() (T, bool)) error {
-	p.where = where{parameter: -1}
 	off := p.offset()
-	n, ok := p.length(familyMap)
+	n, ok := p.number(familyMap)
 	if !ok {
 		return p.refused(field)
 	}

@@ -4,22 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // The fewest bytes that things take, so that an impossible count is refused before
-// anything is done because of it. The second column is for compact integers.
-var (
-	minName      = [2]int64{1, 1}
-	minStatistic = [2]int64{13, 9}
-	minParameter = [2]int64{19, 11} // of a model
-	minSetting   = [2]int64{6, 2}
+// anything is done because of it.
+const (
+	minName      = 1
+	minStatistic = 13
+	minParameter = 19 // of a model
+	minSetting   = 6
 )
 
 const (
@@ -36,35 +32,19 @@ const (
 // A parser walks through a file once, from its first byte to its last.
 type parser struct {
 	cursor
-	r   *Reader
-	lim tensor.Limits
+	where
+	header
+	entries
 
-	column  int   // of the tables above
+	r       *Reader
+	lim     tensor.Limits
 	payload int64 // bytes of payloads so far; everything else is metadata
-	listed  int64 // bytes of the names so far
-
-	where // for errors
-
-	// The shape just read.
-	rank  int
-	dims  [maxRank + 1]uint32
-	batch uint32
-
-	entries slab.Slab[entry]
-	parts   slab.Slab[string]
-	shapes  slab.Slab[int64]
-	text    slab.Slab[byte] // of names
-	order   tensor.Order    // column-major; its end is that of fewer dimensions
-	path    []byte          // the path just read, its parts joined with dots
-	ends    []int           // of its parts
+	listed  int64 // bytes of names so far
 }
 
 func newParser(r *Reader, limits tensor.Limits) *parser {
-	p := &parser{r: r, lim: limits, where: nowhere, order: tensor.ColumnMajor(maxRank + 1)}
-	p.size, p.compact = r.src.Size(), -1
-	if r.opts.AllowCompactIntegers {
-		p.column, p.integers = 1, familyCompact
-	}
+	p := &parser{r: r, lim: limits, where: nowhere}
+	p.size, p.order = r.src.Size(), tensor.ColumnMajor(maxRank+1)
 	return p
 }
 
@@ -76,14 +56,19 @@ func (p *parser) parse() error {
 	switch p.r.kind {
 	case KindShape:
 		p.part = "shape"
-		_, err = p.shape(true)
-		p.r.shape = p.asShape()
+		_, err = p.readShape(true)
+		p.r.shape = p.shape()
 	case KindTensor:
 		p.part = "tensor"
-		err = p.tensor(p.named("tensor"), true)
-		p.r.shape = p.asShape()
+		p.name = append(p.name, "tensor"...)
+		start := p.offset()
+		if err = p.tensor(true); err == nil {
+			p.add(start, nil)
+		}
+		p.r.shape = p.shape()
 	case KindParameter:
-		err = p.parameterOf(p.named(parameterName(nil)))
+		p.name = append(p.name, parameterName(nil)...)
+		_, err = p.parameter(p.offset())
 	case KindModel:
 		err = p.model()
 	case KindOptimizer:
@@ -102,13 +87,7 @@ func (p *parser) parse() error {
 			return err
 		}
 		p.r.trailing = n
-		if err := p.r.warnings.Add(err); err != nil {
-			return err
-		}
-	}
-	if p.compact >= 0 {
-		return p.r.warnings.Add(p.fail(tensor.ErrMalformed, p.compact, "",
-			"an integer that is not uint 32, which primitiv refuses"))
+		return p.r.warnings.Add(err)
 	}
 	return nil
 }
@@ -134,10 +113,10 @@ func (p *parser) head() error {
 	return nil
 }
 
-// count reads the number of things that follow.
-func (p *parser) count(field string, size [2]int64) (int64, error) {
-	// Most parameters have no statistics. This load is the first after a payload: one
-	// that is not shared with other integers lets the processor fetch ahead.
+// count reads the number of things that follow, of at least that size.
+func (p *parser) count(field string, size int64) (int64, error) {
+	// Most parameters have no statistics. The processor fetches ahead of this load, the
+	// first after a payload, if no other integer is loaded at this place in the code.
 	if b := p.b[p.p:]; len(b) >= 5 && b[0] == codeUint32 && b[1]|b[2]|b[3]|b[4] == 0 {
 		p.p += 5
 		return 0, nil
@@ -151,12 +130,14 @@ func (p *parser) count(field string, size [2]int64) (int64, error) {
 }
 
 // plausible refuses a number of things of at least that size that cannot follow.
-func (p *parser) plausible(off int64, field string, n int64, size [2]int64) error {
-	if n > p.left()/size[p.column] {
+func (p *parser) plausible(off int64, field string, n, size int64) error {
+	switch {
+	case n == 0:
+		return nil
+	case n > p.left()/size:
 		return p.fail(io.ErrUnexpectedEOF, off, field,
 			"%d of them cannot be in the %d bytes that follow", n, p.left())
-	}
-	if n > p.lim.MaxTensors-int64(len(p.r.entries)) {
+	case n > p.lim.MaxTensors-p.tensors:
 		return p.fail(tensor.ErrLimit, off, field, "%d of them, the limit is %d in all",
 			n, p.lim.MaxTensors)
 	}
@@ -182,24 +163,22 @@ func (p *parser) model() error {
 	if err != nil {
 		return err
 	}
-	p.r.entries = make([]*entry, 0, min(n, trusted))
-	p.entries.Reserve(int(min(n, trusted)))
-
+	p.reserve(int(min(n, trusted)))
 	ordered := true // as the reference orders them, and all can be in one model
-	var before []string
+	var before *entry
 	for i := range n {
-		p.where = where{parameter: i}
-		e, err := p.parameterPath()
+		start := p.offset()
+		p.index = i
+		if err := p.readPath(); err != nil {
+			return err
+		}
+		e, err := p.parameter(start)
 		if err != nil {
 			return err
 		}
-		p.value = e
-		ordered = ordered && (i == 0 || slices.Compare(before, e.Path) < 0 &&
-			!isBelow(e.Path, before))
-		before = e.Path
-		if err := p.parameterOf(e); err != nil {
-			return err
-		}
+		ordered = ordered && (before == nil || comparePath(before.Path, e.Path) < 0 &&
+			!isBelow(e.Path, before.Path))
+		before = e
 	}
 	if ordered {
 		return nil
@@ -207,76 +186,56 @@ func (p *parser) model() error {
 	return p.comparePaths()
 }
 
-// named returns an entry with a name.
-func (p *parser) named(name ...string) *entry {
-	e := &p.entries.Take(1)[0]
-	n := 0
-	for _, s := range name {
-		n += len(s)
-	}
-	text := p.text.Take(n)[:0]
-	for _, s := range name {
-		text = append(text, s...)
-	}
-	e.start, e.tensor.Name = p.offset(), le.String(text)
-	p.listed += int64(n)
-	return e
-}
-
-// parameterPath reads the path of a parameter, of which its name is made.
-func (p *parser) parameterPath() (*entry, error) {
+// readPath reads the path of a parameter, which makes its name.
+func (p *parser) readPath() error {
+	p.name, p.ends, p.value = p.name[:0], p.ends[:0], -1
 	off := p.offset()
-	n, ok := p.length(familyArray)
+	n, ok := p.number(familyArray)
 	switch {
 	case !ok:
-		return nil, p.refused("path")
+		return p.refused("path")
 	case n == 0:
-		return nil, p.fail(tensor.ErrMalformed, off, "path", "without a name")
-	case n > p.left()/minName[p.column]:
-		return nil, p.fail(io.ErrUnexpectedEOF, off, "path",
+		return p.fail(tensor.ErrMalformed, off, "path", "without a name")
+	case n > p.left()/minName:
+		return p.fail(io.ErrUnexpectedEOF, off, "path",
 			"%d names cannot be in the %d bytes that follow", n, p.left())
 	}
-	p.path, p.ends = p.path[:0], p.ends[:0]
 	for i := range n {
 		b, ok := p.str(p.lim.MaxName)
 		if !ok {
-			return nil, p.refused(fmt.Sprintf("path[%d]", i))
+			return p.refused(fmt.Sprintf("path[%d]", i))
 		}
 		if i > 0 {
-			p.path = append(p.path, '.')
+			p.name = append(p.name, '.')
 		}
-		p.path = append(p.path, b...)
-		p.ends = append(p.ends, len(p.path))
-		if int64(len(p.path))+n-1-i > p.lim.MaxName {
-			return nil, p.fail(tensor.ErrLimit, off, "path",
+		p.name = append(p.name, b...)
+		p.ends = append(p.ends, len(p.name))
+		if int64(len(p.name))+n-1-i > p.lim.MaxName {
+			return p.fail(tensor.ErrLimit, off, "path",
 				"a name of more than %d bytes", p.lim.MaxName)
 		}
 	}
-	e := p.named(le.String(p.path))
-	e.start, e.Path = off, p.parts.Take(len(p.ends))
-	begin := 0
-	for i, end := range p.ends {
-		e.Path[i] = e.tensor.Name[begin:end]
-		begin = end + 1
-	}
-	return e, nil
+	return nil
 }
 
-// parameterOf reads a parameter, of which e has what is before its value.
-func (p *parser) parameterOf(e *entry) error {
-	p.part = "value"
-	if err := p.tensor(e, false); err != nil {
-		return err
+// parameter reads a parameter that begins at start, after its path.
+func (p *parser) parameter(start int64) (*entry, error) {
+	p.value, p.part = len(p.name), "value"
+	if err := p.tensor(false); err != nil {
+		return nil, err
 	}
 	p.part = ""
 	n, err := p.count("stats", minStatistic)
-	if err == nil && n > 0 {
-		err = p.statistics(e, n)
-	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.metadata()
+	value := p.add(start, nil)
+	if n > 0 {
+		if err := p.statistics(value, n); err != nil {
+			return nil, err
+		}
+	}
+	return value, p.metadata()
 }
 
 // statistics reads n statistics of a value.
@@ -289,13 +248,12 @@ func (p *parser) statistics(value *entry, n int64) error {
 		if !ok {
 			return p.refused(fmt.Sprintf("stats[%d]", i))
 		}
-		e := p.named(value.tensor.Name, ":", le.String(b))
-		e.Statistic = e.tensor.Name[len(value.tensor.Name)+1:]
-		e.start, e.IsStatistic, e.Path = start, true, value.Path
-		p.part, p.stat = "stats", e.Statistic
-		if err := p.tensor(e, true); err != nil {
+		p.name = append(append(p.name[:p.value], ':'), b...)
+		p.part = "stats"
+		if err := p.tensor(true); err != nil {
 			return err
 		}
+		p.add(start, value)
 		if err := p.metadata(); err != nil {
 			return err
 		}
@@ -321,7 +279,7 @@ func (p *parser) distinct(stats []*entry) error {
 			continue
 		}
 		kept = kept[:len(kept)-1]
-		p.stat = e.Statistic
+		p.name = append(p.name[:0], e.tensor.Name...)
 		if err := p.duplicate(e.start, "a second statistic of that name"); err != nil {
 			return err
 		}
@@ -329,106 +287,3 @@ func (p *parser) distinct(stats []*entry) error {
 	p.r.entries = p.r.entries[:len(p.r.entries)-len(stats)+len(kept)]
 	return nil
 }
-
-// tensor reads a tensor, but for its bytes, into e, which it adds.
-func (p *parser) tensor(e *entry, batched bool) error {
-	elements, err := p.shape(batched)
-	if err != nil {
-		return err
-	}
-	off := p.offset()
-	n, ok := p.length(familyBin)
-	switch {
-	case !ok:
-		return p.refused("data")
-	case n != 4*elements:
-		return p.fail(tensor.ErrMalformed, off, "data",
-			"%d bytes, a float32 tensor of shape %v has %d", n, p.asShape(), 4*elements)
-	case n > p.left():
-		return p.fail(io.ErrUnexpectedEOF, off, "data", "%d bytes, the file has %d more",
-			n, p.left())
-	}
-	if e.Extent, err = p.r.src.Extent(p.offset(), n); err != nil {
-		return err
-	}
-	p.skip(n)
-	p.payload += n
-	t := &e.tensor
-	t.DType, t.Shape, t.Data = tensor.F32, p.tensorShape(), tensor.NewBlob(e)
-	if rank := len(t.Shape); rank > 1 {
-		t.Order = p.order[len(p.order)-rank:]
-	}
-	e.Batch = p.batch
-	p.r.entries = append(p.r.entries, e)
-	return nil
-}
-
-// tensorShape is the shape just read, as tensors have it.
-func (p *parser) tensorShape() tensor.Shape {
-	n := p.rank
-	if p.batch > 1 {
-		n++
-	}
-	shape := p.shapes.Take(n)
-	for i, d := range p.dims[:p.rank] {
-		shape[i] = int64(d)
-	}
-	if n > p.rank {
-		shape[p.rank] = int64(p.batch)
-	}
-	return shape
-}
-
-// shape reads a shape into rank, dims and batch, and returns the number of elements. It
-// counts in 64 bits: the reference counts in 32, and takes what wraps around for a small
-// tensor.
-func (p *parser) shape(batched bool) (elements int64, err error) {
-	off := p.offset()
-	rank, ok := p.length(familyArray)
-	switch {
-	case !ok:
-		return 0, p.refused("shape.dims")
-	case rank > maxRank:
-		return 0, p.fail(tensor.ErrMalformed, off, "shape.dims",
-			"%d dimensions, there are at most %d", rank, maxRank)
-	case rank > p.lim.MaxRank:
-		return 0, p.fail(tensor.ErrLimit, off, "shape.dims",
-			"%d dimensions, the limit is %d", rank, p.lim.MaxRank)
-	}
-	p.rank = int(rank)
-	field := func(i int) string {
-		if i == p.rank {
-			return "shape.batch"
-		}
-		return fmt.Sprintf("shape.dims[%d]", i)
-	}
-	// The batch is read like one more dimension, which it is but for its place in the
-	// file.
-	numbers := p.dims[:p.rank+1]
-	product := uint64(1)
-	var at int64
-	for i := range numbers {
-		at = p.offset()
-		if numbers[i], ok = p.uint32(); !ok {
-			return 0, p.refused(field(i))
-		}
-		if numbers[i] == 0 {
-			return 0, p.fail(tensor.ErrMalformed, at, field(i), "0")
-		}
-		if product *= uint64(numbers[i]); product > math.MaxUint32 {
-			return 0, p.fail(tensor.ErrMalformed, off, "shape", "2^32 elements or more")
-		}
-	}
-	p.batch = numbers[p.rank]
-	if p.batch > 1 && !batched {
-		return 0, p.fail(tensor.ErrMalformed, at, "shape.batch",
-			"%d where values of parameters have 1", p.batch)
-	}
-	for p.rank > 0 && numbers[p.rank-1] == 1 {
-		p.rank--
-	}
-	return int64(product), nil
-}
-
-// asShape is the shape just read.
-func (p *parser) asShape() Shape { return Shape{slices.Clone(p.dims[:p.rank]), p.batch} }

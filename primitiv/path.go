@@ -78,11 +78,11 @@ func (p *parser) comparePaths() error {
 			values = append(values, e)
 		}
 	}
-	slices.SortStableFunc(values, func(a, b *entry) int { return slices.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(values, func(a, b *entry) int { return comparePath(a.Path, b.Path) })
 	removed := map[*entry]bool{}
 	for i := 1; i < len(values); i++ {
 		a, b := values[i-1], values[i]
-		p.where = where{value: b}
+		p.where = where{name: []byte(b.tensor.Name), value: len(b.tensor.Name)}
 		var err error
 		switch {
 		case slices.Equal(a.Path, b.Path): // the reference keeps the last
@@ -120,3 +120,6 @@ func repeated[T any](list []T, name func(x *T) string) (string, bool) {
 	}
 	return "", false
 }
+
+// comparePath orders paths as the reference does: by their names, one after the other.
+func comparePath(a, b []string) int { return slices.CompareFunc(a, b, strings.Compare) }

@@ -10,27 +10,27 @@ import (
 
 // where is the part of a file that the parser is in.
 type where struct {
-	parameter int64  // index, -1 outside of a model's
-	value     *entry // of that parameter, once its path is known
-	part      string // "value", "stats", …
-	stat      string
+	index int64  // of a parameter, -1 outside of a model's
+	name  []byte // of the tensor: that of a value, with a colon and its own for a statistic
+	value int    // how long that of the value is, -1 where it is not known
+	part  string // "value", "stats", …
 }
 
-var nowhere = where{parameter: -1}
+var nowhere = where{index: -1}
 
 func (w *where) String() string {
 	var parts []string
 	switch {
-	case w.parameter < 0:
-	case w.value != nil:
-		parts = append(parts, "parameters["+quote.Name(w.value.tensor.Name)+"]")
+	case w.index < 0:
+	case w.value >= 0:
+		parts = append(parts, "parameters["+quote.Name(string(w.name[:w.value]))+"]")
 	default:
-		parts = append(parts, fmt.Sprintf("parameters[%d]", w.parameter))
+		parts = append(parts, fmt.Sprintf("parameters[%d]", w.index))
 	}
 	switch w.part {
 	case "":
 	case "stats":
-		parts = append(parts, "stats["+quote.Name(w.stat)+"]")
+		parts = append(parts, "stats["+quote.Name(string(w.name[w.value+1:]))+"]")
 	default:
 		parts = append(parts, w.part)
 	}

@@ -36,9 +36,6 @@ type ReaderOptions struct {
 	// parameters of one path the last stays, of statistics and settings of one name the
 	// first. What does not stay is in Warnings alone.
 	AllowDuplicates bool
-	// AllowCompactIntegers accepts unsigned integers of any width, which other
-	// MessagePack writers prefer. The reference cannot read such files.
-	AllowCompactIntegers bool
 }
 
 // A Reader gives access to an open file. It is safe for concurrent use.

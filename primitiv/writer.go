@@ -9,11 +9,9 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -32,19 +30,10 @@ type WriterOptions struct {
 	// NoStats leaves statistics out.
 	NoStats bool
 
-	// Streaming writes each parameter of a model as soon as it is complete, in the order
-	// in which they come, instead of all of them, sorted, when the file is closed.
-	// Readers do not mind the order. Their number must be given as Count, or is filled in
-	// at the end by a Writer from Create.
-	Streaming bool
-	Count     uint32
-
-	// Align puts the data of every tensor on a multiple of this many bytes, a power of
-	// two up to 64, by headers that are longer than need be, so that views of a mapped
-	// file need no copy. primitiv loads such files; they are not the bytes that it would
-	// write. Where headers cannot be made long enough (tensors of many dimensions, Align
-	// above 16), it is the largest power of two for which they can.
-	Align int
+	// Count is the number of parameters of a model that is streamed: AddParameter,
+	// which alone adds to it, writes each at once, instead of Close all of them,
+	// sorted. Readers accept any order. Zero is for a model that is not streamed.
+	Count uint32
 }
 
 // A Writer writes a file. It is for one goroutine.
@@ -60,8 +49,8 @@ type Writer struct {
 	tensor    *tensor.Tensor
 	optimizer *Optimizer
 	pending   []pending
-	params    []*Parameter // as given; while streaming, the one that may get more statistics
-	paths     [][]string   // while streaming, of what was written
+	params    []*Parameter // as given
+	paths     [][]string   // of parameters that were streamed
 }
 
 // NewWriter returns a Writer that writes to w, which it neither seeks nor closes.
@@ -93,25 +82,17 @@ func newWriter(w *Writer, opts *WriterOptions) *Writer {
 	if o.Kind == 0 {
 		o.Kind = KindModel
 	}
-	w.align = o.Align
 	switch {
 	case !o.Kind.valid():
 		w.err = fmt.Errorf("%s: there is no %v: %w", format, o.Kind, fs.ErrInvalid)
-	case o.Align != 0 && (o.Align < 0 || o.Align > 64 || o.Align&(o.Align-1) != 0):
-		w.err = fmt.Errorf("%s: Align is a power of two up to 64, not %d: %w",
-			format, o.Align, fs.ErrInvalid)
-	case o.Streaming && o.Kind != KindModel:
+	case o.Count > 0 && o.Kind != KindModel:
 		w.err = fmt.Errorf("%s: only models are streamed, not a %v: %w",
 			format, o.Kind, fs.ErrInvalid)
-	case o.Streaming && o.Count == 0 && w.file == nil:
-		w.err = fmt.Errorf("%s: Streaming to an io.Writer needs Count: %w", format, fs.ErrInvalid)
-	case !o.Streaming && o.Count != 0:
-		w.err = fmt.Errorf("%s: Count is for Streaming: %w", format, fs.ErrInvalid)
 	case o.Batch > 1 && o.Kind != KindTensor:
 		w.err = fmt.Errorf("%s: Batch is for a tensor, not a %v: %w", format, o.Kind,
 			fs.ErrInvalid)
 	}
-	if w.err == nil && o.Streaming {
+	if w.err == nil && o.Count > 0 {
 		w.begin(KindModel)
 		w.uint32(o.Count)
 	}
@@ -136,16 +117,19 @@ func (w *Writer) wrongKind(what string) error {
 // package goes to where it came from, as long as its name was not changed, and, for a
 // statistic, its value is added too. Any other gets the path that its name makes when it
 // is cut at dots, but one named PATH:STATISTIC, where PATH is a value that is added too,
-// is a statistic of that; while streaming, of the value just before.
+// is a statistic of that.
 //
 // The tensor may be kept until Close. An error leaves the Writer as it was.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	switch w.opts.Kind {
-	case KindShape, KindOptimizer:
+	switch {
+	case w.opts.Kind == KindShape || w.opts.Kind == KindOptimizer:
 		return w.wrongKind("a tensor")
+	case w.opts.Count > 0:
+		return fmt.Errorf("%s: a model that is streamed takes parameters, not tensors: %w",
+			format, fs.ErrInvalid)
 	}
 	p := place(t)
 	if w.opts.Kind == KindTensor {
@@ -156,42 +140,17 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		if w.tensor != nil {
 			return fmt.Errorf("%s: a tensor file has one tensor: %w", format, tensor.ErrDuplicate)
 		}
-		if _, err := w.opts.accepts(t, batch); err != nil {
+		if err := w.opts.accepts(t, batch); err != nil {
 			return err
 		}
 		w.tensor, w.opts.Batch = t, batch
 		return nil
 	}
-	if !w.opts.Streaming {
-		if _, err := w.opts.accepts(t, p.Batch); err != nil {
-			return err
-		}
-		w.pending = append(w.pending, p)
-		return nil
+	if err := w.opts.accepts(t, p.Batch); err != nil {
+		return err
 	}
-	if len(w.params) > 0 {
-		last := w.params[0]
-		stat, ok := strings.CutPrefix(t.Name, last.Name()+":")
-		if p.exact {
-			stat, ok = p.Statistic, p.IsStatistic && slices.Equal(p.Path, last.Path)
-		}
-		if ok {
-			s := Statistic{stat, t, p.Batch}
-			if err := s.check(&w.opts); err != nil {
-				return err
-			}
-			if slices.ContainsFunc(last.Stats, func(s Statistic) bool { return s.Name == stat }) {
-				return last.twice(stat)
-			}
-			last.Stats = append(last.Stats, s)
-			return nil
-		}
-	}
-	if p.IsStatistic {
-		return fmt.Errorf("%s: the statistic %s does not follow its value: %w",
-			format, quote.Name(t.Name), tensor.ErrNoTensor)
-	}
-	return w.AddParameter(&Parameter{Path: p.Path, Value: t})
+	w.pending = append(w.pending, p)
+	return nil
 }
 
 // Check reports whether Add would accept a tensor, as far as that depends on the tensor
@@ -200,8 +159,7 @@ func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	_, err := w.opts.accepts(t, place(t).Batch)
-	return err
+	return w.opts.accepts(t, place(t).Batch)
 }
 
 // AddAll adds all tensors. An error of ts, or the end of ctx, ends it.
@@ -232,19 +190,14 @@ func (w *Writer) AddParameter(p *Parameter) error {
 	if err := p.check(&w.opts); err != nil {
 		return err
 	}
-	if w.opts.Streaming {
-		if w.flushParameter(); w.err != nil {
-			return w.err
-		}
-		if n := len(w.paths); n > 0 { // in Close all are compared
-			if err := clash(w.paths[n-1], p.Path); err != nil {
-				return err
-			}
-		}
-		if w.opts.Count > 0 && len(w.paths) >= int(w.opts.Count) {
+	if w.opts.Count > 0 {
+		if uint32(len(w.paths)) == w.opts.Count {
 			return fmt.Errorf("%s: more parameters than the %d announced: %w",
 				format, w.opts.Count, fs.ErrInvalid)
 		}
+		w.paths = append(w.paths, p.Path)
+		w.parameter(p)
+		return w.err
 	}
 	c := *p
 	c.Stats = slices.Clone(p.Stats)

@@ -186,19 +186,15 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 		"no path":          {parameters{p()}, fs.ErrInvalid},
 		"statistics twice": {parameters{stats}, tensor.ErrDuplicate},
 	} {
-		for _, streaming := range []bool{false, true} {
-			opts := &primitiv.WriterOptions{Streaming: streaming}
-			if streaming {
-				opts.Count = uint32(len(c.m))
-			}
+		for _, count := range []int{0, len(c.m)} {
+			opts := &primitiv.WriterOptions{Count: uint32(count)}
 			if err := c.m.Write(io.Discard, opts); !errors.Is(err, c.want) {
-				t.Errorf("%s, streaming %v: %v", what, streaming, err)
+				t.Errorf("%s, count %d: %v", what, count, err)
 			}
 		}
 	}
-	for _, o := range []primitiv.WriterOptions{{Align: 3}, {Align: 128}, {Kind: 9},
-		{Streaming: true}, {Count: 1}, {Batch: 2},
-		{Streaming: true, Count: 1, Kind: primitiv.KindTensor}} {
+	for _, o := range []primitiv.WriterOptions{{Kind: 9}, {Batch: 2},
+		{Count: 1, Kind: primitiv.KindTensor}} {
 		if err := primitiv.NewWriter(io.Discard, &o).Close(); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -206,9 +202,33 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 	m := parameters{p("a"), p("b")}
 	for _, n := range []uint32{1, 3} {
 		if err := m.Write(io.Discard,
-			&primitiv.WriterOptions{Streaming: true, Count: n}); !errors.Is(err, fs.ErrInvalid) {
+			&primitiv.WriterOptions{Count: n}); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("2 parameters announced as %d: %v", n, err)
 		}
+	}
+	w := primitiv.NewWriter(io.Discard, &primitiv.WriterOptions{Count: 1})
+	if err := w.Add(scalar("a", 1)); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a tensor of a model that is streamed: %v", err)
+	}
+}
+
+// A streamed parameter is written when it is added, and what was written is what Close
+// would write, but for the order.
+func TestStreamedParametersAreWrittenAtOnce(t *testing.T) {
+	m := parameters{{Path: []string{"b"}, Value: tensor.New("", tensor.Shape{50_000},
+		make([]float32, 50_000))}, {Path: []string{"a", "w"}, Value: scalar("", 1),
+		Stats: []primitiv.Statistic{{Name: "m", Tensor: scalar("", 2)}}}}
+	var b bytes.Buffer
+	w := primitiv.NewWriter(&b, &primitiv.WriterOptions{Count: 2})
+	if err := w.AddParameter(&m[0]); err != nil || b.Len() < 100_000 {
+		t.Errorf("%d bytes after the first parameter, %v", b.Len(), err)
+	}
+	if err := errors.Join(w.AddParameter(&m[1]), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, b.Bytes())
+	if names(r) != "b[50000] a.w[] a.w:m[]" || dump(t, r) != dump(t, open(t, written(t, m, nil))) {
+		t.Error(names(r))
 	}
 }
 
@@ -217,7 +237,7 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 func TestWritingFails(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
-	for _, opts := range []*primitiv.WriterOptions{nil, {Align: 16}, {Streaming: true, Count: 5}} {
+	for _, opts := range []*primitiv.WriterOptions{nil, {Count: 5}} {
 		if err := readtest.FailedWrites(func(w io.Writer) error {
 			return parametersOf(r).Write(w, opts)
 		}); err != nil {
@@ -284,36 +304,6 @@ func TestWritingFails(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(filepath.Dir(name)); len(left) != 1 {
 		t.Errorf("%v", left)
-	}
-}
-
-// What is aligned can be viewed without a copy, and reads the same.
-func TestAlignedFilesAreViewed(t *testing.T) {
-	files, dumps := goldens(t)
-	for name := range files {
-		if !strings.HasPrefix(name, "model") && !strings.HasPrefix(name, "parameter") ||
-			name == "parameter-names.primitiv" {
-			continue
-		}
-		r := open(t, files[name])
-		out := filepath.Join(t.TempDir(), "aligned")
-		if err := os.WriteFile(out, copyOf(t, r, primitiv.WriterOptions{Align: 16}),
-			0o666); err != nil {
-			t.Fatal(err)
-		}
-		a, err := primitiv.Open(out, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := dump(t, a); got != dumps[name] {
-			t.Errorf("%s reads as %s", name, got)
-		}
-		for x := range a.Tensors() {
-			if st, _ := x.Data.Stored(); st.Offset%4 != 0 {
-				t.Errorf("%s: %s at %d", name, x.Name, st.Offset)
-			}
-		}
-		a.Close()
 	}
 }
 
