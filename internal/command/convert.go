@@ -106,7 +106,7 @@ OUT's extension or of --to. Names that more than one file has are refused, unles
 split .gguf the first shard is enough: the others are found by their names. The index of
 sharded safetensors, and the root of a sharded zTensor 2, is one file: convert it.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
-		Args:    cobra.MinimumNArgs(2),
+		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.convert(cmd, args, &c) },
 	}
 	c.flags(cmd.Flags())

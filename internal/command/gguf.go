@@ -84,7 +84,7 @@ func shardNames(in *input) (names []string, err error) {
 		no, count, ok = r.Split()
 	}
 	if !ok || no != 0 {
-		return nil, wrong("tensorfile merge IN... OUT",
+		return nil, wrong("tensorfile convert, for one input",
 			"merge takes several inputs, or the first shard of a split .gguf")
 	}
 	prefix, ok := strings.CutSuffix(in.name, gguf.ShardName("", no, count))
