@@ -218,11 +218,26 @@ func (c *Cursor) Uint() uint64 {
 // Text reads a text string of any kind and checks its UTF-8.
 func (c *Cursor) Text() []byte {
 	s := c.RawText()
-	if !utf8.Valid(s) {
+	if !c.ascii(len(s)) && !utf8.Valid(s) {
 		c.wrong(rule.CborSyntax, c.At, "text that is not UTF-8")
 		return nil
 	}
 	return s
+}
+
+// ascii reports whether the n bytes before the next one are ASCII, sooner than utf8.Valid
+// does for words. Text in pieces ends with a break, so it is none.
+func (c *Cursor) ascii(n int) bool {
+	b := c.B[:c.P]
+	if len(b) < 8 {
+		return false
+	}
+	high := uint64(0)
+	for ; n > 8; n -= 8 {
+		high |= binary.LittleEndian.Uint64(b[len(b)-n:])
+	}
+	high |= binary.LittleEndian.Uint64(b[len(b)-8:]) >> (64 - 8*n)
+	return high&0x8080808080808080 == 0
 }
 
 // RawText is Text without the check of its UTF-8, for what is compared with known words
@@ -280,11 +295,11 @@ func (c *Cursor) Container(want uint8) int {
 		c.enter()
 		return -1
 	}
-	least := uint64(1) // bytes an element takes
+	most := uint64(len(c.B) - c.P)
 	if want == Map {
-		least = 2
+		most /= 2 // a pair takes two bytes
 	}
-	if n > uint64(len(c.B)-c.P)/least {
+	if n > most {
 		c.wrong(rule.CborSyntax, c.At,
 			"a container of %d in the %d bytes that are left", n, len(c.B)-c.P)
 		return 0

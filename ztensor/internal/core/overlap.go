@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
@@ -34,9 +35,9 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 			order = append(order, placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
 		}
 	}
-	sort.SliceStable(order, func(i, j int) bool {
-		a, b := &order[i], &order[j]
-		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.Off, b.Off)) < 0
+	slices.SortFunc(order, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.Off, b.Off),
+			cmp.Compare(a.i, b.i))
 	})
 	far := 0 // the one that ends last so far
 	for k, e := range order {

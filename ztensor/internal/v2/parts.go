@@ -155,10 +155,9 @@ func isDigest(text []byte) bool {
 
 // isWord reports whether text is of digits and letters up to last.
 func isWord(text []byte, last byte) bool {
-	for _, c := range text {
-		if c-'0' > 9 && c-'a' > last-'a' { // below '0' and 'a' it wraps
-			return false
-		}
+	other := 0
+	for _, c := range text { // without a branch, which random digits would mislead
+		other |= (9 - int(c-'0')) & (int(last-'a') - int(c-'a')) // negative if both are
 	}
-	return len(text) > 0
+	return other >= 0 && len(text) > 0
 }
