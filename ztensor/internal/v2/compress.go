@@ -23,7 +23,7 @@ const (
 // encodeFrames returns the frames of a whole part, and their table. They depend on
 // nothing but the content and the level.
 func encodeFrames(z *zstd.Encoder, all []byte) []byte {
-	var b, table []byte
+	b, table := make([]byte, 0, len(all)), []byte(nil)
 	for len(all) > 0 {
 		n, from := min(len(all), frameSize), len(b)
 		b = z.EncodeAll(all[:n], b)
@@ -58,7 +58,6 @@ type framer struct {
 }
 
 func (f *framer) Write(b []byte) (int, error) {
-	f.hash.Write(b)
 	if f.l.group == nil {
 		f.l.group = make([]byte, 0, groupSize)
 	}
@@ -80,19 +79,24 @@ type frameJob struct{ in, out []byte }
 // flush compresses the group and writes it in order.
 func (f *framer) flush() error {
 	line := parallel.New(f.ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
-		j.out = f.l.frames.EncodeAll(j.in, nil)
+		j.out = f.l.frames.EncodeAll(j.in, j.out[:0])
 		return nil
 	}, func(j *frameJob) error {
+		f.hash.Write(j.in)
 		f.table = appendEntry(f.table, len(j.out), len(j.in))
+		f.l.used = append(f.l.used, j.out)
 		return f.w.Write(j.out)
 	})
 	defer line.Close()
 	for rest := f.l.group; len(rest) > 0; {
-		n := min(len(rest), frameSize)
-		if err := line.Put(&frameJob{in: rest[:n]}, int64(n)); err != nil {
+		j := &frameJob{in: rest[:min(len(rest), frameSize)]}
+		if last := len(f.l.used) - 1; last >= 0 {
+			j.out, f.l.used = f.l.used[last], f.l.used[:last]
+		}
+		if err := line.Put(j, int64(len(j.in))); err != nil {
 			return err
 		}
-		rest = rest[n:]
+		rest = rest[len(j.in):]
 	}
 	f.l.group = f.l.group[:0]
 	return line.Flush()

@@ -39,6 +39,7 @@ type Layout struct {
 	empty   int64                    // where parts of no bytes are; 0 is not known yet
 	frames  *zstd.Encoder            // of frames; nil for none
 	group   []byte                   // that is to be compressed, of the part that is streamed
+	used    [][]byte                 // memory for compressed frames
 
 	profiled map[string]*tensor.Tensor // whose layout has rules for them, once added
 }
