@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -43,7 +44,7 @@ func (m *Model) check(limits tensor.Limits) error {
 		return err
 	}
 	if cap(m.constants) > 2*len(m.constants)+64 {
-		m.constants = append([]constantRecord(nil), m.constants...)
+		m.constants = slices.Clone(m.constants)
 	}
 	return nil
 }
@@ -93,8 +94,8 @@ func (c *checker) graph(rec graphRecord) error {
 		return m.fail(tensor.ErrLimit, fb.FieldTarget(raw, rtenfb.SlotGraphNodes),
 			m.fieldPath(i, -1, "nodes"), "more than %d nodes", c.limits.MaxTensors)
 	}
-	if i == 0 {
-		m.constants = make([]constantRecord, 0, n)
+	if i == 0 { // a constant takes two visits of the verifier, of one for each 4 bytes
+		m.constants = make([]constantRecord, 0, min(n, len(m.buf)/8))
 	}
 	for _, slot := range [...]int{rtenfb.SlotGraphInputs, rtenfb.SlotGraphOutputs,
 		rtenfb.SlotGraphCaptures} {
@@ -131,20 +132,18 @@ func (c *checker) node(n Node) error {
 	case 0:
 		return n.fail(tensor.ErrMalformed, int(n.pos), "data", "a node that is nothing")
 	case ConstantNode:
-		var p payload
-		constant, _ := n.Constant()
-		problem := p.read(constant)
-		switch rank := int64(len(p.dims) / 4); {
+		constant, problem := n.constant()
+		switch rank := int64(constant.rank); {
 		case rank > c.limits.MaxRank:
 			return n.fail(tensor.ErrLimit, int(n.data()), "data.shape", "%d dimensions", rank)
 		case problem != nil:
 			return problem
 		}
-		if !p.inline {
+		if !constant.inline {
 			m.external++
 		}
 		m.constants = append(m.constants,
-			constantRecord{uint32(n.pos), uint32(n.index), uint32(n.graph)})
+			constantRecord{constant.payload, uint32(n.pos), uint32(n.index), uint32(n.graph)})
 	case ValueNode:
 		v, _ := n.Value()
 		raw := v.raw()

@@ -54,13 +54,23 @@ func inlineTag(d tensor.DType) int {
 
 // A Constant is a node with a tensor of its own: a weight, most often.
 type Constant struct {
-	n   Node
-	pos flatbuffers.UOffsetT
+	n Node
+	payload
+}
+
+// A payload is what the file says about the elements of a constant.
+type payload struct {
+	off    int64  // in the file
+	pos    uint32 // of the ConstantNode
+	shape  uint32 // of its first dimension
+	rank   uint32
+	dtype  tensor.DType
+	inline bool
 }
 
 func (c Constant) raw() *rtenfb.ConstantNode {
 	raw := new(rtenfb.ConstantNode)
-	raw.Init(c.n.m.buf, c.pos)
+	raw.Init(c.n.m.buf, flatbuffers.UOffsetT(c.pos))
 	return raw
 }
 
@@ -69,27 +79,24 @@ func (c Constant) Node() Node { return c.n }
 
 // Inline reports whether the elements are in the flatbuffer, and not in the tensor data
 // after it.
-func (c Constant) Inline() bool { return c.raw().DataOffset() == nil }
+func (c Constant) Inline() bool { return c.inline }
 
 // Tensor returns the constant under the name that [Reader.Tensors] describes. Each
 // call makes a new one.
 func (c Constant) Tensor() *tensor.Tensor {
-	t := c.tensor(new(source.Extent))
-	return &t
+	t := new(tensor.Tensor)
+	c.fill(t, new(source.Extent), make(tensor.Shape, c.rank))
+	return t
 }
 
-// tensor fills e, which the tensor keeps.
-func (c Constant) tensor(e *source.Extent) tensor.Tensor {
-	p := c.payload()
-	*e, _ = c.n.m.r.src.Extent(p.off, p.size)
-	return tensor.Tensor{Name: c.n.tensorName(), DType: p.dtype, Shape: p.shape(),
-		Data: tensor.NewBlob(e)}
-}
-
-// payload is where the elements are, of a constant that Open checked.
-func (c Constant) payload() (p payload) {
-	p.read(c)
-	return p
+// fill makes t the constant. It keeps e and shape, which has the rank of the constant.
+func (c *Constant) fill(t *tensor.Tensor, e *source.Extent, shape tensor.Shape) {
+	for i := range shape {
+		shape[i] = int64(binary.LittleEndian.Uint32(c.dims()[4*i:]))
+	}
+	t.Name, t.DType, t.Shape = c.n.tensorName(), c.dtype, shape
+	*e, _ = c.n.m.r.src.Extent(c.off, c.size())
+	t.Data = tensor.NewBlob(e)
 }
 
 // tensorName is the name of a constant among those of all graphs.
@@ -102,53 +109,53 @@ func (n Node) tensorName() string {
 
 func (m *Model) tensorName(i int) string { return m.Constant(i).n.tensorName() }
 
-// A payload is what a ConstantNode says about its elements.
-type payload struct {
-	dtype    tensor.DType
-	dims     []byte // of the shape, as stored
-	elements int64
-	inline   bool
-	off      int64 // in the file
-	size     int64 // in bytes
-}
+// dims are the dimensions as stored.
+func (c *Constant) dims() []byte { return c.n.m.buf[c.shape:][:4*c.rank] }
 
-func (p *payload) shape() tensor.Shape {
-	s := make(tensor.Shape, len(p.dims)/4)
-	for i := range s {
-		s[i] = int64(binary.LittleEndian.Uint32(p.dims[4*i:]))
-	}
-	return s
-}
-
-// read fills p, or says what is wrong with the constant.
-func (p *payload) read(c Constant) error {
-	t := c.raw().Table()
-	p.dims, _ = fb.FieldBytes(t, rtenfb.SlotConstantNodeShape, 4)
-	ok := true
-	p.elements = 1
-	for b := p.dims; len(b) > 0; b = b[4:] {
+// elements is their number, and false if that does not fit.
+func (c *Constant) elements() (n int64, ok bool) {
+	n, ok = 1, true
+	for b := c.dims(); len(b) > 0; b = b[4:] {
 		d := binary.LittleEndian.Uint32(b)
 		if d == 0 { // whatever the others are
-			p.elements, ok = 0, true
-			break
+			return 0, true
 		}
 		if ok {
-			p.elements, ok = align.Mul(p.elements, int64(d))
+			n, ok = align.Mul(n, int64(d))
 		}
 	}
+	return n, ok
+}
+
+// size is that of the elements in bytes.
+func (c *Constant) size() int64 {
+	n, _ := c.elements()
+	return n * int64(c.dtype.Size())
+}
+
+// constant returns the node as a constant, and what is wrong with it.
+func (n Node) constant() (Constant, error) {
+	c := Constant{n: n}
+	c.pos = uint32(n.data())
+	raw := c.raw()
+	t := raw.Table()
+	if c.rank = uint32(raw.ShapeLength()); c.rank > 0 {
+		c.shape = uint32(fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)) + 4
+	}
+	elements, ok := c.elements()
 	if !ok {
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
+		return c, c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
 			"more than 2^63 elements")
 	}
 	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
-	if at := fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset); at != 0 {
-		return p.readExternal(c, t.GetUint64(flatbuffers.UOffsetT(at)))
+	if fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset) != 0 {
+		return c, c.readExternal(t, elements)
 	}
-	return p.readInline(c)
+	return c, c.readInline(elements)
 }
 
 // wrong makes the error of a field of the ConstantNode.
-func (c Constant) wrong(class error, slot int, format string, args ...any) error {
+func (c *Constant) wrong(class error, slot int, format string, args ...any) error {
 	t := c.raw().Table()
 	pos := fb.FieldPosOr(t, slot)
 	if slot == rtenfb.SlotConstantNodeShape {
@@ -158,40 +165,42 @@ func (c Constant) wrong(class error, slot int, format string, args ...any) error
 	return c.n.fail(class, pos, "data."+name, format, args...)
 }
 
-func (p *payload) readExternal(c Constant, rel uint64) error {
+func (c *Constant) readExternal(t flatbuffers.Table, elements int64) error {
 	const offset = rtenfb.SlotConstantNodeDataOffset
-	r, t := c.n.m.r, c.raw().Table()
+	r := c.n.m.r
 	at := fb.FieldPos(t, rtenfb.SlotConstantNodeDtype)
-	dtype := t.GetUint16Slot(rtenfb.SlotConstantNodeDtype, 0)
-	switch {
-	case at == 0:
+	if at == 0 {
 		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
 			"absent, while the elements are outside of the model")
+	}
+	dtype := t.GetUint16(flatbuffers.UOffsetT(at))
+	switch {
 	case int(dtype) >= len(dataTypes):
 		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
 	case !r.v2:
 		return c.wrong(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
 	}
-	p.dtype = dataTypes[dtype]
-	var ok bool
-	if p.size, ok = p.dtype.Bytes(p.elements); !ok {
+	c.dtype = dataTypes[dtype]
+	size, ok := c.dtype.Bytes(elements)
+	if !ok {
 		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 bytes")
 	}
+	rel := t.GetUint64Slot(offset, 0)
 	base := r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
 		return c.wrong(tensor.ErrMalformed, offset, "%d is beyond every file", rel)
-	case int64(rel) > r.size-base || p.size > r.size-base-int64(rel):
+	case int64(rel) > r.size-base || size > r.size-base-int64(rel):
 		return c.wrong(io.ErrUnexpectedEOF, offset,
-			"%d bytes at %d of the tensor data, which has %d", p.size, rel, r.size-base)
+			"%d bytes at %d of the tensor data, which has %d", size, rel, r.size-base)
 	}
-	p.off = base + int64(rel)
+	c.off = base + int64(rel)
 	return nil
 }
 
-func (p *payload) readInline(c Constant) error {
+func (c *Constant) readInline(elements int64) error {
 	raw := c.raw()
-	p.inline = true
+	c.inline = true
 	tag := int(raw.DataType())
 	var values flatbuffers.Table
 	switch {
@@ -203,13 +212,13 @@ func (p *payload) readInline(c Constant) error {
 			"elements of kind %d", tag)
 	}
 	t := &inlineTypes[tag]
-	p.dtype = t.dtype
+	c.dtype = t.dtype
 	b, _ := fb.FieldBytes(values, t.slot, t.dtype.Size())
 	vector := fb.FieldTarget(values, t.slot)
-	if n := int64(len(b) / t.dtype.Size()); n != p.elements {
+	if n := int64(len(b) / t.dtype.Size()); n != elements {
 		return c.n.fail(tensor.ErrMalformed, vector, "data.data.data",
-			"%d elements where the shape has %d", n, p.elements)
+			"%d elements where the shape has %d", n, elements)
 	}
-	p.off, p.size = c.n.m.filePos(vector+4), int64(len(b))
+	c.off = c.n.m.filePos(vector + 4)
 	return nil
 }

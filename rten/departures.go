@@ -78,7 +78,7 @@ func (d *departures) table() {
 				"operator %v is newer than this library", op)
 		}
 	case "ConstantNode":
-		d.constant(Constant{Node{m: d.m}, v.Pos}.raw())
+		d.constant(Constant{Node{m: d.m}, payload{pos: uint32(v.Pos)}}.raw())
 	case "ValueNode":
 		if d.inputs[v.Pos] {
 			d.input(Value{Node{m: d.m}, v.Pos})

@@ -118,10 +118,10 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	if err := checkConstant(t); err != nil {
 		return fmt.Errorf("rten: %w", err)
 	}
-	p := e.r.model.Constant(i).payload()
-	if shape := p.shape(); t.DType != p.dtype || !t.Shape.Equal(shape) {
+	c := e.r.model.Constant(i).Tensor()
+	if t.DType != c.DType || !t.Shape.Equal(c.Shape) {
 		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, quote.Name(name),
-			p.dtype, shape, t.DType, t.Shape)
+			c.DType, c.Shape, t.DType, t.Shape)
 	}
 	e.replaced[i] = t.Data
 	return nil

@@ -42,6 +42,7 @@ type graphRecord struct {
 }
 
 type constantRecord struct {
+	payload
 	pos   uint32 // of the Node table
 	node  uint32
 	graph uint32
@@ -134,8 +135,8 @@ func (m *Model) Constants() iter.Seq[Constant] {
 // panics outside of these, as a slice does.
 func (m *Model) Constant(i int) Constant {
 	rec := &m.constants[i]
-	n := Node{m, int(rec.graph), int(rec.node), flatbuffers.UOffsetT(rec.pos)}
-	return Constant{n, n.data()}
+	return Constant{Node{m, int(rec.graph), int(rec.node), flatbuffers.UOffsetT(rec.pos)},
+		rec.payload}
 }
 
 // filePos is where a byte of the flatbuffer is in the file.

@@ -95,7 +95,7 @@ func (n Node) Operator() (o Operator, ok bool) {
 // Constant returns the node as a constant, and false if it is none.
 func (n Node) Constant() (c Constant, ok bool) {
 	if ok = n.Kind() == ConstantNode; ok {
-		c = Constant{n, n.data()}
+		c, _ = n.constant()
 	}
 	return c, ok
 }

@@ -40,19 +40,19 @@ func newOverlay(e *Edit) (*overlay, error) {
 	if len(e.replaced) > 0 && !e.AllowShared {
 		for i := range m.constants {
 			e.steps++
-			p := m.Constant(i).payload()
-			users.Add(p.off, p.size, i)
+			c := m.Constant(i)
+			users.Add(c.off, c.size(), i)
 		}
 		users.Sort()
 	}
 	over := make(map[int64]pieces.Piece)
 	for _, i := range slices.Sorted(maps.Keys(e.replaced)) {
-		p := m.Constant(i).payload()
-		if p.size == 0 {
+		c := m.Constant(i)
+		if c.size() == 0 {
 			continue
 		}
 		var others []string
-		for _, k := range users.Of(p.off, p.size) {
+		for _, k := range users.Of(c.off, c.size()) {
 			e.steps++
 			if k != i && len(others) < 10 {
 				others = append(others, quote.Name(m.tensorName(k)))
@@ -62,7 +62,7 @@ func newOverlay(e *Edit) (*overlay, error) {
 			return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared",
 				errors.ErrUnsupported, quote.Name(m.tensorName(i)), strings.Join(others, ", "))
 		}
-		over[p.off] = pieceOf(p.off, e.replaced[i], m.tensorName(i))
+		over[c.off] = pieceOf(c.off, e.replaced[i], m.tensorName(i))
 	}
 	file := func(off, size int64) tensor.Blob {
 		x, _ := e.r.src.Extent(off, size)
@@ -210,19 +210,17 @@ func (o *overlay) shift(grown int64) *layout {
 func (o *overlay) realign(alignment int64) (*layout, error) {
 	m := o.e.r.model
 	var ranges []fileRange
-	offsetOf := func(constant int, off int64) {
-		c := m.Constant(constant)
+	offsetOf := func(c Constant, off int64) {
 		field := fb.FieldPos(c.raw().Table(), rtenfb.SlotConstantNodeDataOffset)
 		o.patches[field] = binary.LittleEndian.AppendUint64(nil, uint64(off))
 	}
 	for i := range m.constants {
-		p := m.Constant(i).payload()
-		switch {
-		case p.inline:
-		case p.size > 0:
-			ranges = append(ranges, fileRange{p.off, p.off + p.size, i})
+		switch c := m.Constant(i); {
+		case c.inline:
+		case c.size() > 0:
+			ranges = append(ranges, fileRange{c.off, c.off + c.size(), i})
 		default:
-			offsetOf(i, 0)
+			offsetOf(c, 0)
 		}
 	}
 	var external []pieces.Piece
@@ -237,7 +235,7 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 			return nil, fmt.Errorf("%w: rten: more than 2^63 bytes", tensor.ErrLimit)
 		}
 		for _, x := range group {
-			offsetOf(x.constant, at+x.off-from)
+			offsetOf(m.Constant(x.constant), at+x.off-from)
 		}
 		external = append(external, o.Section(from, to-from, at)...)
 		at += to - from

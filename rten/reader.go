@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -233,8 +234,11 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 
 func (r *Reader) makeTensors() []tensor.Tensor {
 	all, extents := make([]tensor.Tensor, r.Len()), make([]source.Extent, r.Len())
+	var shapes slab.Slab[int64]
+	shapes.Reserve(len(all)) // not nil, also for a scalar
 	for i := range all {
-		all[i] = r.model.Constant(i).tensor(&extents[i])
+		c := r.model.Constant(i)
+		c.fill(&all[i], &extents[i], shapes.Take(int(c.rank)))
 	}
 	return all
 }

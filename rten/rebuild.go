@@ -22,6 +22,8 @@ type rebuilder struct {
 // A rangeKey is how the encoder knows constants that share their bytes.
 type rangeKey struct{ off, size int64 }
 
+func (c Constant) key() rangeKey { return rangeKey{c.off, c.size()} }
+
 func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 	m := e.r.model
 	tree, err := fb.Take(m.buf, &rtenfb.Schema, rtenfb.TableModel,
@@ -31,8 +33,8 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 	}
 	b := &rebuilder{e: e, m: m, enc: newEncoder(o), over: over}
 	for c := range m.Constants() {
-		if p := c.payload(); !e.removed[c.n.id()] && b.enc.outside(p.elements) {
-			b.enc.place(rangeKey{p.off, p.size}, c.n.tensorName(), over.blob(p.off, p.size))
+		if n, _ := c.elements(); !e.removed[c.n.id()] && b.enc.outside(n) {
+			b.enc.place(c.key(), c.n.tensorName(), over.blob(c.off, c.size()))
 		}
 	}
 	for i := range m.graphs {
@@ -136,9 +138,8 @@ func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 func (b *rebuilder) constant(data *fb.Node) {
 	c := b.m.Constant(b.next)
 	b.next++
-	p := c.payload()
 	data.SetCustom(func(*fb.Builder) fb.Offset {
-		return b.enc.constant(rangeKey{p.off, p.size}, c.n.tensorName(), p.dtype, p.shape(),
-			b.over.blob(p.off, p.size))
+		t := c.Tensor()
+		return b.enc.constant(c.key(), t.Name, t.DType, t.Shape, b.over.blob(c.off, c.size()))
 	})
 }

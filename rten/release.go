@@ -58,8 +58,8 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 		add(1100, -1, -1, "version 2 of the file")
 	}
 	for c := range m.Constants() {
-		if p := c.payload(); p.dtype == tensor.I8 || p.dtype == tensor.U8 {
-			add(1400, c.n.graph, c.n.index, "constants of %v", p.dtype)
+		if c.dtype == tensor.I8 || c.dtype == tensor.U8 {
+			add(1400, c.n.graph, c.n.index, "constants of %v", c.dtype)
 		}
 	}
 	for g := range m.Graphs() {

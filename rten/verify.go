@@ -69,11 +69,9 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 		used = append(used, fileRange{0, r.size, -1})
 	}
 	for i := range m.constants {
-		p := m.Constant(i).payload()
-		if p.inline || p.size == 0 {
-			continue
+		if c := m.Constant(i); !c.inline && c.size() > 0 {
+			used = append(used, fileRange{c.off, c.off + c.size(), i})
 		}
-		used = append(used, fileRange{p.off, p.off + p.size, i})
 	}
 	sortRanges(used)
 	var gaps []fileRange
