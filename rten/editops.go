@@ -161,13 +161,14 @@ func (e *Edit) RemoveOperator(op Operator) error {
 		name, _ := v.Name()
 		isRead := name != "" && e.isCaptured(op.n.graph, name)
 		fixed := isRead
-		for range v.Consumers() {
-			isRead = true
+		for reader := range v.Consumers() {
+			isRead = isRead || reader.n.index != op.n.index
 		}
 		result := slices.Contains(g.Outputs(), id)
 		isRead = isRead || result
 		switch {
-		case isRead && (k > 0 || fixed || len(inputs) == 0 || inputs[0] < 0):
+		case isRead && (k > 0 || fixed || len(inputs) == 0 || inputs[0] < 0 ||
+			x.reaches(inputs[0], id)):
 			return fmt.Errorf("%w: rten: %s of node %d, %v, is read, and no input can replace it",
 				errors.ErrUnsupported, v.Label(), op.n.index, op.Type())
 		case result:
@@ -193,6 +194,17 @@ func (e *Edit) RemoveOperator(op Operator) error {
 func (e *Edit) isCaptured(graph int, name string) bool {
 	_, found := e.capturedInside(graph, name)
 	return found
+}
+
+// reaches reports whether the readers of a node read another in place of it, directly or
+// by way of others. In a cycle of operators nothing would be left to read.
+func (x *graphEdit) reaches(from, to int) bool {
+	for ok := true; ok; from, ok = x.readers[from] {
+		if from == to {
+			return true
+		}
+	}
+	return false
 }
 
 // redirect gives readers what they read instead.

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -180,6 +182,31 @@ func TestOperatorEditsRefused(t *testing.T) {
 	}
 	if n := len(subgraphNames(owner)); n != 2 {
 		t.Errorf("an If has %d graphs", n)
+	}
+}
+
+// Readers of what is removed would read it again, and writing would not end.
+func TestOperatorsOfACycleAreNotRemoved(t *testing.T) {
+	var b raw
+	operator := func(in, out uint32) fb.Offset {
+		return b.operator(OpNeg, 0, 0, []uint32{in}, []uint32{out})
+	}
+	nodes := []fb.Offset{b.value("a"), b.value("b"), b.value("c"), b.value("d"),
+		operator(0, 1), operator(1, 0), operator(1, 2), operator(3, 3)}
+	r := openBytes(t, b.model(b.graph(nodes, nil, []uint32{2}, nil), 1))
+	remove := func(e *Edit, node int) error {
+		op, _ := r.Model().Graph().Node(node).Operator()
+		return e.RemoveOperator(op)
+	}
+	e := NewEdit(r)
+	if err := errors.Join(remove(e, 7), remove(e, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(e, 5); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("the rest of the cycle: %v", err)
+	}
+	if err := e.Write(t.Context(), io.Discard, nil); err != nil {
+		t.Error(err)
 	}
 }
 
