@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/bridge/npz"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -179,5 +181,18 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 			g.Constant(x)
 			return g.Write(t.Context(), io.Discard, &rten.WriterOptions{Version: 1})
 		}},
+		"rten inline": {true, func() error {
+			g := rten.NewGraphBuilder()
+			g.Constant(x)
+			return g.Write(t.Context(), io.Discard, &rten.WriterOptions{InlineElements: 1 << 20})
+		}},
+		"gguf": into("m.gguf",
+			func(name string) error { return gguf.WriteFile(t.Context(), name, ts, nil) }),
+		"pte": into("m.pte", func(name string) error {
+			p := pte.NewBuilder()
+			m := p.Method("forward")
+			m.Return(m.Constant(x))
+			return p.WriteFile(name, nil)
+		}),
 	}
 }

@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -136,11 +137,11 @@ func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) 
 	if e.err != nil {
 		return 0
 	}
-	b, err := data.ReadAll()
-	if err != nil {
+	var b bytes.Buffer // by the stream, which checks a digest
+	if _, err := pieces.Copy(&b, data, data.Size()); err != nil {
 		e.fail("rten: constant %s: %w", quote.Name(name), err)
 	}
-	return e.b.Table(fb.Ref(t.slot, e.b.Scalars(b, t.dtype.Size(), 4)))
+	return e.b.Table(fb.Ref(t.slot, e.b.Scalars(b.Bytes(), t.dtype.Size(), 4)))
 }
 
 // metadata writes the strings that are not nil, by the schema's fields; 0 if there are
