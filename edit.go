@@ -37,21 +37,21 @@ type Edit interface {
 func NewEdit(f *File) (Edit, error) {
 	switch r := f.Sys().(type) {
 	case *gguf.Reader:
-		return edit[gguf.WriterOptions]{gguf.NewEdit(r)}, nil
+		return editOf[gguf.WriterOptions](gguf.NewEdit(r)), nil
 	case *npz.Reader:
-		return edit[npz.WriterOptions]{npz.NewEdit(r)}, nil
+		return editOf[npz.WriterOptions](npz.NewEdit(r)), nil
 	case *primitiv.Reader:
-		return edit[primitiv.WriterOptions]{primitiv.NewEdit(r)}, nil
+		return editOf[primitiv.WriterOptions](primitiv.NewEdit(r)), nil
 	case *ptd.Reader:
-		return edit[ptd.WriterOptions]{ptd.NewEdit(r)}, nil
+		return editOf[ptd.WriterOptions](ptd.NewEdit(r)), nil
 	case *pte.Reader:
-		return edit[pte.WriterOptions]{pte.NewEdit(r)}, nil
+		return editOf[pte.WriterOptions](pte.NewEdit(r)), nil
 	case *rten.Reader:
-		return edit[rten.WriterOptions]{rten.NewEdit(r)}, nil
+		return editOf[rten.WriterOptions](rten.NewEdit(r)), nil
 	case *safetensors.Reader:
-		return edit[safetensors.WriterOptions]{safetensors.NewEdit(r)}, nil
+		return editOf[safetensors.WriterOptions](safetensors.NewEdit(r)), nil
 	case *ztensor.Reader:
-		return edit[ztensor.WriterOptions]{ztensor.NewEdit(r)}, nil
+		return editOf[ztensor.WriterOptions](ztensor.NewEdit(r)), nil
 	}
 	what := "files are not edited"
 	if f.Format().Writes() != nil { // of which f is several
@@ -60,25 +60,33 @@ func NewEdit(f *File) (Edit, error) {
 	return nil, fmt.Errorf("tensorfile: %w: %v %s", errors.ErrUnsupported, f.Format(), what)
 }
 
-// A formatEdit is the Edit of a format, with options of its own.
-type formatEdit[O any] interface {
+// A formatEdit is the Edit of a format, which has Write with options of its own too.
+type formatEdit interface {
 	Rename(old, new string) error
 	Remove(name string) error
 	SetAttribute(key, value string) error
 	RemoveAttribute(key string) error
-	Write(ctx context.Context, w io.Writer, opts *O) error
 }
 
 // An edit makes an Edit of a formatEdit.
-type edit[O any] struct{ formatEdit[O] }
-
-func (e edit[O]) Write(ctx context.Context, w io.Writer) error {
-	return e.formatEdit.Write(ctx, w, nil)
+type edit struct {
+	formatEdit
+	write func(ctx context.Context, w io.Writer) error
 }
-func (e edit[O]) Sys() any { return e.formatEdit }
+
+func editOf[O any](e interface {
+	formatEdit
+	Write(ctx context.Context, w io.Writer, opts *O) error
+}) Edit {
+	return edit{e, func(ctx context.Context, w io.Writer) error { return e.Write(ctx, w, nil) }}
+}
+
+func (e edit) Write(ctx context.Context, w io.Writer) error { return e.write(ctx, w) }
+
+func (e edit) Sys() any { return e.formatEdit }
 
 // RenameBlob is Rename where blobs have no names apart from those of tensors.
-func (e edit[O]) RenameBlob(old, new string) error {
+func (e edit) RenameBlob(old, new string) error {
 	if b, ok := e.formatEdit.(interface{ RenameBlob(old, new string) error }); ok {
 		return b.RenameBlob(old, new)
 	}
@@ -86,7 +94,7 @@ func (e edit[O]) RenameBlob(old, new string) error {
 }
 
 // RemoveBlob is Remove where blobs have no names apart from those of tensors.
-func (e edit[O]) RemoveBlob(name string) error {
+func (e edit) RemoveBlob(name string) error {
 	if b, ok := e.formatEdit.(interface{ RemoveBlob(name string) error }); ok {
 		return b.RemoveBlob(name)
 	}

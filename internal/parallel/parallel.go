@@ -15,13 +15,17 @@ import (
 // order ends the work: it is the error of every later call, and no later job reaches use.
 // A panic of a worker becomes a panic of Put or Flush.
 type Line[J any] struct {
+	line // not generic: it is compiled once
+	work func(context.Context, J) error
+	use  func(J) error
+}
+
+type line struct {
 	ctx    context.Context // ends with the first error
 	cancel context.CancelFunc
-	work   func(context.Context, J) error
-	use    func(J) error
 
-	queue   []*entry[J] // jobs that have not reached use, in order
-	todo    chan *entry[J]
+	queue   []*entry // jobs that have not reached use, in order
+	todo    chan *entry
 	running sync.WaitGroup
 	workers int
 
@@ -31,8 +35,9 @@ type Line[J any] struct {
 }
 
 // An entry is a job in the queue.
-type entry[J any] struct {
-	job      J
+type entry struct {
+	work     func(context.Context) error
+	use      func() error
 	cost     int64
 	done     chan struct{} // closed when it was worked on
 	err      error
@@ -49,17 +54,26 @@ const queued = 4
 // error. use may be nil. The caller must call Close.
 func New[J any](ctx context.Context, budget int64, work func(context.Context, J) error,
 	use func(J) error) *Line[J] {
-	l := &Line[J]{work: work, use: use, budget: budget}
+	l := &Line[J]{work: work, use: use, line: line{budget: budget}}
 	l.ctx, l.cancel = context.WithCancel(ctx)
-	l.todo = make(chan *entry[J], queued*runtime.GOMAXPROCS(0))
+	l.todo = make(chan *entry, queued*runtime.GOMAXPROCS(0))
 	return l
 }
 
 // Put adds a job, after the first ones of the queue have reached use where the line
 // is full.
 func (l *Line[J]) Put(job J, cost int64) error {
+	e := &entry{cost: cost, done: make(chan struct{})}
+	e.work = func(ctx context.Context) error { return l.work(ctx, job) }
+	if l.use != nil {
+		e.use = func() error { return l.use(job) }
+	}
+	return l.put(e)
+}
+
+func (l *line) put(e *entry) error {
 	for len(l.queue) > 0 && l.err == nil {
-		full := len(l.queue) == cap(l.todo) || cost > l.budget-l.cost
+		full := len(l.queue) == cap(l.todo) || e.cost > l.budget-l.cost
 		if !full && !l.queue[0].ready() {
 			break
 		}
@@ -71,9 +85,8 @@ func (l *Line[J]) Put(job J, cost int64) error {
 	if l.err != nil {
 		return l.err
 	}
-	e := &entry[J]{job: job, cost: cost, done: make(chan struct{})}
 	l.queue = append(l.queue, e)
-	l.cost += cost
+	l.cost += e.cost
 	l.todo <- e // has capacity for the whole queue
 	if l.workers < runtime.GOMAXPROCS(0) {
 		l.workers++
@@ -84,7 +97,7 @@ func (l *Line[J]) Put(job J, cost int64) error {
 }
 
 // Flush returns when all jobs have reached use.
-func (l *Line[J]) Flush() error {
+func (l *line) Flush() error {
 	for len(l.queue) > 0 && l.err == nil {
 		l.take()
 	}
@@ -93,7 +106,7 @@ func (l *Line[J]) Flush() error {
 
 // Close drops the jobs that have not reached use, and returns when no goroutine runs any
 // more.
-func (l *Line[J]) Close() {
+func (l *line) Close() {
 	if l.closed {
 		return
 	}
@@ -107,7 +120,7 @@ func (l *Line[J]) Close() {
 }
 
 // take waits for the first job of the queue and hands it to use.
-func (l *Line[J]) take() {
+func (l *line) take() {
 	e := l.queue[0]
 	<-e.done
 	l.queue[0] = nil
@@ -117,15 +130,15 @@ func (l *Line[J]) take() {
 		l.Close()
 		panic(e.value)
 	}
-	if l.err = e.err; l.err == nil && l.use != nil {
-		l.err = l.use(e.job)
+	if l.err = e.err; l.err == nil && e.use != nil {
+		l.err = e.use()
 	}
 	if l.err != nil {
 		l.cancel()
 	}
 }
 
-func (e *entry[J]) ready() bool {
+func (e *entry) ready() bool {
 	select {
 	case <-e.done:
 		return true
@@ -134,15 +147,15 @@ func (e *entry[J]) ready() bool {
 	}
 }
 
-func (l *Line[J]) run() {
+func (l *line) run() {
 	defer l.running.Done()
 	debug.SetPanicOnFault(true) // of this goroutine alone
 	for e := range l.todo {
-		e.run(l.ctx, l.work)
+		e.run(l.ctx)
 	}
 }
 
-func (e *entry[J]) run(ctx context.Context, work func(context.Context, J) error) {
+func (e *entry) run(ctx context.Context) {
 	defer close(e.done)
 	defer func() {
 		p := recover()
@@ -158,7 +171,7 @@ func (e *entry[J]) run(ctx context.Context, work func(context.Context, J) error)
 		e.panicked, e.value = true, p
 	}()
 	if e.err = ctx.Err(); e.err == nil {
-		e.err = work(ctx, e.job)
+		e.err = e.work(ctx)
 	}
 }
 

@@ -2,8 +2,10 @@ package view_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,9 +22,14 @@ const evil = "</script><img src=x onerror=alert(1)>\u202e"
 func serve(t *testing.T) string {
 	t.Helper()
 	data := make([]float32, 1<<20)
-	s, err := view.Listen(page.NewSession(page.Source{Name: evil,
+	return serveSession(t, page.NewSession(page.Source{Name: evil,
 		File: tensorfile.FromTensors([]*tensor.Tensor{
 			tensor.New(evil, tensor.Shape{1 << 20}, data)}, nil)}))
+}
+
+func serveSession(t *testing.T, session *page.Session) string {
+	t.Helper()
+	s, err := view.Listen(session)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,5 +177,54 @@ func TestACallReportsProgressThenItsResult(t *testing.T) {
 	text, _ := io.ReadAll(w.Body)
 	if !strings.Contains(string(text), `"error"`) {
 		t.Errorf("%s", text)
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	s, err := view.Listen(page.NewSession())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx) }()
+	conn, err := net.Dial("tcp", strings.Split(s.Address(), "/")[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\n"); err != nil { // and no more
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPanicOfACallIsItsError(t *testing.T) {
+	address := serveSession(t, page.NewSession())
+	w := ask(t, "POST", address+"call", `{"method":"tensors","params":{}}`, "Origin",
+		originOf(address))
+	text, err := io.ReadAll(w.Body)
+	if err != nil || !strings.Contains(string(text), `"error"`) {
+		t.Errorf("%s %v", text, err)
+	}
+}
+
+func TestHeadHasNoBody(t *testing.T) {
+	address := serve(t)
+	conn, err := net.Dial("tcp", strings.Split(address, "/")[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	host := strings.Split(address, "/")[2]
+	path := "/" + strings.Split(address, "/")[3] + "/"
+	io.WriteString(conn, "HEAD "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+	text, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 200 OK\r\n") ||
+		!strings.HasSuffix(string(text), "\r\n\r\n") {
+		t.Errorf("%q %v", text, err)
 	}
 }
