@@ -23,14 +23,18 @@ fi
 passed=0 failed=0 skipped=0
 proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
 
+go test -c -o "$work" . ./bridge/torch
+reads() { # TESTS
+	"$work/tensorfile.test" -test.run "$1" && (cd bridge/torch && "$work/torch.test" -test.run "$1")
+}
+
 # release NAME PYTHON: files of this release with random content, read by us. Distributed checkpoints in the form of safetensors
 # begin with 2.8.
 release() {
 	local tests=TestFilesOfTheReference
 	proves "torch $1 writes files with random content" "$2" "$PWD/interop/torch/make.py" "$work/$1" "$RANDOM$RANDOM"
 	[ ! -d "$work/$1/shards" ] || tests="$tests|TestShardsOfTorch"
-	proves "we read every tensor of them as torch $1 does" env TENSORFILE_TORCH="$work/$1" \
-		go test -count=1 -run "$tests" . ./bridge/torch
+	TENSORFILE_TORCH="$work/$1" proves "we read every tensor of them as torch $1 does" reads "$tests"
 }
 
 release 2.13.0 "$py"

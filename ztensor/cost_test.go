@@ -269,7 +269,7 @@ func TestNothingIsAllocatedForAView(t *testing.T) {
 func TestAllocationsOfOpening(t *testing.T) {
 	const limit = 200
 	for _, version := range []string{"1.0", "1.2", "2"} {
-		for _, n := range []int{10, 20_000} {
+		for _, n := range []int{10, readtest.Entries(20_000)} {
 			o := &WriterOptions{Version: version}
 			if version == Version2 {
 				// by default the padding would fill the memory of 32-bit machines

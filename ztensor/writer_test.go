@@ -319,6 +319,10 @@ func noise(n int, seed uint64) []byte {
 }
 
 func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
+	turns := 3
+	if testing.Short() {
+		turns = 1
+	}
 	var ts []*tensor.Tensor
 	for i, size := range []int{0, 2, 100, 5 << 20, 64 << 10, 3 << 20, 2 << 20, 2, 40 << 10,
 		1<<20 + 2, 7 << 20} {
@@ -341,7 +345,7 @@ func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
 				}
 			}
 		})
-		for range 3 {
+		for range turns {
 			all := write(t, &o, func(w *Writer) {
 				if err := w.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
 					t.Fatal(err)

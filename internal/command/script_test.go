@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DATA", data)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("TMPDIR", filepath.Join(env.WorkDir, "tmp"))
 			return os.MkdirAll(filepath.Join(env.WorkDir, "tmp"), 0o777)
 		},

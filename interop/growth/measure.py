@@ -22,9 +22,15 @@ NAMES = {
     "deep, different": lambda i: ".".join([f"{i % 10}", f"{i}"] + [f"d{k}" for k in range(34)]),
 }
 
-# What a command may do to every name: IN is a safetensors file, ZT, ZT2, PTD, NPZ, RTEN and PRIMITIV are made of it, MODEL is it in
-# shards, and LEFT is what a killed writer of as many shards has left. NAME is the last name.
-COMMANDS = """ls IN
+# What a command may do to every name: IN is a safetensors file, ZT, ZT2, PTD, NPZ, RTEN and PRIMITIV are made of it by the first
+# commands, MODEL is it in shards, and LEFT is what a killed writer of as many shards has left. NAME is the last name.
+COMMANDS = """convert IN ZT --to ztensor@1.2 --force
+convert IN ZT2 --to ztensor@2 --force
+convert IN PTD --to ptd --force
+convert IN NPZ --to npz --force
+convert IN RTEN --to rten --force --allow all
+convert IN PRIMITIV --to primitiv --force --allow all
+ls IN
 ls IN --fold
 info IN
 detect IN
@@ -50,13 +56,7 @@ extract TORCH -o DIR
 diff IN IN
 diff IN ZT
 diff IN ZT2 --stat --top 3
-convert IN OUT --to ztensor@1.2 --force
-convert IN OUT --to ztensor@2 --force
-convert IN OUT --to ptd --force
-convert IN OUT --to npz --force
 convert IN OUT --to gguf --force --allow all
-convert IN OUT --to rten --force
-convert IN OUT --to primitiv --force --allow all
 convert ZT OUT --to safetensors --force
 edit IN OUT --rename *=x* --force
 edit ZT OUT --rename *=x* --force
@@ -176,8 +176,6 @@ for kind, name in NAMES.items():
         files["PAGE"] = os.path.join(work, "page.html")
         write(files["IN"], n, name)
         write(files["OTHER"], n, name, "o")
-        for k, to in (("ZT", "ztensor@1.2"), ("ZT2", "ztensor@2"), ("PTD", "ptd"), ("NPZ", "npz"), ("RTEN", "rten"), ("PRIMITIV", "primitiv")):
-            spent(["convert", files["IN"], files[k], "--to", to, "--allow", "all", "--force"])
         names = [name(i) for i in range(n)]
         write_gguf(files["GGUF"], names)
         write_torch(files["TORCH"], names)
