@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -78,17 +76,6 @@ type ShardID struct {
 
 // Size is the size of the file in bytes.
 func (r *File) Size() int64 { return r.Src.Size() }
-
-// Elsewhere returns the bytes of other files.
-func (r *File) Elsewhere() (n int64) {
-	for _, s := range r.Shards {
-		var ok bool
-		if n, ok = align.Add(n, s.Size); !ok {
-			return math.MaxInt64
-		}
-	}
-	return n
-}
 
 // Close gives up the file.
 func (r *File) Close() error {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/scan"
@@ -14,8 +13,8 @@ import (
 type Extent struct{ Off, Length int64 }
 
 func sortExtents(s []Extent) {
-	sort.Slice(s, func(i, j int) bool {
-		return s[i].Off < s[j].Off || s[i].Off == s[j].Off && s[i].Length < s[j].Length
+	slices.SortFunc(s, func(a, b Extent) int {
+		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.Length, b.Length))
 	})
 }
 

@@ -21,9 +21,12 @@ import (
 )
 
 func (r *File) Verify(ctx context.Context, l *finding.List) error {
-	size, ok := align.Add(r.Size(), r.Elsewhere())
-	if !ok {
-		size = math.MaxInt64
+	size := r.Size()
+	for _, s := range r.Shards {
+		var ok bool
+		if size, ok = align.Add(size, s.Size); !ok {
+			size = math.MaxInt64
+		}
 	}
 	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: limit.DecodedTotal(r.Limits, size),
 		outcomes: map[payloadKey]*outcome{}}
