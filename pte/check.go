@@ -43,7 +43,8 @@ type checker struct {
 
 	// The value or instruction being checked, and tables to be read into.
 	index      int
-	step       Instruction
+	chain      int
+	op         Opcode
 	args       flatbuffers.Table
 	tensor     ptefb.Tensor
 	extra      ptefb.ExtraTensorInfo

@@ -105,13 +105,14 @@ func (c *checker) checkChain(x chain) {
 	if !c.require(s, ptefb.SlotChainInstructions) {
 		return
 	}
-	back := false
-	for i := range x.instructions() {
-		if i.index%4096 == 4095 && c.out.Full() {
+	c.chain = x.index
+	back, n := false, x.len()
+	for i, t := range fb.Each(n, x.t.Instructions) {
+		if i%4096 == 4095 && c.out.Full() {
 			return
 		}
-		c.step = i
-		back = c.instruction() || back
+		c.index = i
+		back = c.instruction(t, n) || back
 	}
 	if back {
 		c.endless(x)
@@ -121,24 +122,24 @@ func (c *checker) checkChain(x chain) {
 // arg is a field of the arguments of the instruction that is being checked.
 func (c *checker) arg(slot int) site {
 	members := ptefb.Schema.Unions[ptefb.UnionInstructionArguments].Members
-	return site{t: c.args, table: int(members[c.step.Opcode()]), path: instructionPath,
-		index: [3]int{c.m.index, c.step.c.index, c.step.index}, slot: slot}
+	return site{t: c.args, table: int(members[c.op]), path: instructionPath,
+		index: [3]int{c.m.index, c.chain, c.index}, slot: slot}
 }
 
-// instruction checks c.step, and reports whether it is a jump back.
-func (c *checker) instruction() (back bool) {
-	i := &c.step
-	op, present := i.Opcode(), i.t.InstrArgs(&c.args)
-	if !op.known() || op == OpNone || !present {
-		s := c.m.site(ptefb.TableInstruction, &i.t, instructionPath, i.c.index, i.index)
-		if !op.known() { // the verifier has not seen what is there
-			c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType), "%v", op)
+// instruction checks one of n instructions, and reports whether it is a jump back.
+func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
+	c.op = Opcode(t.InstrArgsType())
+	present := t.InstrArgs(&c.args)
+	if !c.op.known() || c.op == OpNone || !present {
+		s := c.m.site(ptefb.TableInstruction, t, instructionPath, c.chain, c.index)
+		if !c.op.known() { // the verifier has not seen what is there
+			c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType), "%v", c.op)
 		} else {
 			c.bad(s.field(ptefb.SlotInstructionInstrArgs), "absent")
 		}
 		return false
 	}
-	switch op {
+	switch c.op {
 	case OpKernelCall:
 		const slot = ptefb.SlotKernelCallArgs
 		o, ok := c.operand(ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
@@ -158,12 +159,12 @@ func (c *checker) instruction() (back bool) {
 	case OpJumpFalse:
 		c.condition()
 		const slot = ptefb.SlotJumpFalseCallDestinationInstruction
-		to, n := int32Field(c.args, slot), i.c.len()
+		to := int32Field(c.args, slot)
 		if to < 0 || int(to) > n {
 			c.bad(c.arg(slot), "%d of %d instructions", to, n)
 			return false
 		}
-		return int(to) <= i.index
+		return int(to) <= c.index
 	case OpFree:
 		const slot = ptefb.SlotFreeCallValueIndex
 		if v, ok := c.operand(slot, c.n, "values"); ok && c.kind(v) != KindTensor {

@@ -55,33 +55,33 @@ func (c *checker) kind(i int) Kind {
 // values always runs to its end: it also counts what there is.
 func (c *checker) values() error {
 	c.memory()
+	var t flatbuffers.Table
 	for i, e := range fb.Each(c.n, c.m.t.Values) {
-		var t flatbuffers.Table
 		k, present := Kind(e.ValType()), e.Val(&t)
 		c.index = i
-		s := c.m.site(ptefb.TableEValue, e, planPath+".values[%d]", i, 0)
 		switch {
 		case k == KindNone:
-			c.bad(s.field(ptefb.SlotEValueValType), "NONE")
+			c.bad(c.valueAt(e).field(ptefb.SlotEValueValType), "NONE")
 		case !k.known(): // the verifier has not seen what is there
-			c.error(errors.ErrUnsupported, s.field(ptefb.SlotEValueValType), "%v", k)
+			c.error(errors.ErrUnsupported, c.valueAt(e).field(ptefb.SlotEValueValType), "%v", k)
 		case !present:
 			if k != KindNull {
-				c.bad(s.field(ptefb.SlotEValueVal), "a %v without a value", k)
+				c.bad(c.valueAt(e).field(ptefb.SlotEValueVal), "a %v without a value", k)
 			}
 		case k == KindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
 			max := &c.r.limits
-			if n := c.tensor.SizesLength(); int64(n) > max.MaxRank {
+			sizes, ok := fb.FieldBytes(t, ptefb.SlotTensorSizes, 4)
+			if n := len(sizes) / 4; int64(n) > max.MaxRank {
 				return c.r.error(tensor.ErrLimit, c.tensorAt(ptefb.SlotTensorSizes),
 					"%d dimensions are more than the limit of %d", n, max.MaxRank)
 			}
-			if !c.checkTensor().listed() {
+			if !c.checkTensor(sizes, ok).listed() {
 				continue
 			}
 			if int64(len(c.stored)) >= max.MaxTensors {
-				return c.r.error(tensor.ErrLimit, s, "more tensors than the limit of %d",
-					max.MaxTensors)
+				return c.r.error(tensor.ErrLimit, c.valueAt(e),
+					"more tensors than the limit of %d", max.MaxTensors)
 			}
 			c.stored = append(c.stored, place{int32(c.m.index), int32(i)})
 		default:
@@ -91,7 +91,12 @@ func (c *checker) values() error {
 	return nil
 }
 
-// tensorAt, extraAt and placeAt are fields of the tensor that is being checked.
+// valueAt is the value that is being checked; tensorAt, extraAt and placeAt are fields of
+// its tensor.
+func (c *checker) valueAt(e *ptefb.EValue) site {
+	return c.m.site(ptefb.TableEValue, e, planPath+".values[%d]", c.index, 0)
+}
+
 func (c *checker) tensorAt(slot int) site {
 	return c.m.site(ptefb.TableTensor, &c.tensor, valuePath, c.index, 0).field(slot)
 }
@@ -148,8 +153,8 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	}
 }
 
-// checkTensor checks c.tensor.
-func (c *checker) checkTensor() Role {
+// checkTensor checks c.tensor, whose sizes were found or are absent.
+func (c *checker) checkTensor(sizes []byte, found bool) Role {
 	t := &c.tensor
 	if o := t.StorageOffset(); o != 0 {
 		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorStorageOffset), "%d", o)
@@ -171,24 +176,26 @@ func (c *checker) checkTensor() Role {
 			"%d is not strided, as which the runtime takes it", l)
 	}
 	size, known := int64(0), false
-	if sizes, ok := fb.FieldBytes(t.Table(), ptefb.SlotTensorSizes, 4); ok {
+	if found {
 		size, known = c.shape(d, sizes)
 	} else {
 		c.bad(c.tensorAt(ptefb.SlotTensorSizes), "absent")
 	}
+	extra, buffer := t.ExtraTensorInfo(&c.extra), t.DataBufferIdx()
+	planned := t.AllocationInfo(&c.allocation) != nil
+	role := roleOf(buffer, extra, planned)
 	var name []byte
-	if t.ExtraTensorInfo(&c.extra) != nil {
+	if extra != nil {
 		name = c.extraInfo()
 	}
-	role, buffer := roleOf(t), t.DataBufferIdx()
 	switch {
 	case role.External():
 		c.externalTensor(name)
 	case role == RoleConstant, role == RoleState && buffer != 0:
 		c.storedTensor(role, buffer, d, size, known)
 	}
-	if t.AllocationInfo(&c.allocation) != nil {
-		c.place(role, size, known)
+	if planned {
+		c.place(role, buffer, size, known)
 	}
 	return role
 }
@@ -211,7 +218,7 @@ func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size in
 }
 
 // place checks a tensor's place in the memory plan.
-func (c *checker) place(role Role, size int64, known bool) {
+func (c *checker) place(role Role, index uint32, size int64, known bool) {
 	p := placeOf(&c.allocation)
 	n := int64(len(c.buffers))
 	if p.Memory == 0 || int64(p.Memory) >= n {
@@ -226,7 +233,7 @@ func (c *checker) place(role Role, size int64, known bool) {
 	if p.Offset > buffer || uint64(size) > buffer-p.Offset {
 		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryOffsetLow),
 			"%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
-	} else if buffer == 0 && role == RoleState && c.tensor.DataBufferIdx() != 0 {
+	} else if buffer == 0 && role == RoleState && index != 0 {
 		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId),
 			"an initial value without elements for buffer %d, which has no bytes and is not made",
 			p.Memory)

@@ -157,22 +157,21 @@ func (i TensorInfo) String() string {
 	return d + i.Shape.String()
 }
 
-// roleOf is the role of a tensor. The location comes first: the first external constant
-// of a program has buffer 0 and others have indices into a list of their own.
-func roleOf(t *ptefb.Tensor) Role {
-	var x ptefb.ExtraTensorInfo
-	extra, planned := t.ExtraTensorInfo(&x) != nil, has(t, ptefb.SlotTensorAllocationInfo)
-	stored := t.DataBufferIdx() != 0
-	switch external := extra && x.Location() == ptefb.TensorDataLocationEXTERNAL; {
+// roleOf is the role of a tensor with that data_buffer_idx and extra information, nil if
+// absent. The location comes first: the first external constant of a program has buffer 0
+// and others have indices into a list of their own.
+func roleOf(buffer uint32, extra *ptefb.ExtraTensorInfo, planned bool) Role {
+	external := extra != nil && extra.Location() == ptefb.TensorDataLocationEXTERNAL
+	switch {
 	case external && planned:
 		return RoleExternalState
 	case external:
 		return RoleExternal
-	case planned && (stored || extra && len(x.FullyQualifiedName()) > 0):
+	case planned && (buffer != 0 || extra != nil && len(extra.FullyQualifiedName()) > 0):
 		return RoleState
 	case planned:
 		return RolePlanned
-	case stored:
+	case buffer != 0:
 		return RoleConstant
 	}
 	return RoleCaller
@@ -182,7 +181,6 @@ func infoOf(t *ptefb.Tensor) TensorInfo {
 	i := TensorInfo{
 		ScalarType:    int8(t.ScalarType()),
 		Dynamism:      Dynamism(t.ShapeDynamism()),
-		Role:          roleOf(t),
 		Buffer:        t.DataBufferIdx(),
 		StorageOffset: t.StorageOffset(),
 		Layout:        t.Layout(),
@@ -195,11 +193,13 @@ func infoOf(t *ptefb.Tensor) TensorInfo {
 		i.DimOrder = append([]byte{}, dims...)
 	}
 	var a ptefb.AllocationDetails
-	if t.AllocationInfo(&a) != nil {
-		i.Planned, i.Place = true, placeOf(&a)
+	if i.Planned = t.AllocationInfo(&a) != nil; i.Planned {
+		i.Place = placeOf(&a)
 	}
 	var x ptefb.ExtraTensorInfo
-	if t.ExtraTensorInfo(&x) != nil {
+	extra := t.ExtraTensorInfo(&x)
+	i.Role = roleOf(i.Buffer, extra, i.Planned)
+	if extra != nil {
 		i.Name = string(x.FullyQualifiedName())
 		i.MutableIndex = x.MutableDataSegmentsIdx()
 		i.Device = Device{DeviceType(x.DeviceType()), x.DeviceIndex()}

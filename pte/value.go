@@ -194,10 +194,8 @@ func (v Value) Blob() (tensor.Blob, bool) {
 	if !ok || t.DataBufferIdx() == 0 {
 		return tensor.Blob{}, false
 	}
-	if role := roleOf(&t); role != RoleConstant && role != RoleState {
-		return tensor.Blob{}, false
-	}
-	return v.entry().Data, true
+	e := v.entry()
+	return e.Data, !e.External
 }
 
 // String shows the value as a person would write it: 5, true, "text", float32[2, 3].

@@ -35,10 +35,9 @@ func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []by
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		if s.buf == nil {
-			s.buf = make([]byte, min(1<<20, s.src.Size()))
-		}
-		p := s.buf[:min(int64(len(s.buf)), end-off)]
+		n := int(min(1<<20, end-off))
+		s.buf = slices.Grow(s.buf[:0], n)
+		p := s.buf[:n]
 		if _, err := s.src.ReadAt(p, off); errors.Is(err, io.ErrUnexpectedEOF) {
 			s.Found.Error(&tensor.FormatError{Format: s.Format, Offset: off,
 				Field: field, Err: err})
