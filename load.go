@@ -157,7 +157,7 @@ func (l *loader) add(t *tensor.Tensor, dst tensor.Dst) error {
 	st, ok := b.Stored()
 	if ok && st.Encoding != "raw" {
 		if l.left -= max(size, int64(len(p))); l.left < 0 {
-			return fmt.Errorf("%w: more than MaxDecodedTotal is decoded", tensor.ErrLimit)
+			return fmt.Errorf("%w: more bytes are decoded than the limit", tensor.ErrLimit)
 		}
 	}
 	if l.f.far == nil || !ok || st.Encoding != "raw" || st.Digest != "" || st.File != "" ||

@@ -17,6 +17,7 @@ import (
 
 // A checker is writers of the target that are only asked what they would refuse.
 type checker struct {
+	option string // the field of Options that has those of the writer
 	tensor func(*tensor.Tensor) error
 	blob   func(name string, data tensor.Blob) error
 
@@ -31,6 +32,7 @@ func newChecker(p *Plan) checker {
 	var c checker
 	switch p.target {
 	case tensorfile.PTD:
+		c.option = "PTD"
 		w := ptd.NewWriter(io.Discard, p.opts.PTD)
 		c.tensor = func(t *tensor.Tensor) error {
 			e, err := entryOf(t)
@@ -43,22 +45,31 @@ func newChecker(p *Plan) checker {
 			return w.CheckEntry(ptd.Entry{Name: name, Data: data})
 		}
 	case tensorfile.Safetensors:
+		c.option = "Safetensors"
 		c.tensor = safetensors.NewWriter(io.Discard, p.opts.Safetensors).Check
 	case tensorfile.NPZ:
+		c.option = "NPZ"
 		c.tensor = npz.NewWriter(io.Discard, p.opts.NPZ).Check
 	case tensorfile.GGUF:
+		c.option = "GGUF"
 		c.tensor = gguf.NewWriter(io.Discard, p.opts.GGUF).Check
 	case tensorfile.NPY:
 		c.tensor = npy.NewWriter(io.Discard, nil).Check
 	case tensorfile.Primitiv:
+		c.option = "Primitiv"
 		c.tensor = primitiv.NewWriter(io.Discard, p.opts.Primitiv).Check
 	case tensorfile.RTen:
+		c.option = "RTen"
 		c.tensor = func(t *tensor.Tensor) error {
+			if err := p.opts.RTen.Check(); err != nil {
+				return err
+			}
 			g := rten.NewGraphBuilder()
 			g.Constant(t)
 			return g.Err()
 		}
 	case tensorfile.ZTensor:
+		c.option = "ZTensor"
 		o := orZero(p.opts.ZTensor)
 		o.Version, c.ztVersion = p.version, p.version
 		c.zt = new([2]*ztensor.Writer)

@@ -200,7 +200,7 @@ func (p *Plan) checkOptions() error {
 	p.checker = newChecker(p)
 	probe := tensor.New("probe", tensor.Shape{1}, []float32{0})
 	if err := p.checker.check(probe); err != nil {
-		return &OptionError{p.target.Title(), err}
+		return &OptionError{p.checker.option, err}
 	}
 	if p.target == tensorfile.Primitiv && len(p.files) == 1 && p.opts.Map == nil &&
 		orZero(p.opts.Primitiv).Kind == 0 {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -150,24 +152,34 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// The field of Options that is wrong is named.
 func TestOptionErrors(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.2"},
 		[]*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}, nil)
 	for name, c := range map[string]struct {
-		to tensorfile.Format
-		o  Options
+		to     tensorfile.Format
+		o      Options
+		option string
 	}{
-		"sparse":   {tensorfile.NPZ, Options{Sparse: "sparse_csr"}},
-		"a scheme": {tensorfile.ZTensor, Options{Sparse: "csr"}},
+		"sparse":   {tensorfile.NPZ, Options{Sparse: "sparse_csr"}, "Sparse"},
+		"a scheme": {tensorfile.ZTensor, Options{Sparse: "csr"}, "Sparse"},
 		"a dtype": {tensorfile.NPZ,
-			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.BF16})}},
+			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.BF16})}, "Map"},
 		"a dtype to no other": {tensorfile.NPZ,
-			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.Bool})}},
+			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.Bool})}, "Map"},
 		"a digest": {tensorfile.ZTensor,
-			Options{ZTensor: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}}},
+			Options{ZTensor: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}},
+			"ZTensor"},
+		"an alignment of .ptd": {tensorfile.PTD, Options{PTD: &ptd.WriterOptions{Alignment: 3}},
+			"PTD"},
+		"an alignment of .rten": {tensorfile.RTen, Options{RTen: &rten.WriterOptions{Align: 3}},
+			"RTen"},
+		"a kind": {tensorfile.Primitiv, Options{Primitiv: &primitiv.WriterOptions{Kind: 9}},
+			"Primitiv"},
 	} {
 		var oe *OptionError
-		if _, err := NewPlan(t.Context(), src, c.to, &c.o); !errors.As(err, &oe) {
+		_, err := NewPlan(t.Context(), src, c.to, &c.o)
+		if !errors.As(err, &oe) || oe.Option != c.option {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -106,7 +106,7 @@ func (p *parser) name(e *entry, v *vector, i int, x *row) error {
 	}
 	p.names += int64(len(x.key))
 	if int64(len(x.key)) > p.limits.MaxName {
-		return fault(tensor.ErrLimit, "a name of %d bytes, Limits.MaxName is %d", len(x.key),
+		return fault(tensor.ErrLimit, "a name of %d bytes, the limit is %d", len(x.key),
 			p.limits.MaxName)
 	}
 	e.Name = le.String(x.key)
@@ -137,7 +137,7 @@ func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, 
 		return invalid(v.slots.order, ".dim_order", "absent")
 	case int64(rank) > p.limits.MaxRank:
 		return 0, fail(tensor.ErrLimit, p.at(x.layout, v.slots.sizes), field(".sizes"),
-			"%d dimensions, Limits.MaxRank is %d", rank, p.limits.MaxRank)
+			"%d dimensions, the limit is %d", rank, p.limits.MaxRank)
 	case len(dims) != rank:
 		return invalid(v.slots.order, ".dim_order", "%d dimensions for %d sizes", len(dims), rank)
 	}

@@ -73,7 +73,7 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 			h.FlatbufferSize, h.FlatbufferOffset, size)
 	case h.metadataEnd() > limits.MaxMetadata:
 		return h, fail(tensor.ErrLimit, 24, "header.flatbuffer_size",
-			"%d bytes of metadata, Limits.MaxMetadata is %d", h.metadataEnd(), limits.MaxMetadata)
+			"%d bytes of metadata, the limit is %d", h.metadataEnd(), limits.MaxMetadata)
 	case h.SegmentDataSize > 1<<63-1-h.SegmentBaseOffset:
 		return h, malformed(40, "header.segment_data_size", "%d bytes at %d are beyond any file",
 			h.SegmentDataSize, h.SegmentBaseOffset)

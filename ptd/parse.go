@@ -178,7 +178,7 @@ func (p *parser) entries(root segmentList, at int64, vectors ...vector) error {
 		n += v.n
 	}
 	if int64(n) > p.limits.MaxTensors {
-		return fail(tensor.ErrLimit, at, vectors[0].name, "%d entries, Limits.MaxTensors is %d", n,
+		return fail(tensor.ErrLimit, at, vectors[0].name, "%d entries, the limit is %d", n,
 			p.limits.MaxTensors)
 	}
 	err := p.take(int64(n)*(sizeOf[entry]()+names.Each) +

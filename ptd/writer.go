@@ -106,10 +106,10 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 
 func (o *WriterOptions) check() error {
 	if err := o.aligned(o.SegmentAlignment); err != nil {
-		return fmt.Errorf("ptd: WriterOptions.SegmentAlignment: %w", err)
+		return fmt.Errorf("ptd: segments: %w", err)
 	}
 	if err := o.aligned(o.Alignment); err != nil {
-		return fmt.Errorf("ptd: WriterOptions.Alignment: %w", err)
+		return fmt.Errorf("ptd: tensors: %w", err)
 	}
 	if o.Dedup > DedupSHA256 || o.Parity > ParityCPP {
 		return fmt.Errorf("ptd: WriterOptions: no such Dedup or Parity: %d, %d", o.Dedup, o.Parity)

@@ -155,7 +155,7 @@ const (
 func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	if IsHub(address) {
 		if name, err := HubPath(address); err == nil && name == "" {
-			return nil, fmt.Errorf("remote: %s: %w: a repository, not a file: OpenRepository",
+			return nil, fmt.Errorf("remote: %s: %w: a repository, not a file of one",
 				quote.Name(address), fs.ErrInvalid)
 		}
 		h, err := openHub(ctx, address, opts)

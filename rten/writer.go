@@ -35,6 +35,12 @@ type WriterOptions struct {
 	Unlimited bool
 }
 
+// Check returns an error for options that no file can be written with.
+func (o *WriterOptions) Check() error {
+	_, err := o.withDefaults()
+	return err
+}
+
 // withDefaults checks the options.
 func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	var out WriterOptions
@@ -47,7 +53,7 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 			out.Version)
 	case out.Align < 0 || out.Align != 0 && (bits.OnesCount64(uint64(out.Align)) != 1 ||
 		out.Align < 4 || out.Align > 1<<30):
-		return out, fmt.Errorf("rten: Align is %d, which is no power of two from 4 to 2^30",
+		return out, fmt.Errorf("rten: alignment %d is not a power of two from 4 to 2^30",
 			out.Align)
 	}
 	if out.Version == 0 {

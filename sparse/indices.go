@@ -296,7 +296,7 @@ func (x *indices) reserve(n, each int64) error {
 	}
 	if limit := x.options.MaxMemory; size > limit-x.used {
 		return fmt.Errorf("%w: indices, and values that are not in order, take %d bytes or more, "+
-			"of at most %d (MaxMemory)", tensor.ErrLimit, x.used+min(size, math.MaxInt64-x.used),
+			"of at most %d", tensor.ErrLimit, x.used+min(size, math.MaxInt64-x.used),
 			limit)
 	}
 	x.used += size

@@ -102,17 +102,17 @@ func TestMessagesOfOptionsThatDoNotFitTheVersion(t *testing.T) {
 		says []string
 	}{
 		{WriterOptions{Version: "2", Digest: CRC32C},
-			[]string{"Digest", "crc32c", "version 2", "xxh3"}},
+			[]string{"digest", "crc32c", "version 2", "xxh3"}},
 		{WriterOptions{Version: "2", Digest: SHA256},
-			[]string{"Digest", "sha256", "version 2", "xxh3"}},
-		{WriterOptions{Version: "2", Generator: "x"}, []string{"Generator", "version 2"}},
+			[]string{"digest", "sha256", "version 2", "xxh3"}},
+		{WriterOptions{Version: "2", Generator: "x"}, []string{"generator", "version 2"}},
 		{WriterOptions{Version: "1.2", Digest: XXH3},
-			[]string{"Digest", "xxh3", "version 1.2", "crc32c"}},
+			[]string{"digest", "xxh3", "version 1.2", "crc32c"}},
 		{WriterOptions{Version: "1.0", Digest: XXH3},
-			[]string{"Digest", "xxh3", "version 1.0", "crc32c"}},
-		{WriterOptions{Version: "1.2", Canonical: true}, []string{"Canonical", "version 1.2"}},
-		{WriterOptions{Version: "1.1", Alignment: 4096}, []string{"Alignment", "version 1.1"}},
-		{WriterOptions{Version: "1.1", Generator: "x"}, []string{"Generator", "version 1.1"}},
+			[]string{"digest", "xxh3", "version 1.0", "crc32c"}},
+		{WriterOptions{Version: "1.2", Canonical: true}, []string{"canonical", "version 1.2"}},
+		{WriterOptions{Version: "1.1", Alignment: 4096}, []string{"alignment", "version 1.1"}},
+		{WriterOptions{Version: "1.1", Generator: "x"}, []string{"generator", "version 1.1"}},
 	} {
 		err := c.o.Check()
 		if !errors.Is(err, errors.ErrUnsupported) {

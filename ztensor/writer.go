@@ -165,7 +165,7 @@ func (o *WriterOptions) orZero() WriterOptions {
 func newLayout(o WriterOptions) (core.Layout, error) {
 	old := o.Version != Version2
 	unfit := func(option, of string) error {
-		return fmt.Errorf("ztensor: %w: WriterOptions.%s is for %s, not for version %s",
+		return fmt.Errorf("ztensor: %w: %s is for %s, not for version %s",
 			errors.ErrUnsupported, option, of, o.Version)
 	}
 	switch {
@@ -173,22 +173,22 @@ func newLayout(o WriterOptions) (core.Layout, error) {
 		return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported,
 			quote.Name(o.Version))
 	case o.Level < 0 || o.Level > 22:
-		return nil, fmt.Errorf("ztensor: WriterOptions.Level is %d, not 0 to 22", o.Level)
+		return nil, fmt.Errorf("ztensor: level %d is not between 0 and 22", o.Level)
 	case o.Digest > XXH3:
-		return nil, fmt.Errorf("ztensor: WriterOptions.Digest is %v", o.Digest)
+		return nil, fmt.Errorf("ztensor: there is no digest %v", o.Digest)
 	case !utf8.ValidString(o.Generator):
-		return nil, errors.New("ztensor: WriterOptions.Generator is not UTF-8")
+		return nil, errors.New("ztensor: the generator is not UTF-8")
 	case old && o.Digest == XXH3:
-		return nil, fmt.Errorf("%w: use crc32c or sha256", unfit("Digest xxh3", "version 2"))
+		return nil, fmt.Errorf("%w: use crc32c or sha256", unfit("digest xxh3", "version 2"))
 	case !old && o.Digest != NoDigest && o.Digest != XXH3:
-		return nil, fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("Digest ", o.Digest),
+		return nil, fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("digest ", o.Digest),
 			"versions 1.0 to 1.2"))
 	case old && o.Canonical:
-		return nil, unfit("Canonical", "version 2")
+		return nil, unfit("canonical form", "version 2")
 	case old && o.Alignment != 0:
-		return nil, unfit("Alignment", "version 2")
+		return nil, unfit("an alignment", "version 2")
 	case o.Generator != "" && o.Version != Version10:
-		return nil, unfit("Generator", "version 1.0")
+		return nil, unfit("a generator", "version 1.0")
 	case old:
 		return v1.NewLayout(core.Settings(o))
 	}

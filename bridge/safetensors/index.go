@@ -226,8 +226,7 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 	}
 	if o.Companion == nil {
 		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: weightMap,
-			Err: fmt.Errorf("%w: without ReaderOptions.Companion an index has no shards",
-				fs.ErrNotExist)}
+			Err: fmt.Errorf("%w: there is no way to other files", fs.ErrNotExist)}
 	}
 	r := &Reader{src: src, metadata: x.metadata, files: x.Files(), setID: setID(x.metadata)}
 	defer func() {

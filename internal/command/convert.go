@@ -211,7 +211,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 		c.opts.ZTensor = &ztensor.WriterOptions{Version: c.version, Level: c.level,
 			Digest: c.digest}
 		if err := c.opts.ZTensor.Check(); err != nil && c.version != "" {
-			return err
+			return fmt.Errorf("--digest: %w", err)
 		}
 	case tensorfile.PTD:
 		c.opts.PTD = &ptd.WriterOptions{SegmentAlignment: c.align, Alignment: c.align}
@@ -277,8 +277,8 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 	var wrongOption *convert.OptionError
 	switch {
 	case errors.As(err, &wrongOption):
-		return wrong("tensorfile version, which lists what is written", "%w",
-			nameFlag(wrongOption))
+		return wrong("tensorfile version, which lists what is written", "%s: %w",
+			flagOf(wrongOption), wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return advise("--filter NAME, which leaves one tensor", err)
 	case err != nil:
@@ -299,18 +299,17 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
 }
 
-// nameFlag gives the flag instead of the field of convert.Options that it sets.
-func nameFlag(err *convert.OptionError) error {
-	flag := ""
+// flagOf returns the flag that sets the field of convert.Options that is wrong.
+func flagOf(err *convert.OptionError) string {
 	switch err.Option {
 	case "Map", "Quantize":
-		flag = "--dtype"
-	case "Sparse", "Dequantize":
-		flag = "--" + strings.ToLower(err.Option)
-	default:
-		return err
+		return "--dtype"
+	case "PTD", "RTen":
+		return "--align"
+	case "ZTensor":
+		return "--digest"
 	}
-	return fmt.Errorf("%s: %w", flag, err.Err)
+	return "--" + strings.ToLower(err.Option)
 }
 
 // writeConverted writes the output, and says so.

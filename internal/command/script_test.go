@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,7 +76,13 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+	// Users of the program know flags, not the fields of Go that these set.
+	if field := goField.FindString(ts.ReadFile("stdout") + ts.ReadFile("stderr")); field != "" {
+		ts.Fatalf("the output names the field %s", field)
+	}
 }
+
+var goField = regexp.MustCompile(`\w*(Options|Limits)\.[A-Z]\w*`)
 
 // old FILE makes the file two hours old.
 func old(ts *testscript.TestScript, neg bool, args []string) {

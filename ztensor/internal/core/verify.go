@@ -270,8 +270,8 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 // Charge counts n bytes that are decoded.
 func (w *Worker) Charge(n int64) {
 	if w.V.budget.Add(-n) < 0 && w.Err == nil {
-		w.Err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes "+
-			"(Limits.MaxDecodedTotal)", tensor.ErrLimit, w.V.limit)
+		w.Err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes",
+			tensor.ErrLimit, w.V.limit)
 	}
 }
 

@@ -125,8 +125,7 @@ func (c *Container) openShard(s *shard) error {
 		find = source.Companions(c.r.Name, c.r.NoMap, c.r.NoLinks)
 	}
 	if find == nil {
-		return fmt.Errorf("%w: there is no way to other files (ReaderOptions.Companion)",
-			fs.ErrNotExist)
+		return fmt.Errorf("%w: there is no way to other files", fs.ErrNotExist)
 	}
 	var first error
 	for _, name := range c.places(s) {
