@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -63,8 +64,8 @@ func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) 
 // Content returns an id of what tensors are, whatever file, format, order or shards
 // hold them: the SHA-256 over their names in order, and for each its dtype, shape and
 // the SHA-256 of its row-major, little-endian elements. Sparse tensors have a hash for
-// each part, by role; tensors that are not in the file, and duplicate names, are
-// errors. Each line that is hashed has the form
+// each part, by role; state without an initial value has the word none. Tensors that are
+// not in the file, and duplicate names, are errors. Each line that is hashed has the form
 //
 //	"name" dtype [dimensions] sha256 …
 //
@@ -114,7 +115,10 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 	fail := func(err error) (string, error) {
 		return "", fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
 	}
-	if t.Dense() {
+	switch {
+	case pte.Uninitialized(t):
+		s += " none"
+	case t.Dense():
 		data := t.Data
 		if t.Order.RowMajor() {
 			if err := t.Check(); err != nil {
@@ -132,7 +136,7 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 			return fail(err)
 		}
 		s += " " + sum.String()
-	} else {
+	default:
 		s += " " + fmt.Sprintf("%q", t.Scheme)
 	}
 	parts := slices.Clone(t.Parts)

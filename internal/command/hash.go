@@ -20,7 +20,8 @@ func hashCommand(a *app) *cobra.Command {
 		Short: "Print the SHA-256 of every tensor, of the file, or of its content",
 		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order.
 --file prints that of the file; --content one id of names, dtypes, shapes and values,
-which is the same for every format, order and set of shards.`,
+which is the same for every format, order and set of shards. State of a program that has
+no initial value counts with its name, dtype and shape.`,
 		Example: `  tensorfile hash model.zt
   tensorfile hash --content model.safetensors model.zt`,
 		Args: cobra.MinimumNArgs(1),
@@ -47,8 +48,12 @@ which is the same for every format, order and set of shards.`,
 					if err := a.checkDecodedTotal(in, &l); err != nil {
 						return nil, err
 					}
+					all, err := a.resolved(in)
+					if err != nil {
+						return nil, err
+					}
 					return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
-						return inspect.Content(a.ctx, a.resolved(in), p)
+						return inspect.Content(a.ctx, all, p)
 					})
 				}
 				return a.hash(in, &l)
@@ -91,11 +96,14 @@ func (a *app) hashOne(in *input, content bool,
 }
 
 // resolved lists the tensors of a file, external ones from where --external says.
-func (a *app) resolved(in *input) (all []*tensor.Tensor) {
+func (a *app) resolved(in *input) (all []*tensor.Tensor, err error) {
 	for t := range in.Tensors() {
-		all = append(all, a.resolve(t))
+		if t = a.resolve(t); t.External {
+			return nil, fmt.Errorf("tensor %s: %w", quote(t.Name), errExternal)
+		}
+		all = append(all, t)
 	}
-	return all
+	return all, nil
 }
 
 // A fileSource is the bytes of the file itself.
