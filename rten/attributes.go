@@ -143,19 +143,19 @@ func (o Operator) AttrsTable() string {
 	return "#" + strconv.Itoa(tag)
 }
 
-func (o Operator) attrsTag() int { return int(o.raw().AttrsType()) }
+func (o Operator) attrsTag() int { return int(o.raw.AttrsType()) }
 
 // attrs finds the operator's table of attributes, and whether it is stored; t is nil
 // where the operator has none.
 func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table, stored bool) {
 	tag := o.attrsTag()
 	if tag == 0 {
-		if t := o.Type(); t.Known() && rules[t].use == optional {
-			return attrTable(int(rules[t].attrs)), raw, false
+		if rule := o.Type().rule(); rule.use == optional {
+			return attrTable(int(rule.attrs)), raw, false
 		}
 		return nil, raw, false
 	}
-	stored = o.raw().Attrs(&raw)
+	stored = o.raw.Attrs(&raw)
 	return attrTable(tag), raw, stored
 }
 

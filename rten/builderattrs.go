@@ -180,20 +180,15 @@ func scalarBits(f *fb.Field, v any) (uint32, error) {
 	case f.Type == fb.Bool && v == false:
 		return 0, nil
 	}
-	lo, hi := limitsOf(f.Type)
+	lo, hi := int64(0), int64(math.MaxUint32)
+	switch f.Type {
+	case fb.Bool:
+		hi = 1
+	case fb.Int32:
+		lo, hi = math.MinInt32, math.MaxInt32
+	}
 	n, err := integer(v, lo, hi)
 	return uint32(n), err
-}
-
-// limitsOf returns the least and the largest number of a type.
-func limitsOf(t fb.Type) (lo, hi int64) {
-	switch t {
-	case fb.Bool:
-		return 0, 1
-	case fb.Int32:
-		return math.MinInt32, math.MaxInt32
-	}
-	return 0, math.MaxUint32
 }
 
 func vector(f *fb.Field, v any) (b []byte, err error) {
@@ -201,13 +196,12 @@ func vector(f *fb.Field, v any) (b []byte, err error) {
 	if list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
 		return nil, mistyped(v, "a slice of integers")
 	}
-	lo, hi := limitsOf(f.Type)
 	for i := range list.Len() {
-		n, err := integer(list.Index(i).Interface(), lo, hi)
+		bits, err := scalarBits(f, list.Index(i).Interface())
 		if err != nil {
 			return nil, err
 		}
-		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+		b = binary.LittleEndian.AppendUint32(b, bits)
 	}
 	return b, nil
 }

@@ -97,16 +97,11 @@ func (c *checker) graph(rec graphRecord) error {
 	if i == 0 { // a constant takes two visits of the verifier, of one for each 4 bytes
 		m.constants = make([]constantRecord, 0, min(n, len(m.buf)/8))
 	}
-	for _, slot := range [...]int{rtenfb.SlotGraphInputs, rtenfb.SlotGraphOutputs,
-		rtenfb.SlotGraphCaptures} {
-		j, node, ok := firstIndex(raw, slot, func(node uint32) bool {
-			return int64(node) >= int64(n)
-		})
-		if ok {
-			name := rtenfb.Schema.Tables[rtenfb.TableGraph].FieldName(slot)
-			return m.fail(tensor.ErrMalformed, fb.FieldTarget(raw, slot)+4+4*j,
-				m.fieldPath(i, -1, fmt.Sprintf("%s[%d]", name, j)), "node %d of %d", node, n)
-		}
+	pos, field, id := wrongIndex(raw, rtenfb.TableGraph,
+		func(id uint32) bool { return int64(id) >= int64(n) },
+		rtenfb.SlotGraphInputs, rtenfb.SlotGraphOutputs, rtenfb.SlotGraphCaptures)
+	if field != "" {
+		return m.fail(tensor.ErrMalformed, pos, m.fieldPath(i, -1, field), "node %d of %d", id, n)
 	}
 	for j := range n {
 		if err := c.node(g.node(j)); err != nil {
@@ -118,7 +113,7 @@ func (c *checker) graph(rec graphRecord) error {
 
 // fail makes the error of something of the node, at pos of the flatbuffer.
 func (n Node) fail(class error, pos int, field, format string, args ...any) error {
-	return n.m.fail(class, pos, n.m.fieldPath(n.graph, n.index, field), format, args...)
+	return n.m.fail(class, pos, n.path(field), format, args...)
 }
 
 func (c *checker) node(n Node) error {
@@ -139,14 +134,11 @@ func (c *checker) node(n Node) error {
 		case problem != nil:
 			return problem
 		}
-		if !constant.inline {
-			m.external++
-		}
 		m.constants = append(m.constants,
 			constantRecord{constant.payload, uint32(n.pos), uint32(n.index), uint32(n.graph)})
 	case ValueNode:
 		v, _ := n.Value()
-		raw := v.raw()
+		raw := &v.raw
 		if rank := int64(raw.ShapeLength()); rank > c.limits.MaxRank {
 			return n.fail(tensor.ErrLimit, int(n.data()), "data.shape", "%d dimensions", rank)
 		}
@@ -164,30 +156,30 @@ func (c *checker) node(n Node) error {
 	return nil
 }
 
-// firstIndex finds the first element of a vector of 32-bit numbers that is wrong.
-func firstIndex(t flatbuffers.Table, slot int, wrong func(uint32) bool) (int, uint32, bool) {
-	b, _ := fb.FieldBytes(t, slot, 4)
-	for j := range len(b) / 4 {
-		if node := binary.LittleEndian.Uint32(b[4*j:]); wrong(node) {
-			return j, node, true
+// wrongIndex finds the first element of vectors of node indices that is wrong. field is
+// empty if there is none.
+func wrongIndex(t flatbuffers.Table, table int, wrong func(id uint32) bool,
+	slots ...int) (pos int, field string, id uint32) {
+	for _, slot := range slots {
+		b, _ := fb.FieldBytes(t, slot, 4)
+		for j := range len(b) / 4 {
+			if id := binary.LittleEndian.Uint32(b[4*j:]); wrong(id) {
+				name := rtenfb.Schema.Tables[table].FieldName(slot)
+				return fb.FieldTarget(t, slot) + 4 + 4*j, fmt.Sprintf("%s[%d]", name, j), id
+			}
 		}
 	}
-	return 0, 0, false
+	return 0, "", 0
 }
 
 // operator checks which nodes the operator names, and the graphs that it owns.
 func (c *checker) operator(op Operator) error {
-	raw := op.raw().Table()
-	for _, slot := range [...]int{rtenfb.SlotOperatorNodeInputs, rtenfb.SlotOperatorNodeOutputs} {
-		j, node, ok := firstIndex(raw, slot, func(node uint32) bool {
-			return int(int32(node)) >= op.n.index // a negative one is optional and missing
-		})
-		if ok {
-			name := rtenfb.Schema.Tables[rtenfb.TableOperatorNode].FieldName(slot)
-			return op.n.fail(tensor.ErrMalformed, fb.FieldTarget(raw, slot)+4+4*j,
-				fmt.Sprintf("data.%s[%d]", name, j),
-				"node %d, which is not before the operator", node)
-		}
+	pos, field, id := wrongIndex(op.raw.Table(), rtenfb.TableOperatorNode,
+		func(id uint32) bool { return int(int32(id)) >= op.n.index }, // missing ones are negative
+		rtenfb.SlotOperatorNodeInputs, rtenfb.SlotOperatorNodeOutputs)
+	if field != "" {
+		return op.n.fail(tensor.ErrMalformed, pos, "data."+field,
+			"node %d, which is not before the operator", id)
 	}
 	table, attrs, ok := op.attrs()
 	if table == nil || !ok {

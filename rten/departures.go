@@ -73,15 +73,21 @@ func (d *departures) table() {
 	})
 	switch v.Type.Name {
 	case "OperatorNode":
-		if op := (Operator{Node{m: d.m}, v.Pos}).Type(); !op.Known() {
+		var raw rtenfb.OperatorNode
+		raw.Init(v.Bytes, v.Pos)
+		if op := OpType(raw.Type()); !op.Known() {
 			d.note(foreign, errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
 				"operator %v is newer than this library", op)
 		}
 	case "ConstantNode":
-		d.constant(Constant{Node{m: d.m}, payload{pos: uint32(v.Pos)}}.raw())
+		var raw rtenfb.ConstantNode
+		raw.Init(v.Bytes, v.Pos)
+		d.constant(&raw)
 	case "ValueNode":
 		if d.inputs[v.Pos] {
-			d.input(Value{Node{m: d.m}, v.Pos})
+			var value Value
+			value.raw.Init(v.Bytes, v.Pos)
+			d.input(value)
 		}
 	}
 }

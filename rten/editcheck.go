@@ -3,31 +3,18 @@ package rten
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// check looks for what the changes together would break, in one pass over each graph
-// that has any.
+// check looks for what the changes together would break.
 func (e *Edit) check() error {
-	changed := make(map[int][]int) // nodes that are renamed or removed, by graph
-	for id := range e.names {
-		changed[id.graph] = append(changed[id.graph], id.node)
+	if len(e.names)+len(e.removed)+len(e.graphs) == 0 {
+		return nil
 	}
-	for id := range e.removed {
-		changed[id.graph] = append(changed[id.graph], id.node)
-	}
-	for graph := range e.graphs {
-		changed[graph] = append(changed[graph], nil...)
-	}
-	for _, i := range slices.Sorted(maps.Keys(changed)) {
-		g, nodes := e.r.model.graph(i), changed[i]
-		slices.Sort(nodes)
-		if err := errors.Join(e.checkNames(g), e.checkUses(g),
-			e.checkCaptures(g, slices.Compact(nodes))); err != nil {
+	for g := range e.r.model.Graphs() {
+		if err := errors.Join(e.checkNames(g), e.checkUses(g), e.checkCaptures(g)); err != nil {
 			return err
 		}
 	}
@@ -104,12 +91,11 @@ func (e *Edit) checkUses(g *Graph) error {
 
 // checkCaptures checks that graphs inside, which take values by name, find the same ones
 // although those constants change.
-func (e *Edit) checkCaptures(g *Graph, nodes []int) error {
-	for _, node := range nodes {
-		n := g.Node(node)
-		fresh := e.names[n.id()]
+func (e *Edit) checkCaptures(g *Graph) error {
+	for n := range g.Nodes() {
+		fresh, renamed := e.names[n.id()]
 		old, named := n.Name()
-		if n.Kind() != ConstantNode || !named || old == fresh {
+		if n.Kind() != ConstantNode || !renamed && !e.removed[n.id()] || !named || old == fresh {
 			continue
 		}
 		if path, ok := e.capturedInside(g.i, old); ok {

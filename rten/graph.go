@@ -47,6 +47,8 @@ func (m *Model) fieldPath(graph, node int, field string) string {
 	return s
 }
 
+func (n Node) path(field string) string { return n.m.fieldPath(n.graph, n.index, field) }
+
 // Up returns the graph around this one and the operator there that owns it; nil and
 // a zero Node for the top graph.
 func (g *Graph) Up() (*Graph, Node) {

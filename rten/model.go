@@ -27,7 +27,6 @@ type Model struct {
 	// as its size allows.
 	graphs    []graphRecord
 	constants []constantRecord
-	external  int // constants whose bytes are outside of the flatbuffer
 
 	// Made when first asked for.
 	subgraphs func() map[graphKey]int

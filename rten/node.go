@@ -87,7 +87,8 @@ func (n Node) data() flatbuffers.UOffsetT {
 // Operator returns the node as an operator, and false if it is none.
 func (n Node) Operator() (o Operator, ok bool) {
 	if ok = n.Kind() == OperatorNode; ok {
-		o = Operator{n, n.data()}
+		o.n = n
+		o.raw.Init(n.m.buf, n.data())
 	}
 	return o, ok
 }
@@ -103,7 +104,8 @@ func (n Node) Constant() (c Constant, ok bool) {
 // Value returns the node as a value, and false if it is none.
 func (n Node) Value() (v Value, ok bool) {
 	if ok = n.Kind() == ValueNode; ok {
-		v = Value{n, n.data()}
+		v.n = n
+		v.raw.Init(n.m.buf, n.data())
 	}
 	return v, ok
 }
@@ -140,13 +142,7 @@ func (d Dim) String() string {
 // what an operator computes.
 type Value struct {
 	n   Node
-	pos flatbuffers.UOffsetT
-}
-
-func (v Value) raw() *rtenfb.ValueNode {
-	raw := new(rtenfb.ValueNode)
-	raw.Init(v.n.m.buf, v.pos)
-	return raw
+	raw rtenfb.ValueNode
 }
 
 // Node returns the value as a node.
@@ -154,8 +150,7 @@ func (v Value) Node() Node { return v.n }
 
 // DType returns the dtype, and false where the file does not say.
 func (v Value) DType() (tensor.DType, bool) {
-	raw := v.raw()
-	if d := raw.Dtype(); d != nil {
+	if d := v.raw.Dtype(); d != nil {
 		return dataTypes[*d], true
 	}
 	return tensor.Unknown, false
@@ -164,12 +159,11 @@ func (v Value) DType() (tensor.DType, bool) {
 // Shape returns the dimensions, and false where not even their number is known. The
 // official converter writes a dimension without size and name as Fixed(0).
 func (v Value) Shape() (dims []Dim, ok bool) {
-	raw := v.raw()
-	if fb.FieldPos(raw.Table(), rtenfb.SlotValueNodeShape) == 0 {
+	if fb.FieldPos(v.raw.Table(), rtenfb.SlotValueNodeShape) == 0 {
 		return nil, false
 	}
-	dims = make([]Dim, raw.ShapeLength())
-	for i, d := range fb.Each(len(dims), raw.Shape) {
+	dims = make([]Dim, v.raw.ShapeLength())
+	for i, d := range fb.Each(len(dims), v.raw.Shape) {
 		if s := d.Name(); s != nil {
 			dims[i] = Symbol(text(s))
 		} else {
@@ -182,33 +176,21 @@ func (v Value) Shape() (dims []Dim, ok bool) {
 // An Operator is a node that computes.
 type Operator struct {
 	n   Node
-	pos flatbuffers.UOffsetT
-}
-
-func (o Operator) raw() *rtenfb.OperatorNode {
-	raw := new(rtenfb.OperatorNode)
-	raw.Init(o.n.m.buf, o.pos)
-	return raw
+	raw rtenfb.OperatorNode
 }
 
 // Node returns the operator as a node.
 func (o Operator) Node() Node { return o.n }
 
 // Type is the operator's number.
-func (o Operator) Type() OpType { return OpType(o.raw().Type()) }
+func (o Operator) Type() OpType { return OpType(o.raw.Type()) }
 
 // Inputs returns node indices in the operator's graph, all smaller than its own; -1
 // is an optional input that is left out.
-func (o Operator) Inputs() []int {
-	raw := o.raw()
-	return indices(raw.InputsLength(), raw.Inputs)
-}
+func (o Operator) Inputs() []int { return indices(o.raw.InputsLength(), o.raw.Inputs) }
 
 // Outputs returns node indices in the operator's graph; -1 is one that nothing reads.
-func (o Operator) Outputs() []int {
-	raw := o.raw()
-	return indices(raw.OutputsLength(), raw.Outputs)
-}
+func (o Operator) Outputs() []int { return indices(o.raw.OutputsLength(), o.raw.Outputs) }
 
 // Subgraphs yields the graphs that the operator owns, by the names of the attributes
 // that hold them.

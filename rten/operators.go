@@ -24,20 +24,17 @@ func (t OpType) Known() bool { return int(t) < len(rules) }
 
 // MinInputs returns how many inputs RTen requires, which are the first ones: 0 for an
 // operator that is not known.
-func (t OpType) MinInputs() int {
-	if t.Known() {
-		return rules[t].min
-	}
-	return 0
-}
+func (t OpType) MinInputs() int { return t.rule().min }
 
 // MaxInputs returns how many inputs RTen accepts for the operator: -1 for any
 // number, and for an operator that is not known.
-func (t OpType) MaxInputs() int {
+func (t OpType) MaxInputs() int { return t.rule().max }
+
+func (t OpType) rule() rule {
 	if t.Known() {
-		return rules[t].max
+		return rules[t]
 	}
-	return -1
+	return rule{max: -1}
 }
 
 // needsOneOf returns two further inputs of which RTen requires one: the scales or sizes

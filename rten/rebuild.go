@@ -13,7 +13,6 @@ import (
 // looks like an attack.
 type rebuilder struct {
 	e    *Edit
-	m    *Model
 	enc  *encoder
 	over *overlay // for the elements
 	next int      // constant
@@ -31,7 +30,7 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rten: %w", err)
 	}
-	b := &rebuilder{e: e, m: m, enc: newEncoder(o), over: over}
+	b := &rebuilder{e: e, enc: newEncoder(o), over: over}
 	for c := range m.Constants() {
 		if n, _ := c.elements(); !e.removed[c.n.id()] && b.enc.outside(n) {
 			b.enc.place(c.key(), c.n.tensorName(), over.blob(c.off, c.size()))
@@ -53,7 +52,7 @@ func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 
 // graph changes a graph and those inside.
 func (b *rebuilder) graph(t *fb.Node, graph int) {
-	g := b.m.graph(graph)
+	g := b.e.r.model.graph(graph)
 	nodes := t.Children(rtenfb.SlotGraphNodes)
 	for i, node := range nodes {
 		b.e.steps++
@@ -128,7 +127,7 @@ func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 		return
 	}
 	for _, f := range subgraphFields() {
-		if i, ok := b.m.subgraphs()[graphKey{uint32(n.graph), uint32(n.index), f}]; ok {
+		if i, ok := b.e.r.model.subgraphs()[graphKey{uint32(n.graph), uint32(n.index), f}]; ok {
 			b.graph(attrs.Child(int(f.Slot)), i)
 		}
 	}
@@ -136,7 +135,7 @@ func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 
 // constant has the next constant written with its elements where the options put them.
 func (b *rebuilder) constant(data *fb.Node) {
-	c := b.m.Constant(b.next)
+	c := b.e.r.model.Constant(b.next)
 	b.next++
 	data.SetCustom(func(*fb.Builder) fb.Offset {
 		t := c.Tensor()

@@ -27,6 +27,7 @@ type Requirement struct {
 	Release string // the first that has it, such as 0.14.0
 	What    string // in the schema's words, such as operator If
 	Field   string // where it is first met
+	since   release
 }
 
 // Requires returns the lowest release of RTen that runs the model as it is meant,
@@ -35,82 +36,68 @@ type Requirement struct {
 // values, asks for nothing. An operator that is newer than this library gives
 // an empty release.
 func (m *Model) Requires() (lowest string, because []Requirement) {
-	type need struct {
-		release release
-		Requirement
-	}
 	seen := make(map[string]bool)
-	var needs []need
-	unknown := false
-	add := func(r release, graph, node int, format string, args ...any) {
+	add := func(since release, n Node, format string, args ...any) {
 		what := fmt.Sprintf(format, args...)
-		if r <= oldest || seen[what] {
+		if since <= oldest || seen[what] {
 			return
 		}
 		seen[what] = true
 		field := ""
-		if graph >= 0 {
-			field = m.fieldPath(graph, node, "")
+		if n.m != nil {
+			field = n.path("")
 		}
-		needs = append(needs, need{r, Requirement{r.String(), what, field}})
+		because = append(because, Requirement{since.String(), what, field, since})
 	}
 	if m.r.v2 {
-		add(1100, -1, -1, "version 2 of the file")
+		add(1100, Node{}, "version 2 of the file")
 	}
 	for c := range m.Constants() {
 		if c.dtype == tensor.I8 || c.dtype == tensor.U8 {
-			add(1400, c.n.graph, c.n.index, "constants of %v", c.dtype)
+			add(1400, c.n, "constants of %v", c.dtype)
 		}
 	}
+	unknown := false
 	for g := range m.Graphs() {
 		for n := range g.Nodes() {
-			op, ok := n.Operator()
-			if !ok {
-				continue
-			}
-			t := op.Type()
-			if !t.Known() {
-				unknown = true
-				continue
-			}
-			add(rules[t].since, n.graph, n.index, "operator %v", t)
-			if rules[t].use == ignored || op.attrsTag() != int(rules[t].attrs) {
-				continue
-			}
-			table, raw, _ := op.attrs()
-			for i := range table.Fields {
-				f := &table.Fields[i]
-				if f.Type == fb.Tag {
-					continue
-				}
-				a := op.attribute(f, raw)
-				if !a.Set {
-					continue
-				}
-				if e, ok := a.Value.(Enum); ok {
-					if r := enumSince(e); r != 0 {
-						add(r, n.graph, n.index, "%s %v", e.Type, e)
-					}
-				}
-				since := factOf(table, f).since
-				if since > rules[t].since && !neutral(f, a.Value) {
-					add(since, n.graph, n.index, "attribute %s of %v", f.Name, t)
-				}
+			if op, ok := n.Operator(); ok {
+				unknown = unknown || !op.Type().Known()
+				op.requires(add)
 			}
 		}
 	}
-	sort.SliceStable(needs, func(i, j int) bool { return needs[i].release > needs[j].release })
-	lowest = oldest.String()
-	if len(needs) > 0 {
-		lowest = needs[0].Release
+	sort.SliceStable(because, func(i, j int) bool { return because[i].since > because[j].since })
+	switch {
+	case unknown:
+		return "", because
+	case len(because) == 0:
+		return oldest.String(), nil
 	}
-	if unknown {
-		lowest = ""
+	return because[0].Release, because
+}
+
+// requires calls add for the operator and for what is stored of its attributes.
+func (o Operator) requires(add func(since release, n Node, format string, args ...any)) {
+	t := o.Type()
+	rule := t.rule()
+	add(rule.since, o.n, "operator %v", t)
+	if rule.use == ignored || o.attrsTag() != int(rule.attrs) {
+		return
 	}
-	for _, n := range needs {
-		because = append(because, n.Requirement)
+	table, raw, _ := o.attrs()
+	for i := range table.Fields {
+		f := &table.Fields[i]
+		a := o.attribute(f, raw)
+		if f.Type == fb.Tag || !a.Set {
+			continue
+		}
+		if e, ok := a.Value.(Enum); ok {
+			add(enumSince(e), o.n, "%s %v", e.Type, e)
+		}
+		if since := factOf(table, f).since; since > rule.since && !neutral(f, a.Value) {
+			add(since, o.n, "attribute %s of %v", f.Name, t)
+		}
 	}
-	return lowest, because
 }
 
 // neutral reports whether a release that does not know the field computes the

@@ -61,12 +61,9 @@ func (m *Model) departure() error {
 // hides between them, and that everything can be read.
 func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	m := r.model
-	used := make([]fileRange, 0, m.external+2)
+	used := []fileRange{{m.base, m.base + int64(len(m.buf)), -1}}
 	if r.v2 {
-		used = append(used, fileRange{0, headerSize, -1},
-			fileRange{r.header.ModelOffset, r.header.ModelOffset + r.header.ModelSize, -1})
-	} else {
-		used = append(used, fileRange{0, r.size, -1})
+		used = append(used, fileRange{0, headerSize, -1})
 	}
 	for i := range m.constants {
 		if c := m.Constant(i); !c.inline && c.size() > 0 {
@@ -94,7 +91,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 			if other >= 0 {
 				what = quote.Name(m.tensorName(other))
 			}
-			list.Warn(fail(tensor.ErrMalformed, x.off, m.constantPath(whose)+".data.data_offset",
+			list.Warn(fail(tensor.ErrMalformed, x.off, m.Constant(whose).n.path("data.data_offset"),
 				"its bytes overlap those of %s", what))
 		}
 		if x.end > end || x.constant < 0 {
@@ -138,7 +135,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 		}
 		field := "model"
 		if x.constant >= 0 {
-			field = m.constantPath(x.constant)
+			field = m.Constant(x.constant).n.path("")
 		}
 		if err := s.Read(max(x.off, end), x.end, field, nil); err != nil {
 			return err
@@ -151,12 +148,6 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 // maxGap is more than alignment explains: pages of 64 KiB are the largest in
 // use.
 const maxGap = 64 << 10
-
-// constantPath is the node of a constant in the words of errors.
-func (m *Model) constantPath(i int) string {
-	rec := &m.constants[i]
-	return m.fieldPath(int(rec.graph), int(rec.node), "")
-}
 
 // A fileRange is a part of the file, and whose it is: the index of a constant,
 // or -1.

@@ -97,7 +97,7 @@ func (v *graphVerifier) graph() {
 
 // warnOperator notes something about an operator, at one of its fields.
 func (v *graphVerifier) warnOperator(op Operator, slot int, field, format string, args ...any) {
-	v.warn(op.n.index, fb.FieldPosOr(op.raw().Table(), slot), "data."+field, format, args...)
+	v.warn(op.n.index, fb.FieldPosOr(op.raw.Table(), slot), "data."+field, format, args...)
 }
 
 // outputs notes what the operator computes.

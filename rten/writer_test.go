@@ -410,7 +410,7 @@ func TestUnknownContentSurvives(t *testing.T) {
 		text, _ := fb.FieldBytes(attrs, slot(0), 1)
 		number := attrs.GetUint64Slot(flatbuffers.VOffsetT(slot(1)), 0)
 		value, _ := m.Graph().Node(2).Value()
-		raw := value.raw()
+		raw := &value.raw
 		newer := raw.Table()
 		return fmt.Sprint(op.Type(), op.AttrsTable(), string(text), number,
 			newer.GetUint32Slot(flatbuffers.VOffsetT(slot(7)), 0), len(r.Warnings()))
