@@ -10,6 +10,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -207,7 +208,7 @@ func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
 		a.Value = scalarValue(f, bits)
 	case fb.String:
 		b, _ := fb.FieldBytes(raw, slot, 1)
-		a.Value = text(b)
+		a.Value = le.String(b)
 	case fb.Scalars:
 		b, _ := fb.FieldBytes(raw, slot, 4)
 		if f.Type == fb.Int32 {

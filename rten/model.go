@@ -8,6 +8,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -111,7 +112,8 @@ func (m *Model) Metadata() iter.Seq2[string, string] {
 			return
 		}
 		for _, f := range metadataFields() {
-			if s, ok := fb.FieldBytes(raw.Table(), int(f.Slot), 1); ok && !yield(f.Name, text(s)) {
+			s, ok := fb.FieldBytes(raw.Table(), int(f.Slot), 1)
+			if ok && !yield(f.Name, le.String(s)) {
 				return
 			}
 		}

@@ -65,11 +65,8 @@ func (n Node) Kind() NodeKind { return NodeKind(n.Raw().DataType()) }
 // not the same as an empty one. Names need not be unique.
 func (n Node) Name() (name string, named bool) {
 	b := n.Raw().Name()
-	return text(b), b != nil
+	return le.String(b), b != nil
 }
-
-// text is a string of the flatbuffer, which never changes.
-func text(b []byte) string { return le.String(b) }
 
 // Label returns the name, or #INDEX for a node without one.
 func (n Node) Label() string {
@@ -165,7 +162,7 @@ func (v Value) Shape() (dims []Dim, ok bool) {
 	dims = make([]Dim, v.raw.ShapeLength())
 	for i, d := range fb.Each(len(dims), v.raw.Shape) {
 		if s := d.Name(); s != nil {
-			dims[i] = Symbol(text(s))
+			dims[i] = Symbol(le.String(s))
 		} else {
 			dims[i] = Fixed(d.Value())
 		}

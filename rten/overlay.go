@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -223,24 +222,25 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 			offsetOf(c, 0)
 		}
 	}
+	sortRanges(ranges)
 	var external []pieces.Piece
-	at := int64(0) // where the next range goes
-	for _, group := range overlapping(ranges) {
-		from, to := group[0].off, int64(0)
-		for _, x := range group {
-			to = max(to, x.end)
+	// What overlaps goes together: from from to to, now from at.
+	var from, to, at int64
+	for _, x := range ranges {
+		if x.off >= to {
+			var ok bool
+			if at, ok = align.Up(at+to-from, alignment); !ok {
+				return nil, fmt.Errorf("%w: rten: more than 2^63 bytes", tensor.ErrLimit)
+			}
+			from, to = x.off, x.off
 		}
-		var ok bool
-		if at, ok = align.Up(at, alignment); !ok || to-from > math.MaxInt64-at {
-			return nil, fmt.Errorf("%w: rten: more than 2^63 bytes", tensor.ErrLimit)
+		offsetOf(m.Constant(x.constant), at+x.off-from)
+		if x.end > to {
+			external = append(external, o.Section(to, x.end-to, at+to-from)...)
+			to = x.end
 		}
-		for _, x := range group {
-			offsetOf(m.Constant(x.constant), at+x.off-from)
-		}
-		external = append(external, o.Section(from, to-from, at)...)
-		at += to - from
 	}
-	return version2Layout(o.model(), o.size, external, at, alignment)
+	return version2Layout(o.model(), o.size, external, at+to-from, alignment)
 }
 
 // overlapsPatched reports whether a patch would change more than it should. No writer

@@ -3,7 +3,7 @@ package rten
 import (
 	"cmp"
 	"context"
-	"sort"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -72,40 +72,34 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	}
 	sortRanges(used)
 	var gaps []fileRange
-	end, last := int64(0), -1 // where the bytes looked at so far end, and whose they are
-	var before fileRange      // the range that reaches there
+	reach := fileRange{constant: -1} // the range so far that ends last
 	for _, x := range used {
+		shared := x.off == reach.off && x.end == reach.end && x.constant >= 0 &&
+			reach.constant >= 0
 		switch {
-		case x.off > end:
-			gaps = append(gaps, fileRange{end, x.off, -1})
-		case x.off < end && !(before.off == x.off && before.end == x.end &&
-			before.constant >= 0 && x.constant >= 0):
-			whose, other := x.constant, last
+		case x.off > reach.end:
+			gaps = append(gaps, fileRange{reach.end, x.off, -1})
+		case x.off < reach.end && !shared:
+			// Not the header and the model, which Open has kept apart.
+			whose, what := x.constant, "the header or the model"
 			if whose < 0 {
-				whose, other = last, -1
+				whose = reach.constant
+			} else if reach.constant >= 0 {
+				what = quote.Name(m.tensorName(reach.constant))
 			}
-			if whose < 0 {
-				break // the header and the model, which Open has kept apart
-			}
-			what := "the header or the model"
-			if other >= 0 {
-				what = quote.Name(m.tensorName(other))
-			}
-			list.Warn(fail(tensor.ErrMalformed, x.off, m.Constant(whose).n.path("data.data_offset"),
-				"its bytes overlap those of %s", what))
+			field := m.Constant(whose).n.path("data.data_offset")
+			list.Warn(fail(tensor.ErrMalformed, x.off, field, "its bytes overlap those of %s",
+				what))
 		}
-		if x.end > end || x.constant < 0 {
-			before = x
-		}
-		if x.end > end {
-			end, last = x.end, x.constant
+		if x.end > reach.end {
+			reach = x
 		}
 		if list.Full() {
 			return nil
 		}
 	}
-	if end < r.size {
-		gaps = append(gaps, fileRange{end, r.size, -1})
+	if reach.end < r.size {
+		gaps = append(gaps, fileRange{reach.end, r.size, -1})
 	}
 	s := scan.New(ctx, "rten", r.src, list)
 	structure := list.Options.Depth <= tensor.VerifyStructure
@@ -128,7 +122,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 			list.Warn(fail(tensor.ErrMalformed, g.off, "", "a hole of %d bytes", g.end-g.off))
 		}
 	}
-	end = 0
+	end := int64(0)
 	for _, x := range used {
 		if structure || list.Full() {
 			break
@@ -157,23 +151,8 @@ type fileRange struct {
 }
 
 func sortRanges(list []fileRange) {
-	sort.Slice(list, func(i, j int) bool {
-		a, b := &list[i], &list[j]
+	slices.SortFunc(list, func(a, b fileRange) int {
 		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.end, b.end),
-			cmp.Compare(a.constant, b.constant)) < 0
+			cmp.Compare(a.constant, b.constant))
 	})
-}
-
-// overlapping sorts the ranges and groups those that overlap.
-func overlapping(list []fileRange) (groups [][]fileRange) {
-	sortRanges(list)
-	for i := 0; i < len(list); {
-		j, end := i+1, list[i].end
-		for ; j < len(list) && list[j].off < end; j++ {
-			end = max(end, list[j].end)
-		}
-		groups = append(groups, list[i:j])
-		i = j
-	}
-	return groups
 }
