@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -31,21 +30,6 @@ func (m *MethodBuilder) do(op Opcode, node *fb.Node, operands ...int32) *instruc
 
 func number32(slot int, x int32) *fb.Node {
 	return new(fb.Node).SetNumber(slot, 4, uint64(uint32(x)))
-}
-
-// Buffer sets the min size and the device of a buffer of the memory plan, which tensors
-// with a Place are in.
-func (m *MethodBuilder) Buffer(memory uint32, size int64, d Device) {
-	if memory == 0 || memory > 1<<16 || size < 0 {
-		m.fail("buffer %d of %d bytes", memory, size)
-		return
-	}
-	for int(memory) >= len(m.memory.Buffers) {
-		m.memory.Buffers = append(m.memory.Buffers, 0)
-		m.memory.Devices = append(m.memory.Devices, Device{})
-	}
-	m.memory.Buffers[memory] = max(m.memory.Buffers[memory], size)
-	m.memory.Devices[memory] = cmp.Or(d, m.memory.Devices[memory])
 }
 
 // Alias makes the planner keep the tensor of as long as view, whose bytes are in its
@@ -185,7 +169,7 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 			t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
 		}
 	}
-	n := new(fb.Node).
+	return new(fb.Node).
 		SetString(ptefb.SlotExecutionPlanName, m.name).
 		SetChild(ptefb.SlotExecutionPlanContainerMetaType, new(fb.Node).
 			SetString(ptefb.SlotContainerMetadataEncodedInpStr, m.structure[0]).
@@ -197,19 +181,7 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 		SetChildren(ptefb.SlotExecutionPlanOperators, m.operatorNodes).
 		SetChildren(ptefb.SlotExecutionPlanDelegates,
 			convert(m.delegates, func(x delegate) *fb.Node { return x.node })).
-		SetVector(ptefb.SlotExecutionPlanNonConstBufferSizes, vector(sizes), 8)
-	var devices []*fb.Node
-	for i, d := range m.memory.Devices {
-		if d != (Device{}) {
-			n := new(fb.Node).SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, uint64(i))
-			devices = append(devices, d.set(n, ptefb.SlotNonConstBufferDeviceDeviceType,
-				ptefb.SlotNonConstBufferDeviceDeviceIndex))
-		}
-	}
-	if len(devices) > 0 {
-		n.SetChildren(ptefb.SlotExecutionPlanNonConstBufferDevice, devices)
-	}
-	return n, nil
+		SetVector(ptefb.SlotExecutionPlanNonConstBufferSizes, vector(sizes), 8), nil
 }
 
 // chain makes the table of the instructions.

@@ -5,9 +5,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -192,7 +195,6 @@ var built = []struct {
 		x := m.Input(tensor.F32, tensor.Shape{2}).Place(2, 1<<12)
 		y := m.Tensor(tensor.F32, tensor.Shape{2}).Place(1, 0)
 		z := m.Tensor(tensor.F32, tensor.Shape{2}).ByCaller()
-		m.Buffer(3, 64, Device{})
 		m.Call("aten::mul.out", x, x, y, y)
 		m.Call("aten::add.out", x, y, m.Int(2), z, z)
 		m.Return(z)
@@ -379,27 +381,43 @@ func TestBuilderMakesProgramsThatRun(t *testing.T) {
 	}
 }
 
-// What the portable runtime does not run, a Reader says again.
-func TestBuilderDevicesAndNames(t *testing.T) {
-	cuda := Device{Type: 1, Index: 2}
+func TestDevices(t *testing.T) {
+	cuda := Device{Type: CUDA, Index: 2}
 	b := NewBuilder()
 	m := b.Method("forward")
-	x := m.Input(tensor.F32, tensor.Shape{2}).Name("tokens").Device(cuda).Place(2, 0)
-	m.Buffer(2, 64, cuda)
+	x := m.Input(tensor.F32, tensor.Shape{2}).Name("tokens").Place(2, 0)
 	m.Return(x)
-	if b.Err() != nil {
-		t.Fatal(b.Err())
+	var w bytes.Buffer
+	if err := b.Write(&w, nil); err != nil {
+		t.Fatal(err)
 	}
-	r := opened(t, b)
+	r, err := OpenBytes(craft(t, w.Bytes(), func(c crafted) {
+		c.of(x.Index()).Child(ptefb.SlotTensorExtraTensorInfo).
+			SetNumber(ptefb.SlotExtraTensorInfoDeviceType, 1, uint64(cuda.Type)).
+			SetNumber(ptefb.SlotExtraTensorInfoDeviceIndex, 1, uint64(cuda.Index))
+		c.plan().SetChildren(ptefb.SlotExecutionPlanNonConstBufferDevice, []*fb.Node{new(fb.Node).
+			SetNumber(ptefb.SlotNonConstBufferDeviceBufferIdx, 4, 2).
+			SetNumber(ptefb.SlotNonConstBufferDeviceDeviceType, 1, uint64(cuda.Type)).
+			SetNumber(ptefb.SlotNonConstBufferDeviceDeviceIndex, 1, uint64(cuda.Index))})
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	method, _ := r.Program().Method("forward")
 	if info, ok := method.Value(x.Index()).Tensor(); !ok || info.Name != "tokens" ||
 		info.Device != cuda {
 		t.Errorf("%+v", info)
 	}
+	if got := method.Memory().Devices; !slices.Equal(got, []Device{{}, {}, cuda}) {
+		t.Errorf("%v", got)
+	}
+}
 
-	m.String("x").Name("no tensor")
+func TestBuilderNamesOnlyTensors(t *testing.T) {
+	b := NewBuilder()
+	b.Method("forward").String("x").Name("no tensor")
 	if b.Err() == nil || b.Write(io.Discard, nil) != b.Err() {
-		t.Errorf("a text is given a tensor's name: %v", b.Err())
+		t.Errorf("a string is given a tensor's name: %v", b.Err())
 	}
 }
 

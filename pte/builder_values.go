@@ -26,7 +26,6 @@ type MethodBuilder struct {
 	operatorNodes   []*fb.Node
 	delegates       []delegate
 	aliases         [][2]int32
-	memory          Memory    // that the caller asked for
 	structure       [2]string // of inputs and outputs
 }
 
@@ -333,19 +332,6 @@ func (r Ref) Place(memory uint32, offset uint64) Ref {
 	}
 	t.placed, t.place = true, Place{memory, offset}
 	return r
-}
-
-// Device says on which device the tensor is.
-func (r Ref) Device(d Device) Ref {
-	d.set(r.tensorOf("Device").extraInfo(), ptefb.SlotExtraTensorInfoDeviceType,
-		ptefb.SlotExtraTensorInfoDeviceIndex)
-	return r
-}
-
-// set puts the device into two fields of a table.
-func (d Device) set(n *fb.Node, typeSlot, indexSlot int) *fb.Node {
-	return n.SetNumber(typeSlot, 1, uint64(uint8(d.Type))).
-		SetNumber(indexSlot, 1, uint64(uint8(d.Index)))
 }
 
 func convert[A, B any](list []A, to func(A) B) []B {

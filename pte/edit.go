@@ -274,7 +274,7 @@ func (e *Edit) others(name string, off, size int64) (others []string) {
 // replace replaces the bytes of the tensor at a place.
 func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	x := e.r.value(p).entry()
-	if x.Buffer == 0 || x.Role != RoleConstant && x.Role != RoleState {
+	if x.Buffer == 0 {
 		return fmt.Errorf("pte: %w: %s has no bytes in the program", errors.ErrUnsupported,
 			quote.Name(name))
 	}

@@ -221,10 +221,7 @@ const planAlignment = 16
 // gives it back after its last one. Inputs and state keep their memory all the time, so
 // that a method can be run again without new inputs, and outputs until the end.
 func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
-	sizes, places = slices.Clone(m.memory.Buffers), make([]Place, len(m.values))
-	if len(sizes) == 0 {
-		sizes = []int64{0}
-	}
+	sizes, places = []int64{0}, make([]Place, len(m.values))
 	var ours []int
 	for i := range m.values {
 		t := m.values[i].tensor

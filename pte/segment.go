@@ -88,26 +88,26 @@ func (p *Program) Segments() []Segment {
 	for i, s := range r.segments {
 		all[i] = Segment{Index: i, Offset: s.off, Size: s.size, Data: r.blob(s.off, s.size)}
 	}
-	role := func(i uint32, name func() string) {
+	role := func(i uint32, name string) {
 		if int64(i) < int64(len(all)) {
-			all[i].Roles = append(all[i].Roles, name())
+			all[i].Roles = append(all[i].Roles, name)
 		}
 	}
 	if c := r.root.ConstantSegment(nil); c != nil && c.OffsetsLength() > 0 {
-		role(c.SegmentIndex(), func() string { return "constants" })
+		role(c.SegmentIndex(), "constants")
 	}
 	for _, c := range fb.Each(r.root.MutableDataSegmentsLength(), r.root.MutableDataSegments) {
-		role(c.SegmentIndex(), func() string { return "mutable" })
+		role(c.SegmentIndex(), "mutable")
 	}
 	for m := range p.Methods() {
 		for i, d := range fb.Each(m.t.DelegatesLength(), m.t.Delegates) {
 			if x := d.Processed(nil); x != nil && x.Location() == ptefb.DataLocationSEGMENT {
-				role(x.Index(), func() string { return delegateName(m.Name(), i) })
+				role(x.Index(), delegateName(m.Name(), i))
 			}
 		}
 	}
 	for _, t := range fb.Each(r.root.NamedDataLength(), r.root.NamedData) {
-		role(t.SegmentIndex(), func() string { return blobPrefix + string(t.Key()) })
+		role(t.SegmentIndex(), blobPrefix+string(t.Key()))
 	}
 	return all
 }
