@@ -192,7 +192,7 @@ func (s *Store) bearer(ctx context.Context) (string, error) {
 
 // Open opens a blob. What it returns is a *remote.Reader.
 func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
-	container, name, err := store.Split(address, "az")
+	container, name, err := store.Object(address, "az")
 	if err != nil {
 		return nil, 0, err
 	}

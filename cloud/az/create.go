@@ -29,10 +29,7 @@ type upload struct {
 // Create begins a blob. It appears when its Writer is closed, or not at all.
 func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter,
 	error) {
-	container, name, err := store.Split(address, "az")
-	if err == nil && name == "" {
-		err = fmt.Errorf("az: %q names no blob: %w", address, fs.ErrInvalid)
-	}
+	container, name, err := store.Object(address, "az")
 	if err != nil {
 		return nil, err
 	}

@@ -47,10 +47,7 @@ type upload struct {
 // of at least 8 MiB are sent one after the other, while the next is being written.
 func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter,
 	error) {
-	bucket, key, err := store.Split(address, "gs")
-	if err == nil && key == "" {
-		err = fmt.Errorf("gs: %q has no key: %w", address, fs.ErrInvalid)
-	}
+	bucket, key, err := store.Object(address, "gs")
 	if err != nil {
 		return nil, err
 	}

@@ -161,7 +161,7 @@ func (d *defaults) String() string {
 
 // Open opens an object. What it returns is a *remote.Reader.
 func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
-	bucket, key, err := store.Split(address, "gs")
+	bucket, key, err := store.Object(address, "gs")
 	if err != nil {
 		return nil, 0, err
 	}

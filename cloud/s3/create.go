@@ -45,10 +45,7 @@ type part struct {
 // Create begins an object. It appears when its Writer is closed, or not at all.
 func (s *Store) Create(ctx context.Context, address string, replace bool) (remote.ObjectWriter,
 	error) {
-	bucket, key, err := store.Split(address, "s3")
-	if err == nil && key == "" {
-		err = fmt.Errorf("s3: %q has no key: %w", address, fs.ErrInvalid)
-	}
+	bucket, key, err := store.Object(address, "s3")
 	if err != nil {
 		return nil, err
 	}

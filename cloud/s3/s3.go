@@ -94,7 +94,7 @@ func FromEnv(opts *remote.Options) (*Store, error) {
 
 // Open opens an object. What it returns is a *remote.Reader.
 func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
-	name, key, err := store.Split(address, "s3")
+	name, key, err := store.Object(address, "s3")
 	if err != nil {
 		return nil, 0, err
 	}

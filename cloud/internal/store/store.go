@@ -33,6 +33,15 @@ func Split(address, scheme string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
+// Object is Split for the address of an object, which has a key.
+func Object(address, scheme string) (bucket, key string, err error) {
+	bucket, key, err = Split(address, scheme)
+	if err == nil && key == "" {
+		err = fmt.Errorf("%s: %q has no key: %w", scheme, address, fs.ErrInvalid)
+	}
+	return bucket, key, err
+}
+
 // isBucket reports whether s can be the name of a bucket: it becomes a part of a host.
 func isBucket(s string) bool {
 	isLetter := func(r rune) bool {

@@ -198,6 +198,13 @@ func Run(t *testing.T, s *Server, store remote.Opener, root string, denied strin
 			}
 		}
 	})
+	t.Run("an address without a key", func(t *testing.T) {
+		for _, address := range []string{root, strings.TrimSuffix(root, "/")} {
+			if err := open(address); !errors.Is(err, fs.ErrInvalid) {
+				t.Errorf("%q opens: %v", address, err)
+			}
+		}
+	})
 	t.Run("permission that is missing", func(t *testing.T) {
 		s.Behave(func(n int, w http.ResponseWriter, r *http.Request) bool {
 			if n > 1 {
