@@ -109,7 +109,6 @@ type entries struct {
 	all    slab.Slab[entry]
 	parts  slab.Slab[string]
 	shapes slab.Slab[int64]
-	text   slab.Slab[byte] // of names
 }
 
 // reserve makes memory for n parameters.
@@ -118,17 +117,29 @@ func (p *parser) reserve(n int) {
 	p.all.Reserve(n)
 }
 
+// pieceOfNames is what names are allocated in, if they are not longer.
+const pieceOfNames = 4 << 10
+
+// begin makes an empty name, in what the one before, which an entry has, left of its
+// memory.
+func (p *parser) begin() { p.name = p.name[len(p.name):] }
+
+// grow makes memory for n more bytes of the name, which append then does not move.
+func (p *parser) grow(n int) {
+	if n > cap(p.name)-len(p.name) {
+		p.name = append(make([]byte, 0, max(pieceOfNames, 2*(len(p.name)+n))), p.name...)
+	}
+}
+
 // add makes an entry of the tensor that was read: of a value, or of a statistic of one.
 // What begins at start is its name.
 func (p *parser) add(start int64, value *entry) *entry {
 	e := &p.all.Take(1)[0]
-	text := p.text.Take(len(p.name))
-	copy(text, p.name)
-	p.listed += int64(len(text))
+	p.listed += int64(len(p.name))
 	e.Extent, e.start, e.Batch = p.data, start, p.batch
 
 	t := &e.tensor
-	t.Name, t.DType, t.Data = le.String(text), tensor.F32, tensor.NewBlob(e)
+	t.Name, t.DType, t.Data = le.String(p.name), tensor.F32, tensor.NewBlob(e)
 	dims := p.dims[:p.rank]
 	if p.batch > 1 {
 		dims = append(dims, p.batch)

@@ -188,7 +188,8 @@ func (p *parser) model() error {
 
 // readPath reads the path of a parameter, which makes its name.
 func (p *parser) readPath() error {
-	p.name, p.ends, p.value = p.name[:0], p.ends[:0], -1
+	p.ends, p.value = p.ends[:0], -1
+	p.begin()
 	off := p.offset()
 	n, ok := p.number(familyArray)
 	switch {
@@ -205,6 +206,7 @@ func (p *parser) readPath() error {
 		if !ok {
 			return p.refused(fmt.Sprintf("path[%d]", i))
 		}
+		p.grow(1 + len(b))
 		if i > 0 {
 			p.name = append(p.name, '.')
 		}
@@ -248,7 +250,9 @@ func (p *parser) statistics(value *entry, n int64) error {
 		if !ok {
 			return p.refused(fmt.Sprintf("stats[%d]", i))
 		}
-		p.name = append(append(p.name[:p.value], ':'), b...)
+		p.begin()
+		p.grow(p.value + 1 + len(b))
+		p.name = append(append(append(p.name, value.tensor.Name...), ':'), b...)
 		p.part = "stats"
 		if err := p.tensor(true); err != nil {
 			return err
@@ -279,7 +283,7 @@ func (p *parser) distinct(stats []*entry) error {
 			continue
 		}
 		kept = kept[:len(kept)-1]
-		p.name = append(p.name[:0], e.tensor.Name...)
+		p.name = []byte(e.tensor.Name)
 		if err := p.duplicate(e.start, "a second statistic of that name"); err != nil {
 			return err
 		}
