@@ -8,13 +8,14 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/tensorfile/tensorfile/internal/page"
 	"github.com/tensorfile/tensorfile/web"
@@ -43,8 +44,24 @@ func Listen(s *page.Session) (*Server, error) {
 // Address is what a browser opens. It has the token, and so is a secret.
 func (s *Server) Address() string { return "http://" + s.host + "/" + s.token + "/" }
 
-// serve serves the files of the page, and calls by POST.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// Serve answers requests until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           s,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		MaxHeaderBytes:    maxRequest,
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// ServeHTTP serves the files of the page, and calls by POST.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -121,9 +138,12 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	lines := json.NewEncoder(w)
-	result, err := s.result(r.Context(), request.Method, request.Params,
-		func(done, total int64) { lines.Encode(message{Progress: []int64{done, total}}) })
+	lines, control := json.NewEncoder(w), http.NewResponseController(w)
+	result, err := s.session.Call(r.Context(), request.Method, request.Params,
+		func(done, total int64) {
+			lines.Encode(message{Progress: []int64{done, total}})
+			control.Flush()
+		})
 	last := message{Result: result}
 	if err != nil {
 		last = message{Error: page.ErrorOf(err)}
@@ -131,15 +151,4 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	if err := lines.Encode(last); err != nil && r.Context().Err() == nil {
 		lines.Encode(message{Error: page.ErrorOf(err)}) // of encoding: nothing was written
 	}
-}
-
-// result makes a panic of a call an error of it: other calls go on.
-func (s *Server) result(ctx context.Context, method string, params json.RawMessage,
-	progress page.Progress) (result any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("view: a defect of tensorfile: %v", p)
-		}
-	}()
-	return s.session.Call(ctx, method, params, progress)
 }

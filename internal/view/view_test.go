@@ -22,14 +22,9 @@ const evil = "</script><img src=x onerror=alert(1)>\u202e"
 func serve(t *testing.T) string {
 	t.Helper()
 	data := make([]float32, 1<<20)
-	return serveSession(t, page.NewSession(page.Source{Name: evil,
+	s, err := view.Listen(page.NewSession(page.Source{Name: evil,
 		File: tensorfile.FromTensors([]*tensor.Tensor{
 			tensor.New(evil, tensor.Shape{1 << 20}, data)}, nil)}))
-}
-
-func serveSession(t *testing.T, session *page.Session) string {
-	t.Helper()
-	s, err := view.Listen(session)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,32 +194,5 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-}
-
-func TestAPanicOfACallIsItsError(t *testing.T) {
-	address := serveSession(t, page.NewSession())
-	w := ask(t, "POST", address+"call", `{"method":"tensors","params":{}}`, "Origin",
-		originOf(address))
-	text, err := io.ReadAll(w.Body)
-	if err != nil || !strings.Contains(string(text), `"error"`) {
-		t.Errorf("%s %v", text, err)
-	}
-}
-
-func TestHeadHasNoBody(t *testing.T) {
-	address := serve(t)
-	conn, err := net.Dial("tcp", strings.Split(address, "/")[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	host := strings.Split(address, "/")[2]
-	path := "/" + strings.Split(address, "/")[3] + "/"
-	io.WriteString(conn, "HEAD "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
-	text, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 200 OK\r\n") ||
-		!strings.HasSuffix(string(text), "\r\n\r\n") {
-		t.Errorf("%q %v", text, err)
 	}
 }
