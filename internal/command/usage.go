@@ -16,8 +16,7 @@ func printUsage(c *cobra.Command) error {
 	fmt.Fprint(w, "Usage:")
 	if c.Runnable() {
 		fmt.Fprintf(w, "\n  %s", c.UseLine())
-	}
-	if c.HasAvailableSubCommands() {
+	} else if c.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\n  %s [command]", c.CommandPath())
 	}
 	if len(c.Aliases) > 0 {
