@@ -155,9 +155,9 @@ func NewReader(r io.ReaderAt, size int64, opts *Options) (*File, error) {
 
 func openAny(o Options, in input) (*File, error) {
 	e := newEdges(in.r, in.size)
-	if src, ok := in.r.(*source.Source); in.inMemory {
+	if in.inMemory {
 		e.head, e.started = in.b[:min(len(in.b), edgeSize)], true
-	} else if !ok || !src.Mapped() {
+	} else if source.Mapping(in.r) == nil {
 		in.far, in.r = in.r, e
 		if c, ok := in.far.(tensor.Companion); ok {
 			in.r = companionEdges{e, c}

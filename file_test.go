@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -122,6 +123,48 @@ func TestReaderOptionsShareTheirFields(t *testing.T) {
 			w, _ := want.FieldByName(name)
 			if f, ok := o.FieldByName(name); !ok || f.Type != w.Type {
 				t.Errorf("%v.%s is %v, not %v", o, name, f.Type, w.Type)
+			}
+		}
+	}
+}
+
+// Shards of zTensor have names after that of the file that refers to them.
+func TestOpenFSFindsShards(t *testing.T) {
+	dir := t.TempDir()
+	ts := func() iter.Seq2[*tensor.Tensor, error] {
+		return tensor.Of(tensor.New("a", tensor.Shape{3}, []uint8{1, 2, 3}),
+			tensor.New("b", tensor.Shape{3}, []uint8{4, 5, 6}))
+	}
+	_, err1 := ztensor.WriteShards(t.Context(), filepath.Join(dir, "m.zt"), ts(),
+		&ztensor.ShardOptions{Max: 3})
+	_, err2 := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), ts(),
+		&safetensors.ShardOptions{MaxSize: 3})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	onDisk := os.DirFS(filepath.Dir(dir))
+	inMemory := fstest.MapFS{}
+	for _, name := range []string{"m.zt", "m-00001.zt", "m-00002.zt", "m.safetensors.index.json",
+		"m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inMemory[filepath.Base(dir)+"/"+name] = &fstest.MapFile{Data: b}
+	}
+	for _, name := range []string{"m.zt", "m.safetensors.index.json"} {
+		for how, fsys := range map[string]fs.FS{"disk": onDisk, "memory": inMemory} {
+			for _, noMap := range []bool{false, true} {
+				f, err := OpenFS(fsys, filepath.Base(dir)+"/"+name, &Options{NoMap: noMap})
+				if err != nil {
+					t.Errorf("%s, %s: %v", how, name, err)
+					continue
+				}
+				b, err := f.Tensor("b").Data.ReadAll()
+				if err != nil || string(b) != "\x04\x05\x06" {
+					t.Errorf("%s, %s: %v, %v", how, name, b, err)
+				}
+				f.Close()
 			}
 		}
 	}

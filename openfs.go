@@ -26,7 +26,7 @@ func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
 	if err != nil {
 		return nil, inFile(name, err)
 	}
-	f, err := openAny(o, input{r: r, size: size})
+	f, err := openAny(o, input{r: named{r, path.Base(name), o.Companion}, size: size})
 	if err != nil {
 		r.Close()
 		return nil, inFile(name, err)
@@ -52,6 +52,23 @@ func companionsFS(fsys fs.FS, name string, o Options) func(string) (io.ReaderAt,
 		}
 		return openInFS(fsys, name, o)
 	}
+}
+
+// named is an open file with its name, and the way to others.
+type named struct {
+	readerAtCloser
+	name      string
+	companion func(name string) (io.ReaderAt, int64, error)
+}
+
+func (n named) Name() string { return n.name }
+
+func (n named) Companion(name string) (io.ReaderAt, int64, error) { return n.companion(name) }
+
+// Source returns what may be mapped, or nil.
+func (n named) Source() *source.Source {
+	src, _ := n.readerAtCloser.(*source.Source)
+	return src
 }
 
 // A readerAtCloser is an open file.

@@ -106,8 +106,11 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 		return nil, err
 	}
 	o, base := opts.orZero(), ""
-	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
-		o.Companion, base = c.Companion, c.Name()
+	if c, ok := r.(tensor.Companion); ok {
+		base = c.Name()
+		if o.Companion == nil {
+			o.Companion = c.Companion
+		}
 	}
 	return newReader(src, "", base, o)
 }

@@ -52,7 +52,7 @@ func OfBytes(b []byte) *Source {
 //
 // Of a mapped Source it makes one that shares the mapping, as long as that is open.
 func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
-	if in, ok := r.(*Source); ok && in != nil && in.Mapped() && 0 <= size && size <= in.size {
+	if in := Mapping(r); in != nil && 0 <= size && size <= in.size {
 		return &Source{size: size, data: in.data[:size:size], under: in}, nil
 	}
 	if r == nil {
@@ -62,6 +62,18 @@ func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
 		return nil, fmt.Errorf("source: negative size %d", size)
 	}
 	return &Source{size: size, r: r}, nil
+}
+
+// Mapping returns the mapped Source that r is, or that its method Source returns, or nil.
+func Mapping(r io.ReaderAt) *Source {
+	in, _ := r.(*Source)
+	if of, ok := r.(interface{ Source() *Source }); ok {
+		in = of.Source()
+	}
+	if in == nil || !in.Mapped() {
+		return nil
+	}
+	return in
 }
 
 // Size is the length in bytes, as it was when the Source was made.
