@@ -27,7 +27,8 @@ import (
 type Writer interface {
 	// Check returns why Add would refuse the tensor. It reads no data.
 	Check(t *tensor.Tensor) error
-	// Add adds a tensor, and may keep it until Close.
+	// Add adds a tensor, and may keep it until Close, which fails with tensor.ErrChecksum
+	// where it finds that the values have changed by then.
 	Add(t *tensor.Tensor) error
 	// AddAll adds all tensors, on all cores where that helps. An error of ts ends it.
 	AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error

@@ -143,12 +143,13 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		if err := w.opts.accepts(t, batch); err != nil {
 			return err
 		}
-		w.tensor, w.opts.Batch = t, batch
+		w.tensor, w.opts.Batch = pieces.FixTensor(t), batch
 		return nil
 	}
 	if err := w.opts.accepts(t, p.Batch); err != nil {
 		return err
 	}
+	p.t = pieces.FixTensor(t)
 	w.pending = append(w.pending, p)
 	return nil
 }
@@ -200,7 +201,10 @@ func (w *Writer) AddParameter(p *Parameter) error {
 		return w.err
 	}
 	c := *p
-	c.Stats = slices.Clone(p.Stats)
+	c.Value, c.Stats = pieces.FixTensor(p.Value), slices.Clone(p.Stats)
+	for i := range c.Stats {
+		c.Stats[i].Tensor = pieces.FixTensor(c.Stats[i].Tensor)
+	}
 	w.params = append(w.params, &c)
 	return nil
 }

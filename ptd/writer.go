@@ -195,6 +195,7 @@ func (w *Writer) AddEntry(e Entry) error {
 		return err
 	}
 	w.names[e.Name] = struct{}{}
+	e.Data = pieces.Fix(e.Data)
 	w.entries = append(w.entries, e)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -36,7 +37,8 @@ type builtNode struct {
 	name  string
 	named bool
 
-	tensor *tensor.Tensor // a constant
+	tensor *tensor.Tensor // a constant, stored once if it is in several places
+	data   tensor.Blob    // its data, as it was then
 	wanted bool           // it is captured, and so needs a name
 
 	dtype    tensor.DType // a value; Unknown leaves it out
@@ -154,7 +156,8 @@ func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 			return r
 		}
 	}
-	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
+	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "",
+		tensor: t, data: pieces.Fix(t.Data)})
 	if t.Name != "" {
 		if g.constants == nil {
 			g.constants = make(map[*tensor.Tensor]Ref)

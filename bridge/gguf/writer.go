@@ -109,6 +109,7 @@ func (w *Writer) add(x info) error {
 		return refuse(x.name, tensor.ErrDuplicate, "a second tensor of that name")
 	}
 	w.names[x.name] = struct{}{}
+	x.data = pieces.Fix(x.data)
 	w.infos = append(w.infos, x)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -75,7 +76,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return err
 	}
 	w.names[t.Name] = struct{}{}
-	w.tensors = append(w.tensors, t)
+	w.tensors = append(w.tensors, pieces.FixTensor(t))
 	return nil
 }
 
