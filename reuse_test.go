@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A buffer that is used again before Close leaves no wrong values in a file: they are
-// those at Add, or there is no file.
+// A buffer of which one element changes before Close leaves no wrong values in a file:
+// they are those at Add, or there is no file.
 func TestBuffersThatAreUsedAgain(t *testing.T) {
 	for _, format := range Formats() {
 		for _, version := range format.Writes() {
@@ -25,9 +25,7 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 				}
 				buf := make([]float32, n)
 				for i, x := range []string{"a", "b"} {
-					for k := range buf {
-						buf[k] = float32(i)
-					}
+					buf[n/3] = float32(i)
 					if err = w.Add(tensor.New(x, tensor.Shape{int64(n)}, buf)); err != nil {
 						t.Fatal(format, version, err)
 					}
@@ -45,7 +43,7 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 				}
 				for i, x := range []string{"a", "b"} {
 					values, err := tensor.Load[float32](f.Tensor(x))
-					if err != nil || values[0] != float32(i) || values[n-1] != float32(i) {
+					if err != nil || values[n/3] != float32(i) {
 						t.Errorf("%v %s: %s: %v", format, version, x, err)
 					}
 				}

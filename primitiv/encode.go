@@ -97,6 +97,9 @@ func (e *encoder) tensorOf(t *tensor.Tensor, batch uint32) {
 
 // finish writes everything that was not written yet.
 func (w *Writer) finish() {
+	if err := w.kept.Check(); err != nil {
+		w.fail(fmt.Errorf("%s: %w", format, err))
+	}
 	w.fail(w.resolve())
 	if w.err != nil {
 		return

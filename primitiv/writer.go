@@ -50,7 +50,8 @@ type Writer struct {
 	optimizer *Optimizer
 	pending   []pending
 	params    []*Parameter // as given
-	paths     [][]string   // of parameters that were streamed
+	kept      pieces.Kept
+	paths     [][]string // of parameters that were streamed
 }
 
 // NewWriter returns a Writer that writes to w, which it neither seeks nor closes.
@@ -143,13 +144,14 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		if err := w.opts.accepts(t, batch); err != nil {
 			return err
 		}
-		w.tensor, w.opts.Batch = pieces.FixTensor(t), batch
+		w.kept.Add(t.Name, t.Data)
+		w.tensor, w.opts.Batch = t, batch
 		return nil
 	}
 	if err := w.opts.accepts(t, p.Batch); err != nil {
 		return err
 	}
-	p.t = pieces.FixTensor(t)
+	w.kept.Add(t.Name, t.Data)
 	w.pending = append(w.pending, p)
 	return nil
 }
@@ -201,9 +203,10 @@ func (w *Writer) AddParameter(p *Parameter) error {
 		return w.err
 	}
 	c := *p
-	c.Value, c.Stats = pieces.FixTensor(p.Value), slices.Clone(p.Stats)
-	for i := range c.Stats {
-		c.Stats[i].Tensor = pieces.FixTensor(c.Stats[i].Tensor)
+	c.Stats = slices.Clone(p.Stats)
+	w.kept.Add(c.Value.Name, c.Value.Data)
+	for _, s := range c.Stats {
+		w.kept.Add(s.Tensor.Name, s.Tensor.Data)
 	}
 	w.params = append(w.params, &c)
 	return nil

@@ -73,6 +73,7 @@ type Writer struct {
 	opts    WriterOptions
 	entries []Entry
 	names   map[string]struct{}
+	kept    pieces.Kept
 	done    bool
 	err     error // of Close, or of bad options
 }
@@ -195,7 +196,7 @@ func (w *Writer) AddEntry(e Entry) error {
 		return err
 	}
 	w.names[e.Name] = struct{}{}
-	e.Data = pieces.Fix(e.Data)
+	w.kept.Add(e.Name, e.Data)
 	w.entries = append(w.entries, e)
 	return nil
 }
@@ -273,6 +274,9 @@ func (w *Writer) Abort() {
 }
 
 func (w *Writer) write(ctx context.Context) error {
+	if err := w.kept.Check(); err != nil {
+		return fmt.Errorf("ptd: %w", err)
+	}
 	if w.opts.Sorted || w.opts.Parity == ParityCPP {
 		sort.SliceStable(w.entries,
 			func(i, j int) bool { return w.entries[i].Name < w.entries[j].Name })

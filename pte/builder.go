@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -22,6 +23,7 @@ type Builder struct {
 	named   []namedBlob
 	names   map[string]bool // of methods
 	keys    map[string]bool // of named blobs
+	kept    pieces.Kept
 	err     error
 }
 
@@ -104,6 +106,7 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 		b.fail("duplicate named data %s", quote.Name(key))
 	}
 	b.keys[key] = true
+	b.kept.Add(key, data)
 	b.named = append(b.named, namedBlob{key, data, max(align, 1)})
 }
 
@@ -136,6 +139,9 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 	}
 	if b.err != nil {
 		return nil, b.err
+	}
+	if err := b.kept.Check(); err != nil {
+		return nil, fmt.Errorf("pte: %w", err)
 	}
 	if len(b.methods) == 0 {
 		return nil, errors.New("pte: a program without methods")

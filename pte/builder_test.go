@@ -2,6 +2,7 @@ package pte
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -480,5 +481,31 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 	m.Mark(l)
 	if err := b.Write(io.Discard, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A constant, a payload or a blob that changes before Write is an error of it, not
+// another program.
+func TestMemoryThatChangesBeforeWrite(t *testing.T) {
+	for name, add := range map[string]func(b *Builder, m *MethodBuilder, data []byte){
+		"constant": func(_ *Builder, m *MethodBuilder, data []byte) {
+			m.Return(m.Constant(tensor.New("w", tensor.Shape{3}, data)))
+		},
+		"payload": func(_ *Builder, m *MethodBuilder, data []byte) {
+			m.CallDelegate(m.Delegate("backend", tensor.BlobOf(data)))
+		},
+		"named data": func(b *Builder, _ *MethodBuilder, data []byte) {
+			b.Named("key", tensor.BlobOf(data), 0)
+		},
+	} {
+		b, data := NewBuilder(), []byte{1, 2, 3}
+		add(b, b.Method("forward"), data)
+		if err := b.Write(io.Discard, nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		data[1]++
+		if err := b.Write(io.Discard, nil); !errors.Is(err, tensor.ErrChecksum) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -250,7 +249,8 @@ func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
 		return m.Null()
 	}
 	r := m.newTensor(role, t)
-	m.values[r.Index()].tensor.data = pieces.FixTensor(t)
+	m.b.kept.Add(t.Name, t.Data)
+	m.values[r.Index()].tensor.data = t
 	return r
 }
 

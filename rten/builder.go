@@ -20,6 +20,7 @@ type GraphBuilder struct {
 	up       *GraphBuilder // nil for the top graph
 	errs     *[]error      // shared by all graphs of a model
 	metadata []*string     // by the schema's fields, shared
+	kept     *pieces.Kept  // shared
 
 	nodes    []*builtNode
 	inputs   []int
@@ -37,8 +38,7 @@ type builtNode struct {
 	name  string
 	named bool
 
-	tensor *tensor.Tensor // a constant, stored once if it is in several places
-	data   tensor.Blob    // its data, as it was then
+	tensor *tensor.Tensor // a constant
 	wanted bool           // it is captured, and so needs a name
 
 	dtype    tensor.DType // a value; Unknown leaves it out
@@ -74,14 +74,15 @@ type Attrs map[string]any
 
 // NewGraphBuilder begins a model.
 func NewGraphBuilder() *GraphBuilder {
-	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields()))}
+	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields())),
+		kept: new(pieces.Kept)}
 }
 
 // Subgraph begins a graph for an attribute of an operator of this one: the
 // branch of an If, or the body of a Loop. Its operators may take Refs of the
 // graphs around it as inputs: those are captured by name.
 func (g *GraphBuilder) Subgraph() *GraphBuilder {
-	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata}
+	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, kept: g.kept}
 }
 
 func (g *GraphBuilder) fail(format string, args ...any) {
@@ -156,8 +157,8 @@ func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 			return r
 		}
 	}
-	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "",
-		tensor: t, data: pieces.Fix(t.Data)})
+	g.kept.Add(t.Name, t.Data)
+	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
 	if t.Name != "" {
 		if g.constants == nil {
 			g.constants = make(map[*tensor.Tensor]Ref)

@@ -133,7 +133,7 @@ func (e *encoder) placeNode(n *builtNode) {
 		return
 	}
 	if elements, _ := n.tensor.Shape.Elements(); e.outside(elements) {
-		e.place(n.tensor, n.name, n.data)
+		e.place(n.tensor, n.name, n.tensor.Data)
 	}
 }
 
@@ -157,7 +157,7 @@ func (e *encoder) node(n *builtNode) fb.Offset {
 	var data, name fb.Offset
 	switch n.kind {
 	case ConstantNode:
-		data = e.constant(n.tensor, n.name, n.tensor.DType, n.tensor.Shape, n.data)
+		data = e.constant(n.tensor, n.name, n.tensor.DType, n.tensor.Shape, n.tensor.Data)
 	case ValueNode:
 		data = e.value(n)
 	case OperatorNode:

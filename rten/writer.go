@@ -101,6 +101,9 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
+	if err := g.kept.Check(); err != nil {
+		return nil, fmt.Errorf("rten: %w", err)
+	}
 	e := newEncoder(o)
 	e.placeGraph(g)
 	metadata := e.metadata(g.metadata)

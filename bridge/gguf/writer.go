@@ -46,6 +46,7 @@ type Writer struct {
 	opts  WriterOptions
 	infos []info
 	names map[string]struct{}
+	kept  pieces.Kept
 	done  bool
 	err   error // the result of Close
 }
@@ -109,7 +110,7 @@ func (w *Writer) add(x info) error {
 		return refuse(x.name, tensor.ErrDuplicate, "a second tensor of that name")
 	}
 	w.names[x.name] = struct{}{}
-	x.data = pieces.Fix(x.data)
+	w.kept.Add(x.name, x.data)
 	w.infos = append(w.infos, x)
 	return nil
 }
@@ -239,6 +240,9 @@ func (w *Writer) Abort() {
 }
 
 func (w *Writer) write(ctx context.Context) error {
+	if err := w.kept.Check(); err != nil {
+		return fmt.Errorf("gguf: %w", err)
+	}
 	metadata, alignment, err := w.opts.metadata()
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ type Writer struct {
 	opts    WriterOptions
 	tensors []*tensor.Tensor
 	names   map[string]struct{}
+	kept    pieces.Kept
 	done    bool
 	err     error // the result of Close
 }
@@ -76,7 +77,8 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return err
 	}
 	w.names[t.Name] = struct{}{}
-	w.tensors = append(w.tensors, pieces.FixTensor(t))
+	w.kept.Add(t.Name, t.Data)
+	w.tensors = append(w.tensors, t)
 	return nil
 }
 
@@ -186,6 +188,9 @@ func (w *Writer) layout() ([]byte, int64, error) {
 }
 
 func (w *Writer) write(ctx context.Context) error {
+	if err := w.kept.Check(); err != nil {
+		return fmt.Errorf("%s: %w", formatName, err)
+	}
 	head, total, err := w.layout()
 	if err != nil {
 		return err
