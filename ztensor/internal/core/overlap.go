@@ -35,8 +35,10 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 		}
 	}
 	slices.SortFunc(order, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.Off, b.Off),
-			cmp.Compare(a.i, b.i))
+		if a.shard == b.shard && a.Off != b.Off { // as nearly always
+			return cmp.Compare(a.Off, b.Off)
+		}
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.i, b.i))
 	})
 	far := 0 // the one that ends last so far
 	for k, e := range order {
