@@ -120,7 +120,8 @@ func (w *Writer) wrongKind(what string) error {
 // is cut at dots, but one named PATH:STATISTIC, where PATH is a value that is added too,
 // is a statistic of that.
 //
-// The tensor may be kept until Close. An error leaves the Writer as it was.
+// The tensor may be kept until Close: what is in memory is hashed, and a change of it is
+// tensor.ErrChecksum in Close. An error leaves the Writer as it was.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	if err := w.usable(); err != nil {
 		return err

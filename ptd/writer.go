@@ -131,8 +131,9 @@ func (o *WriterOptions) aligned(a int64) error {
 	return nil
 }
 
-// Add registers a tensor: Close reads its Data, so it must stay readable until then.
-// The tensor must be dense.
+// Add registers a dense tensor: Close reads its Data, so it must stay readable until then
+// and unchanged. What is in memory is hashed, and a change of it is tensor.ErrChecksum in
+// Close.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	e, err := entryOf(t)
 	if err == nil {

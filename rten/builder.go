@@ -143,10 +143,11 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	return g.add(&builtNode{kind: ValueNode, name: name, named: true, dtype: d, dims: dims})
 }
 
-// Constant adds a tensor, which is kept until the model is written. It must be
-// dense, row-major, and of float32, int32, int8 or uint8. An empty name leaves
-// the constant nameless. Using one *Tensor twice stores its bytes once, and in
-// one graph a *Tensor with a name is one constant.
+// Constant adds a tensor, which is kept until the model is written: what is in memory is
+// hashed, and a change of it is tensor.ErrChecksum then. It must be dense, row-major, and
+// of float32, int32, int8 or uint8. An empty name leaves the constant nameless. Using one
+// *Tensor twice stores its bytes once, and in one graph a *Tensor with a name is one
+// constant.
 func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	if err := checkConstant(t); err != nil {
 		g.fail("%w", err)

@@ -92,8 +92,9 @@ func DTypes() []tensor.DType {
 		tensor.I8, tensor.I16, tensor.I32, tensor.I64}
 }
 
-// Add registers a tensor: it must stay readable and unchanged until Close. What Check
-// refuses is refused.
+// Add registers a tensor, which must stay readable until Close and unchanged: what is in
+// memory is hashed, and a change of it is tensor.ErrChecksum in Close. What Check refuses
+// is refused.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	x, err := w.check(t)
 	if err == nil {

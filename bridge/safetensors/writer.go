@@ -70,8 +70,9 @@ func fileWriter(f *atomicfile.File, opts *WriterOptions) *Writer {
 	return w
 }
 
-// Add registers a tensor: it must stay readable and unchanged until Close. What
-// Check refuses is refused.
+// Add registers a tensor, which must stay readable until Close and unchanged: what is in
+// memory is hashed, and a change of it is tensor.ErrChecksum in Close. What Check refuses
+// is refused.
 func (w *Writer) Add(t *tensor.Tensor) error {
 	if err := w.Check(t); err != nil {
 		return err
