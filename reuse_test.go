@@ -1,12 +1,17 @@
 package tensorfile
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A buffer of which one element changes before Close leaves no wrong values in a file:
@@ -49,6 +54,41 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 				}
 				f.Close()
 			}
+		}
+	}
+}
+
+// Tensors that share the buffer of their sequence are not divided into shards, which are
+// written when all tensors are known.
+func TestShardsOfABufferThatIsUsedAgain(t *testing.T) {
+	buf := make([]float32, 100_000)
+	ts := iter.Seq2[*tensor.Tensor, error](func(yield func(*tensor.Tensor, error) bool) {
+		for i, name := range []string{"a", "b", "c"} {
+			buf[len(buf)/3] = float32(i)
+			if !yield(tensor.New(name, tensor.Shape{int64(len(buf))}, buf), nil) {
+				return
+			}
+		}
+	})
+	for name, write := range map[string]func(context.Context, string) ([]string, error){
+		"x.safetensors": func(ctx context.Context, name string) ([]string, error) {
+			return safetensors.WriteShards(ctx, name, ts,
+				&safetensors.ShardOptions{MaxSize: 500_000})
+		},
+		"x.gguf": func(ctx context.Context, name string) ([]string, error) {
+			return gguf.WriteShards(ctx, name, ts, &gguf.ShardOptions{MaxSize: 500_000})
+		},
+		"x.zt": func(ctx context.Context, name string) ([]string, error) {
+			return ztensor.WriteShards(ctx, name, ts, &ztensor.ShardOptions{Max: 500_000})
+		},
+	} {
+		dir := t.TempDir()
+		_, err := write(t.Context(), filepath.Join(dir, name))
+		if !errors.Is(err, tensor.ErrChecksum) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+			t.Errorf("%s: %v was written, %v", name, files, err)
 		}
 	}
 }

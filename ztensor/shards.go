@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -203,6 +204,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 	shards := make([][]*tensor.Tensor, 1)
 	names := map[string]bool{}
 	left := limit
+	var kept pieces.Kept
 	for t, err := range ts {
 		switch {
 		case err != nil:
@@ -226,7 +228,14 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 			last++
 		}
 		left -= min(size, left)
+		kept.Add(t.Name, t.Data)
+		for _, p := range t.Parts {
+			kept.Add(t.Name, p.Data)
+		}
 		shards[last] = append(shards[last], t)
+	}
+	if err := kept.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", core.Format, err)
 	}
 	return shards, nil
 }

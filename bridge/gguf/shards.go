@@ -157,6 +157,9 @@ func (o *ShardOptions) divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, 
 		shards[last] = append(shards[last], t)
 		total++
 	}
+	if err := check.kept.Check(); err != nil {
+		return nil, 0, fmt.Errorf("gguf: %w", err)
+	}
 	return shards, total, ctx.Err()
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -118,6 +119,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize in
 	error) {
 	d := &division{shards: make([][]*tensor.Tensor, 1), where: map[string]int{}}
 	var used int64
+	var kept pieces.Kept
 	for t, err := range ts {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
@@ -133,6 +135,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize in
 			d.shards, used = append(d.shards, nil), 0
 			last++
 		}
+		kept.Add(t.Name, t.Data)
 		d.shards[last] = append(d.shards[last], t)
 		d.where[t.Name] = last
 		used += size
@@ -140,6 +143,9 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize in
 		if d.total, ok = align.Add(d.total, size); !ok {
 			return nil, refuse(t, tensor.ErrLimit, "data beyond 2^63 bytes")
 		}
+	}
+	if err := kept.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", formatName, err)
 	}
 	return d, nil
 }
