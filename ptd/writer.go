@@ -262,7 +262,7 @@ func (w *Writer) close(ctx context.Context) error {
 	if err == nil && w.file != nil {
 		err = w.file.Close()
 	}
-	w.err, w.entries, w.names = err, nil, nil
+	w.err, w.entries, w.names, w.kept = err, nil, nil, pieces.Kept{}
 	return err
 }
 

@@ -83,6 +83,7 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 		var fe *tensor.FormatError
 		if errors.As(err, &fe) {
 			fe.Format, fe.Field = "npz", field+"."+fe.Field
+			fe.Err = zipfile.Classify(fe.Err)
 			if !m.Stored() {
 				fe.Offset = off // offsets within a compressed member are not offsets of the file
 			}

@@ -108,3 +108,15 @@ func TestMissingEndOfDeflateStream(t *testing.T) {
 		}
 	}
 }
+
+// Compressed data that is damaged within the header of an array is damage of the file,
+// not an error of the system.
+func TestDamagedDeflateOfAHeader(t *testing.T) {
+	b := truncatedDeflate(t, "<u2", 8)
+	begin := 30 + len("a.npy")
+	b[begin] |= 6 // a block of the reserved kind
+	_, err := OpenBytes(b, nil)
+	if tensor.ClassOf(err) != tensor.ClassMalformed {
+		t.Errorf("%s: %v", tensor.ClassOf(err), err)
+	}
+}
