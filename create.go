@@ -185,11 +185,8 @@ func (w *rtenWriter) Close() error {
 	if w.done {
 		return w.err
 	}
-	o := &rten.WriterOptions{}
-	if w.version == "1" {
-		o.Version = 1
-	}
-	w.done, w.err = true, w.g.WriteFile(context.Background(), w.name, o)
+	w.done, w.err = true, w.g.WriteFile(context.Background(), w.name,
+		&rten.WriterOptions{Version: w.version})
 	return w.err
 }
 

@@ -179,7 +179,7 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 		"rten 1": {true, func() error {
 			g := rten.NewGraphBuilder()
 			g.Constant(x)
-			return g.Write(t.Context(), io.Discard, &rten.WriterOptions{Version: 1})
+			return g.Write(t.Context(), io.Discard, &rten.WriterOptions{Version: "1"})
 		}},
 		"rten inline": {true, func() error {
 			g := rten.NewGraphBuilder()

@@ -128,6 +128,36 @@ func TestReaderOptionsShareTheirFields(t *testing.T) {
 	}
 }
 
+// Options of the same meaning have the same name and type in every format.
+func TestWriterOptionsShareTheirFields(t *testing.T) {
+	types := map[string]reflect.Type{
+		"Version": reflect.TypeFor[string](), "Alignment": reflect.TypeFor[int64](),
+		"SegmentAlignment": reflect.TypeFor[int64](), "MaxSize": reflect.TypeFor[int64](),
+		"KeepOrder": reflect.TypeFor[bool](), "NoReplace": reflect.TypeFor[bool](),
+		"DryRun": reflect.TypeFor[bool](), "ID": reflect.TypeFor[string](),
+		"Digest": reflect.TypeFor[ztensor.Digest](),
+	}
+	other := []string{"Align", "TensorAlignment", "Max", "MaxBytes", "Force", "Overwrite"}
+	for _, o := range []reflect.Type{
+		reflect.TypeFor[ztensor.WriterOptions](), reflect.TypeFor[pte.WriterOptions](),
+		reflect.TypeFor[rten.WriterOptions](), reflect.TypeFor[safetensors.WriterOptions](),
+		reflect.TypeFor[npz.WriterOptions](), reflect.TypeFor[gguf.WriterOptions](),
+		reflect.TypeFor[ptd.WriterOptions](), reflect.TypeFor[primitiv.WriterOptions](),
+		reflect.TypeFor[ztensor.ShardOptions](), reflect.TypeFor[safetensors.ShardOptions](),
+		reflect.TypeFor[gguf.ShardOptions](), reflect.TypeFor[CreateOptions](),
+	} {
+		for i := range o.NumField() {
+			f := o.Field(i)
+			if want, ok := types[f.Name]; ok && f.Type != want {
+				t.Errorf("%v.%s is %v, not %v", o, f.Name, f.Type, want)
+			}
+			if slices.Contains(other, f.Name) {
+				t.Errorf("%v.%s has another name elsewhere", o, f.Name)
+			}
+		}
+	}
+}
+
 // Shards of zTensor have names after that of the file that refers to them.
 func TestOpenFSFindsShards(t *testing.T) {
 	dir := t.TempDir()
@@ -136,7 +166,7 @@ func TestOpenFSFindsShards(t *testing.T) {
 			tensor.New("b", tensor.Shape{3}, []uint8{4, 5, 6}))
 	}
 	_, err1 := ztensor.WriteShards(t.Context(), filepath.Join(dir, "m.zt"), ts(),
-		&ztensor.ShardOptions{Max: 3})
+		&ztensor.ShardOptions{MaxSize: 3})
 	_, err2 := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"), ts(),
 		&safetensors.ShardOptions{MaxSize: 3})
 	if err := errors.Join(err1, err2); err != nil {

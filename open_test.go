@@ -69,7 +69,7 @@ func TestVersion1IsReadOnce(t *testing.T) {
 		g.Constant(tensor.New(fmt.Sprint("w", i), tensor.Shape{10_000}, make([]float32, 10_000)))
 	}
 	var out bytes.Buffer
-	if err := g.Write(t.Context(), &out, &rten.WriterOptions{Version: 1}); err != nil {
+	if err := g.Write(t.Context(), &out, &rten.WriterOptions{Version: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	size := int64(out.Len())

@@ -79,7 +79,7 @@ func TestShardsOfABufferThatIsUsedAgain(t *testing.T) {
 			return gguf.WriteShards(ctx, name, ts, &gguf.ShardOptions{MaxSize: 500_000})
 		},
 		"x.zt": func(ctx context.Context, name string) ([]string, error) {
-			return ztensor.WriteShards(ctx, name, ts, &ztensor.ShardOptions{Max: 500_000})
+			return ztensor.WriteShards(ctx, name, ts, &ztensor.ShardOptions{MaxSize: 500_000})
 		},
 	} {
 		dir := t.TempDir()

@@ -53,7 +53,7 @@ func TestFailingSequenceLeavesNoFile(t *testing.T) {
 			return ztensor.WriteFile(ctx, name, ts, &ztensor.WriterOptions{Version: "2", Level: 1})
 		},
 		"ztensor shards": func(ctx context.Context, name string, ts sequence) error {
-			_, err := ztensor.WriteShards(ctx, name, ts, &ztensor.ShardOptions{Max: 4})
+			_, err := ztensor.WriteShards(ctx, name, ts, &ztensor.ShardOptions{MaxSize: 4})
 			return err
 		},
 	} {

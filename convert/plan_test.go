@@ -172,8 +172,8 @@ func TestOptionErrors(t *testing.T) {
 			"ZTensor"},
 		"an alignment of .ptd": {tensorfile.PTD, Options{PTD: &ptd.WriterOptions{Alignment: 3}},
 			"PTD"},
-		"an alignment of .rten": {tensorfile.RTen, Options{RTen: &rten.WriterOptions{Align: 3}},
-			"RTen"},
+		"an alignment of .rten": {tensorfile.RTen,
+			Options{RTen: &rten.WriterOptions{Alignment: 3}}, "RTen"},
 		"a kind": {tensorfile.Primitiv, Options{Primitiv: &primitiv.WriterOptions{Kind: 9}},
 			"Primitiv"},
 	} {

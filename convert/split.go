@@ -23,10 +23,10 @@ import (
 
 // SplitOptions are options of [Split]; nil is the zero value.
 type SplitOptions struct {
-	// Max is how many bytes of data a file has at most. A tensor is never divided: a
+	// MaxSize is how many bytes of data a file has at most. A tensor is never divided: a
 	// larger one gets a file of its own, and is an error in a .ptd. 0 is 5 GB, as of
 	// Hugging Face's libraries, for safetensors, and an error for other formats.
-	Max int64
+	MaxSize int64
 	// NoReplace refuses to replace files, with fs.ErrExist.
 	NoReplace bool
 	// DryRun returns the names of the files, and writes nothing.
@@ -51,8 +51,8 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 	if s.Progress == nil {
 		s.Progress = func(int64) {}
 	}
-	if s.Max == 0 && f.Format() == tensorfile.Safetensors {
-		s.Max = defaultMax
+	if s.MaxSize == 0 && f.Format() == tensorfile.Safetensors {
+		s.MaxSize = defaultMax
 	}
 	caps := f.Format().Caps()
 	r, isZTensor := f.Sys().(*ztensor.Reader)
@@ -62,8 +62,8 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 		f.Format() == tensorfile.Primitiv && !isModel:
 		return nil, fmt.Errorf("convert: %w: %v files like this one are not split",
 			errors.ErrUnsupported, f.Format())
-	case s.Max <= 0:
-		return nil, fmt.Errorf("convert: %w: SplitOptions.Max is %d", fs.ErrInvalid, s.Max)
+	case s.MaxSize <= 0:
+		return nil, fmt.Errorf("convert: %w: SplitOptions.MaxSize is %d", fs.ErrInvalid, s.MaxSize)
 	case isZTensor && r.Version() == ztensor.Version2:
 		return s.ztensor(ctx, r)
 	case isModel:
@@ -75,7 +75,7 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 	case *safetensors.Reader:
 		return s.safetensors(ctx, r)
 	case *gguf.Reader:
-		o := &gguf.ShardOptions{MaxSize: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun,
+		o := &gguf.ShardOptions{MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun,
 			Writer: &gguf.WriterOptions{}}
 		for k, v := range r.Metadata() {
 			o.Writer.Metadata = append(o.Writer.Metadata, gguf.KeyValue{Key: k, Value: v})
@@ -103,7 +103,7 @@ func (s *splitter) safetensors(ctx context.Context, r *safetensors.Reader) ([]st
 	}
 	return safetensors.WriteShards(ctx, s.name+tensorfile.Safetensors.Ext(),
 		tensor.Each(r.Tensors()), &safetensors.ShardOptions{
-			MaxSize: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun,
+			MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun,
 			Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true},
 		})
 }
@@ -122,7 +122,7 @@ func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, er
 	}
 	return ztensor.WriteShards(ctx, s.name+tensorfile.ZTensor.Ext(), tensor.Each(r.Tensors()),
 		&ztensor.ShardOptions{
-			Max: s.Max, NoReplace: s.NoReplace, DryRun: s.DryRun, Writer: o,
+			MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun, Writer: o,
 			TensorAttributes: func(t *tensor.Tensor) map[string]any {
 				s.Progress(max(t.Size(), 0))
 				own := map[string]any{}
@@ -168,7 +168,7 @@ func ptdLike(r *ptd.Reader) *ptd.WriterOptions {
 
 func (s *splitter) ptd(ctx context.Context, r *ptd.Reader) ([]string, error) {
 	dir, base := filepath.Split(s.name)
-	shards, err := ptd.Split(r.Entries(), s.Max, base)
+	shards, err := ptd.Split(r.Entries(), s.MaxSize, base)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *splitter) model(ctx context.Context, r *primitiv.Reader) ([]string, err
 		for _, x := range p.Stats {
 			n += x.Tensor.Size()
 		}
-		if len(parts) == 0 || used > 0 && n > s.Max-used {
+		if len(parts) == 0 || used > 0 && n > s.MaxSize-used {
 			parts, used = append(parts, nil), 0
 		}
 		used += n
@@ -223,7 +223,7 @@ func (s *splitter) tensors(ctx context.Context) ([]string, error) {
 	used, count := int64(0), 1
 	for t := range s.f.Tensors() {
 		n := max(t.Size(), 0)
-		if used > 0 && n > s.Max-used {
+		if used > 0 && n > s.MaxSize-used {
 			count, used = count+1, 0
 		}
 		used += n

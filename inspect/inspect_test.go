@@ -385,7 +385,7 @@ func TestContentIsTheSameInEveryFormat(t *testing.T) {
 	}
 	check(shards[2])
 	shards, err = ztensor.WriteShards(t.Context(), filepath.Join(dir, "z.zt"),
-		tensor.Of(tensors...), &ztensor.ShardOptions{Max: 24})
+		tensor.Of(tensors...), &ztensor.ShardOptions{MaxSize: 24})
 	if err != nil || len(shards) < 3 {
 		t.Fatal(shards, err)
 	}

@@ -367,7 +367,7 @@ func TestErrorsOfFilesAreFindings(t *testing.T) {
 func writeZT(t *testing.T, name string, ts ...*tensor.Tensor) []string {
 	t.Helper()
 	names, err := ztensor.WriteShards(t.Context(), name, tensor.Of(ts...),
-		&ztensor.ShardOptions{Max: 64})
+		&ztensor.ShardOptions{MaxSize: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

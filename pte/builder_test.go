@@ -35,7 +35,7 @@ var built = []struct {
 		wantFloats(t, a[0], 11, 22, 33, 44, 55, 66)
 		wantFloats(t, b[0], 11, 22, 33, 44, 55, 66)
 	}},
-	{"linear", &WriterOptions{SegmentAlignment: 4096, TensorAlignment: 256}, func(b *Builder) {
+	{"linear", &WriterOptions{SegmentAlignment: 4096, Alignment: 256}, func(b *Builder) {
 		m := b.Method("forward")
 		w := m.Constant(tensor.New("w", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}))
 		bias := m.Constant(tensor.New("b", tensor.Shape{2}, []float32{0.5, -0.5}))
@@ -457,7 +457,7 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Write(io.Discard,
-			&WriterOptions{SegmentAlignment: 4096, TensorAlignment: 64}); err != nil {
+			&WriterOptions{SegmentAlignment: 4096, Alignment: 64}); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Write(&second, p.opts); err != nil {

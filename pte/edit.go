@@ -112,7 +112,7 @@ func (e *Edit) Modernize() error {
 func (e *Edit) Unwrap() { e.unwrap = true }
 
 // Write writes the program, and of a .bpte its test cases around it. It never seeks. Of
-// opts SegmentAlignment aligns the file offsets of all segments, and TensorAlignment
+// opts SegmentAlignment aligns the file offsets of all segments, and Alignment
 // constants that change their place; zero keeps what the file has.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.output(ctx, opts)

@@ -28,14 +28,14 @@ type WriterOptions struct {
 	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike
 	// ExecuTorch's, our alignments hold in the file.
 	SegmentAlignment int64
-	// TensorAlignment aligns constants and initial values; a power of two, 0 for
+	// Alignment aligns constants and initial values; a power of two, 0 for
 	// ExecuTorch's 16. A type that needs more gets more.
-	TensorAlignment int64
+	Alignment int64
 }
 
 // alignments checks the options and fills in ExecuTorch's values.
 func (o *WriterOptions) alignments() (segment, data int64, err error) {
-	segment, data = o.SegmentAlignment, o.TensorAlignment
+	segment, data = o.SegmentAlignment, o.Alignment
 	if segment == 0 {
 		segment = defaultSegmentAlignment
 	}

@@ -146,7 +146,7 @@ func (e *Edit) rebuilt(opts *WriterOptions) (*output, error) {
 	}
 	d.setGetters()
 	if d.lists {
-		if err := d.putLists(max(opts.TensorAlignment, defaultTensorAlignment)); err != nil {
+		if err := d.putLists(max(opts.Alignment, defaultTensorAlignment)); err != nil {
 			return nil, err
 		}
 	}

@@ -162,7 +162,7 @@ func TestBuilderRefuses(t *testing.T) {
 	}
 	b := NewBuilder()
 	b.Metadata("m", 1)
-	for _, o := range []WriterOptions{{SegmentAlignment: -1}, {TensorAlignment: 3},
+	for _, o := range []WriterOptions{{SegmentAlignment: -1}, {Alignment: 3},
 		{SegmentAlignment: 1 << 40}} {
 		if err := b.Write(io.Discard, &o); err == nil {
 			t.Errorf("%+v is taken", o)

@@ -200,11 +200,8 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	version := 1
-	if e.r.v2 {
-		version = 2
-	}
-	if given.Version == 0 {
+	version := e.r.Version()
+	if given.Version == "" {
 		o.Version = version
 	}
 	over, err := newOverlay(e)
@@ -216,16 +213,16 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 	}
 	structure := len(e.removed) > 0 || len(e.graphs) > 0 || e.needsFields()
 	newer := ""
-	if o.Version != version || structure || version == 2 && given.InlineElements != 0 {
+	if o.Version != version || structure || version == "2" && given.InlineElements != 0 {
 		if newer = e.r.model.newer(""); newer == "" {
 			return e.rebuild(o, over)
 		}
-		if structure || o.Version == 1 || version == 2 {
+		if structure || o.Version == "1" || version == "2" {
 			return nil, fmt.Errorf("%w: rten: %s is newer than this library and would be lost",
 				errors.ErrUnsupported, newer)
 		}
 	}
-	l, ok, err := over.layout(o, given.Align != 0)
+	l, ok, err := over.layout(o, given.Alignment != 0)
 	if err != nil || ok {
 		return l, err
 	}

@@ -93,17 +93,17 @@ func TestRewriting(t *testing.T) {
 			if !bytes.Equal(patched(t, r, nil), data) {
 				t.Error("a copy without changes has other bytes")
 			}
-			other := 1
+			was, other := "2", "1"
 			if r.Version() == "1" {
-				other = 2
+				was, other = other, was
 			}
 			once := patched(t, r, &WriterOptions{Version: other})
-			there := equalContent(t, fmt.Sprint("version ", other), once, want)
-			if there.Version() != fmt.Sprint(other) {
+			there := equalContent(t, "version "+other, once, want)
+			if there.Version() != other {
 				t.Errorf("version %s", there.Version())
 			}
 			back := equalContent(t, "there and back",
-				patched(t, there, &WriterOptions{Version: 3 - other}), want)
+				patched(t, there, &WriterOptions{Version: was}), want)
 			equalContent(t, "and there again", patched(t, back, &WriterOptions{Version: other}),
 				want)
 			if again := patched(t, r, &WriterOptions{Version: other}); !bytes.Equal(again, once) {
@@ -111,7 +111,7 @@ func TestRewriting(t *testing.T) {
 			}
 			for _, align := range []int64{4, 256, 4096} {
 				got := equalContent(t, fmt.Sprint("aligned to ", align),
-					patched(t, r, &WriterOptions{Version: 2, Align: align}), want)
+					patched(t, r, &WriterOptions{Version: "2", Alignment: align}), want)
 				for x := range got.Tensors() {
 					st, _ := x.Data.Stored()
 					if h, _ := got.Header(); st.Offset >= h.TensorOffset && st.Offset%align != 0 {
@@ -120,7 +120,7 @@ func TestRewriting(t *testing.T) {
 				}
 			}
 			all := equalContent(t, "nothing inline",
-				patched(t, r, &WriterOptions{Version: 2, InlineElements: -1}), want)
+				patched(t, r, &WriterOptions{Version: "2", InlineElements: -1}), want)
 			for c := range all.Model().Constants() {
 				if c.Inline() {
 					t.Errorf("%s is inline", c.Tensor().Name)
@@ -142,7 +142,7 @@ func TestMetadataEdits(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
 			r := openBytes(t, data)
-			for _, version := range []int{0, 1, 2} {
+			for _, version := range []string{"", "1", "2"} {
 				got := openBytes(t, patched(t, r, &WriterOptions{Version: version},
 					func(p *Edit) error { return p.SetAttribute("license", "Apache-2.0") },
 					func(p *Edit) error {
@@ -174,7 +174,7 @@ func TestMetadataEdits(t *testing.T) {
 				}
 				for x := range r.Tensors() {
 					y := got.Tensor(x.Name)
-					if s, _ := y.Data.Stored(); s.Offset%64 != 0 && version == 0 {
+					if s, _ := y.Data.Stored(); s.Offset%64 != 0 && version == "" {
 						if old, _ := x.Data.Stored(); old.Offset%64 == 0 &&
 							old.Offset > r.header.ModelOffset+r.header.ModelSize && r.v2 {
 							t.Errorf("%s moved from %d to %d", x.Name, old.Offset, s.Offset)
@@ -233,7 +233,7 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 					t.Fatalf("%s: byte %d is %#x, want %#x", old.Name, j, got[j], want)
 				}
 			}
-			for _, version := range []int{1, 2} {
+			for _, version := range []string{"1", "2"} {
 				x := openBytes(t,
 					patched(t, r, &WriterOptions{Version: version},
 						func(p *Edit) error {
@@ -241,7 +241,7 @@ func TestWeightsReplacedInPlace(t *testing.T) {
 								&fresh)
 						})).Model().Constant(i).Tensor()
 				if b, err := x.Data.ReadAll(); err != nil || !bytes.Equal(b, raw) {
-					t.Errorf("%s in version %d: %x %v", old.Name, version, b, err)
+					t.Errorf("%s in version %q: %x %v", old.Name, version, b, err)
 				}
 			}
 			if err := NewEdit(r).Replace(old.Name,
@@ -289,7 +289,7 @@ func TestSharedWeights(t *testing.T) {
 	if err := replaceIn(t, p, "#0", fresh); err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range []*WriterOptions{nil, {Version: 1}, {Align: 1024}} {
+	for _, opts := range []*WriterOptions{nil, {Version: "1"}, {Alignment: 1024}} {
 		var copied bytes.Buffer
 		if err := p.Write(t.Context(), &copied, opts); err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestRenameAndRemove(t *testing.T) {
 		`"trips"`, `"how often"`, "constant trips", "constant how often", " trips\n",
 		" how often\n", `else_branch/k"`, `else_branch/other"`, "else_branch/k\n",
 		"else_branch/other\n").Replace(content(r))
-	for _, version := range []int{0, 1, 2} {
+	for _, version := range []string{"", "1", "2"} {
 		var b bytes.Buffer
 		if err := p.Write(t.Context(), &b, &WriterOptions{Version: version}); err != nil {
 			t.Fatal(err)
@@ -344,9 +344,9 @@ func TestRenameAndRemove(t *testing.T) {
 		got := openBytes(t, b.Bytes())
 		if got.Tensor("how often") == nil || got.Tensor("nodes[6].else_branch/other") == nil ||
 			got.Tensor("trips") != nil {
-			t.Errorf("version %d: not renamed", version)
+			t.Errorf("version %q: not renamed", version)
 		}
-		if version == 0 {
+		if version == "" {
 			equalContent(t, "renamed", b.Bytes(), want)
 		}
 	}
@@ -357,7 +357,7 @@ func TestRenameAndRemove(t *testing.T) {
 	}
 	c := g.Constant(ramp(3)) // nameless
 	g.Output("y", g.Op("Neg", nil, c))
-	for _, opts := range []*WriterOptions{nil, {Version: 1}} {
+	for _, opts := range []*WriterOptions{nil, {Version: "1"}} {
 		var b bytes.Buffer
 		if err := g.Write(t.Context(), &b, opts); err != nil {
 			t.Fatal(err)
@@ -394,7 +394,7 @@ func TestChangesCostTheSameEach(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, version := range []int{1, 2} {
+		for _, version := range []string{"1", "2"} {
 			if err := p.Write(t.Context(), io.Discard,
 				&WriterOptions{Version: version}); err != nil {
 				t.Fatal(err)

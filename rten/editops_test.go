@@ -99,7 +99,7 @@ var operatorEdits = []struct {
 
 func TestOperatorEdits(t *testing.T) {
 	for _, c := range operatorEdits {
-		for _, version := range []int{1, 2} {
+		for _, version := range []string{"1", "2"} {
 			r := chain(t)
 			e := NewEdit(r)
 			if err := c.edit(e, r.Model().Graph()); err != nil {

@@ -69,7 +69,7 @@ func (e *encoder) fail(format string, args ...any) {
 // outside reports whether a constant of that many elements goes to the tensor
 // data.
 func (e *encoder) outside(elements int64) bool {
-	return e.opts.Version == 2 && elements > int64(e.opts.InlineElements)
+	return e.opts.Version == "2" && elements > int64(e.opts.InlineElements)
 }
 
 // place assigns a constant its offset in the tensor data, the one that it has if
@@ -78,7 +78,7 @@ func (e *encoder) place(key any, name string, data tensor.Blob) {
 	if _, ok := e.placed[key]; ok {
 		return
 	}
-	off, ok := align.Up(e.end, e.opts.Align)
+	off, ok := align.Up(e.end, e.opts.Alignment)
 	if ok {
 		e.end, ok = align.Add(off, data.Size())
 	}
@@ -122,7 +122,7 @@ func (e *encoder) constant(key any, name string, d tensor.DType, s tensor.Shape,
 // elements writes the member of the union ConstantData with that tag.
 func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) fb.Offset {
 	t := inlineTypes[tag]
-	if e.opts.Version == 1 && data.Size() >= tailSize {
+	if e.opts.Version == "1" && data.Size() >= tailSize {
 		if e.dummy == 0 {
 			e.dummy = e.b.Scalars(nil, 4, 4)
 		}
@@ -188,11 +188,11 @@ func (e *encoder) finish(root fb.Offset) (*layout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rten: the encoded model: %w", err)
 	}
-	if e.opts.Version == 1 {
+	if e.opts.Version == "1" {
 		return e.version1(buf)
 	}
 	return version2Layout([]pieces.Piece{modelPiece(0, buf)}, int64(len(buf)),
-		e.external, e.end, e.opts.Align)
+		e.external, e.end, e.opts.Alignment)
 }
 
 // version1 appends the large vectors to the flatbuffer and sets the offsets that wait

@@ -147,7 +147,7 @@ func ExampleEdit() {
 		return
 	}
 	var file bytes.Buffer
-	if err := e.Write(context.Background(), &file, &rten.WriterOptions{Version: 1}); err != nil {
+	if err := e.Write(context.Background(), &file, &rten.WriterOptions{Version: "1"}); err != nil {
 		fmt.Println(err)
 		return
 	}

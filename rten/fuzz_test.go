@@ -54,7 +54,8 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, opts := range []*WriterOptions{nil, {Version: 1}, {Version: 2, Align: 256}, {Version: 2, InlineElements: -1}} {
+		for _, opts := range []*WriterOptions{nil, {Version: "1"},
+			{Version: "2", Alignment: 256}, {Version: "2", InlineElements: -1}} {
 			var b bytes.Buffer
 			p := NewEdit(r)
 			if err := p.Write(t.Context(), &b, opts); err != nil {

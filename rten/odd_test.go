@@ -73,8 +73,8 @@ func TestOddLayouts(t *testing.T) {
 			if got := patched(t, r, nil); !bytes.Equal(got, file) {
 				t.Error("a copy has other bytes")
 			}
-			for _, opts := range []*WriterOptions{{Version: 1}, {Version: 2, Align: 64},
-				{Version: 2, InlineElements: -1}} {
+			for _, opts := range []*WriterOptions{{Version: "1"}, {Version: "2", Alignment: 64},
+				{Version: "2", InlineElements: -1}} {
 				equalContent(t, fmt.Sprintf("%+v", opts), patched(t, r, opts), want)
 			}
 			edited := equalContent(t, "edited",
@@ -114,7 +114,8 @@ func TestOverlappingWeights(t *testing.T) {
 	if err := replaceIn(t, p, "b", fresh); err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range []*WriterOptions{nil, {Version: 1}, {Align: 256}, {InlineElements: -1}} {
+	for _, opts := range []*WriterOptions{nil, {Version: "1"}, {Alignment: 256},
+		{InlineElements: -1}} {
 		var b bytes.Buffer
 		if err := p.Write(t.Context(), &b, opts); err != nil {
 			t.Fatal(err)

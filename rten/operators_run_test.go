@@ -313,10 +313,10 @@ func sameRun(t testing.TB, what, file string, random bool, inputs ...string) str
 	}
 	defer r.Close()
 	other := filepath.Join(t.TempDir(), "copy.rten")
-	for _, opts := range []WriterOptions{{Version: 1}, {Version: 2}, {Version: 2, Align: 4096},
-		{Version: 2, InlineElements: -1}, {}} {
+	for _, opts := range []WriterOptions{{Version: "1"}, {Version: "2"},
+		{Version: "2", Alignment: 4096}, {Version: "2", InlineElements: -1}, {}} {
 		p := NewEdit(r)
-		if opts == (WriterOptions{}) || opts.Align != 0 {
+		if opts == (WriterOptions{}) || opts.Alignment != 0 {
 			if err := p.SetAttribute("run_id",
 				"a longer string than any that was there"); err != nil {
 				t.Fatal(err)

@@ -103,12 +103,12 @@ func (o *overlay) layout(opts WriterOptions, realign bool) (l *layout, ok bool, 
 	h := r.header
 	grown := o.size - int64(len(r.model.buf))
 	switch {
-	case opts.Version == 1:
+	case opts.Version == "1":
 		l = &layout{pieces: o.model(), size: o.size}
 	case !r.v2: // of version 1: the flatbuffer becomes the model as it is
-		l, err = version2Layout(o.model(), o.size, nil, 0, opts.Align)
+		l, err = version2Layout(o.model(), o.size, nil, 0, opts.Alignment)
 	case realign || grown > 0 && h.TensorOffset < h.ModelOffset+h.ModelSize:
-		l, err = o.realign(opts.Align)
+		l, err = o.realign(opts.Alignment)
 	default:
 		l = o.shift(grown)
 	}
@@ -121,7 +121,7 @@ func (o *overlay) strings() error {
 	if len(e.metadata) == 0 && len(e.names) == 0 {
 		return nil
 	}
-	enc := newEncoder(WriterOptions{Version: 1})
+	enc := newEncoder(WriterOptions{Version: "1"})
 	type link struct {
 		field int
 		to    fb.Offset // from the end of what is encoded

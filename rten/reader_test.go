@@ -118,7 +118,7 @@ func TestReadsToOpen(t *testing.T) {
 
 // TestVersion1IsReadOnce reads a model larger than the first window.
 func TestVersion1IsReadOnce(t *testing.T) {
-	file := patched(t, openBytes(t, manyConstants(t, 5000)), &WriterOptions{Version: 1})
+	file := patched(t, openBytes(t, manyConstants(t, 5000)), &WriterOptions{Version: "1"})
 	counter := readtest.NewCounter(file)
 	if _, err := NewReader(counter, int64(len(file)), nil); err != nil {
 		t.Fatal(err)

@@ -43,8 +43,8 @@ func write(t testing.TB, g *GraphBuilder, opts *WriterOptions) string {
 
 var layouts = map[string]*WriterOptions{
 	"2":              nil,
-	"1":              {Version: 1},
-	"2, all outside": {InlineElements: -1, Align: 4096},
+	"1":              {Version: "1"},
+	"2, all outside": {InlineElements: -1, Alignment: 4096},
 	"2, all inline":  {InlineElements: 1 << 30},
 }
 

@@ -333,9 +333,9 @@ func TestRequires(t *testing.T) {
 			"attribute noop_with_empty_axes of ReduceSum"},
 		{call{"LpNormalization", nil, in(f32(1)), 1}, true, "0.26.0", "operator LpNormalization"},
 	} {
-		opts := &WriterOptions{Version: 2}
+		opts := &WriterOptions{Version: "2"}
 		if c.v1 {
-			opts.Version = 1
+			opts.Version = "1"
 		}
 		r, err := Open(write(t, c.call.build(t), opts), nil)
 		if err != nil {

@@ -16,14 +16,14 @@ import (
 // WriterOptions control how a model is written. nil is the zero value, which
 // lays a file out as the official converter does.
 type WriterOptions struct {
-	// Version is 2, or 1 for a bare flatbuffer of less than 2 GiB with all
-	// weights in it, which RTen before 0.11 needs. 0 is 2, and in an [Edit] the
+	// Version is "2", or "1" for a bare flatbuffer of less than 2 GiB with all
+	// weights in it, which RTen before 0.11 needs. "" is "2", and in an [Edit] the
 	// version of the file that is changed.
-	Version int
-	// Align is where in the file the tensors of version 2 begin: at multiples
+	Version string
+	// Alignment is where in the file the tensors of version 2 begin: at multiples
 	// of this power of two. 0 is 64, and in an [Edit] leaves tensors where they
 	// are.
-	Align int64
+	Alignment int64
 	// InlineElements is the most elements of a constant that version 2 keeps in
 	// the model. 0 is 16; negative keeps none there. A version 1 file with content
 	// that is newer than this library cannot be taken apart: as version 2 it keeps
@@ -48,19 +48,19 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 		out = *o
 	}
 	switch {
-	case out.Version < 0 || out.Version > 2:
-		return out, fmt.Errorf("%w: rten: version %d; there are 1 and 2", errors.ErrUnsupported,
+	case out.Version != "" && out.Version != "1" && out.Version != "2":
+		return out, fmt.Errorf("%w: rten: version %q; there are 1 and 2", errors.ErrUnsupported,
 			out.Version)
-	case out.Align < 0 || out.Align != 0 && (bits.OnesCount64(uint64(out.Align)) != 1 ||
-		out.Align < 4 || out.Align > 1<<30):
+	case out.Alignment != 0 && (out.Alignment < 4 || out.Alignment > 1<<30 ||
+		bits.OnesCount64(uint64(out.Alignment)) != 1):
 		return out, fmt.Errorf("rten: alignment %d is not a power of two from 4 to 2^30",
-			out.Align)
+			out.Alignment)
 	}
-	if out.Version == 0 {
-		out.Version = 2
+	if out.Version == "" {
+		out.Version = "2"
 	}
-	if out.Align == 0 {
-		out.Align = 64
+	if out.Alignment == 0 {
+		out.Alignment = 64
 	}
 	if out.InlineElements == 0 {
 		out.InlineElements = 16

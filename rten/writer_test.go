@@ -254,8 +254,8 @@ func TestMessagesOfBuilderMistakes(t *testing.T) {
 	if err := outer.Subgraph().Write(t.Context(), io.Discard, nil); err == nil {
 		t.Error("a subgraph was written")
 	}
-	for _, opts := range []*WriterOptions{{Version: 3}, {Version: -1}, {Align: 3}, {Align: 2},
-		{Align: -64}, {Align: 1 << 40}} {
+	for _, opts := range []*WriterOptions{{Version: "3"}, {Version: "-1"}, {Alignment: 3},
+		{Alignment: 2}, {Alignment: -64}, {Alignment: 1 << 40}} {
 		if err := outer.Write(t.Context(), io.Discard, opts); err == nil {
 			t.Errorf("%+v", opts)
 		}
@@ -333,10 +333,10 @@ func TestWriterFailures(t *testing.T) {
 			func() (io.ReadCloser, error) { return nil, readtest.ErrInjected })})
 	for name, g := range map[string]*GraphBuilder{"a source that is shorter": lie(7999),
 		"a source that is longer": lie(8001), "a source that fails": broken} {
-		for _, version := range []int{1, 2} {
+		for _, version := range []string{"1", "2"} {
 			if err := g.WriteFile(t.Context(), file,
 				&WriterOptions{Version: version}); err == nil {
-				t.Errorf("%s, version %d: written", name, version)
+				t.Errorf("%s, version %q: written", name, version)
 			}
 			if b, err := os.ReadFile(file); err != nil || string(b) != "old" {
 				t.Errorf("%s: the old file is %q %v", name, b, err)
@@ -356,7 +356,7 @@ func TestWriterFailures(t *testing.T) {
 		return g
 	}
 	if err := giant(1<<31).Write(t.Context(), io.Discard,
-		&WriterOptions{Version: 1}); !errors.Is(err, tensor.ErrLimit) {
+		&WriterOptions{Version: "1"}); !errors.Is(err, tensor.ErrLimit) {
 		t.Errorf("2 GiB in version 1: %v", err)
 	}
 	if math.MaxInt > 1<<31 {
@@ -369,7 +369,7 @@ func TestWriterFailures(t *testing.T) {
 
 func TestUnknownContentSurvives(t *testing.T) {
 	// An operator, its attributes, and fields that are newer than this library.
-	future := func(version int) []byte {
+	future := func(version string) []byte {
 		var b raw
 		s := b.String("of a newer schema")
 		b.Begin()
@@ -381,7 +381,7 @@ func TestUnknownContentSurvives(t *testing.T) {
 		b.force(slot(7), 4, 77)
 		value := b.node("y", ValueNode, b.End())
 		nodes := []fb.Offset{b.inline("small", 2, 2), b.inline("c", 20, 20), value, op}
-		if version == 2 {
+		if version == "2" {
 			nodes[1] = b.outside("c", 0, 20)
 		}
 		license := b.String("MIT")
@@ -397,7 +397,7 @@ func TestUnknownContentSurvives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if version == 2 {
+		if version == "2" {
 			return v2(bytes.Clone(buf), 80)
 		}
 		return bytes.Clone(buf)
@@ -415,16 +415,16 @@ func TestUnknownContentSurvives(t *testing.T) {
 		return fmt.Sprint(op.Type(), op.AttrsTable(), string(text), number,
 			newer.GetUint32Slot(flatbuffers.VOffsetT(slot(7)), 0), len(r.Warnings()))
 	}
-	for _, version := range []int{1, 2} {
+	for _, version := range []string{"1", "2"} {
 		r := openBytes(t, future(version))
 		want := "#145#63of a newer schema1234605616436508552" + "77" + "3"
 		if got := strings.ReplaceAll(seen(r), " ", ""); got != strings.ReplaceAll(want, " ", "") {
 			t.Fatalf("%s, want %s", got, want)
 		}
 		weights := content(r)
-		for _, opts := range []*WriterOptions{nil, {Version: 1}, {Version: 2},
-			{Version: 2, Align: 4096}} {
-			if version == 2 && opts != nil && opts.Version == 1 {
+		for _, opts := range []*WriterOptions{nil, {Version: "1"}, {Version: "2"},
+			{Version: "2", Alignment: 4096}} {
+			if version == "2" && opts != nil && opts.Version == "1" {
 				continue // it cannot be taken apart
 			}
 			got := openBytes(t,
@@ -432,15 +432,15 @@ func TestUnknownContentSurvives(t *testing.T) {
 					func(p *Edit) error { return p.SetAttribute("license", "another") }))
 			if seen(got) != seen(r) ||
 				strings.ReplaceAll(content(got), "another", "MIT") != weights {
-				t.Errorf("version %d to %+v: %s", version, opts, seen(got))
+				t.Errorf("version %q to %+v: %s", version, opts, seen(got))
 			}
-			if opts != nil && got.Version() != fmt.Sprint(opts.Version) {
+			if opts != nil && got.Version() != opts.Version {
 				t.Errorf("version %s", got.Version())
 			}
 		}
 		p := NewEdit(r)
-		for _, opts := range []*WriterOptions{{Version: 2, InlineElements: -1}, {Version: 1}} {
-			if err := p.Write(t.Context(), io.Discard, opts); version == 2 &&
+		for _, opts := range []*WriterOptions{{Version: "2", InlineElements: -1}, {Version: "1"}} {
+			if err := p.Write(t.Context(), io.Discard, opts); version == "2" &&
 				!errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("taken apart: %v", err)
 			}

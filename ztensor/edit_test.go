@@ -319,7 +319,7 @@ func TestEditOfARootOfShards(t *testing.T) {
 	root := filepath.Join(dir, "m.zt")
 	_, err := WriteShards(ctx, root, tensor.Of(
 		tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
-		tensor.New("b", tensor.Shape{100}, make([]float32, 100))), &ShardOptions{Max: 400})
+		tensor.New("b", tensor.Shape{100}, make([]float32, 100))), &ShardOptions{MaxSize: 400})
 	if err != nil {
 		t.Fatal(err)
 	}

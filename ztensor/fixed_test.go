@@ -139,7 +139,7 @@ func TestMessagesOfOptionsThatDoNotFitTheVersion(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	shards := &ShardOptions{Max: 1, Writer: &WriterOptions{Version: "1.2"}}
+	shards := &ShardOptions{MaxSize: 1, Writer: &WriterOptions{Version: "1.2"}}
 	if _, err := WriteShards(t.Context(), filepath.Join(t.TempDir(), "x.zt"), tensor.Of(),
 		shards); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("shards of version 1.2: %v", err)

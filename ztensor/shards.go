@@ -23,9 +23,9 @@ import (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// Max is how many bytes of data a shard has at most. A larger tensor gets a shard
+	// MaxSize is how many bytes of data a shard has at most. A larger tensor gets a shard
 	// of its own, undivided.
-	Max int64
+	MaxSize int64
 	// Digest is that of whole shards in the root: SHA256, which is NoDigest too, or XXH3.
 	Digest Digest
 	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
@@ -59,7 +59,7 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
-	shards, err := divide(ctx, ts, d.Max)
+	shards, err := divide(ctx, ts, d.MaxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,8 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	case v != Version2:
 		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported,
 			quote.Name(v))
-	case d.Max <= 0:
-		return nil, fmt.Errorf("ztensor: ShardOptions.Max is %d", d.Max)
+	case d.MaxSize <= 0:
+		return nil, fmt.Errorf("ztensor: ShardOptions.MaxSize is %d", d.MaxSize)
 	case d.Digest != SHA256 && d.Digest != XXH3:
 		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported,
 			d.Digest)

@@ -89,7 +89,7 @@ func ExampleWriteShards() {
 			[]float32{float32(i), 1, 2, 3}))
 	}
 	files, err := ztensor.WriteShards(context.Background(), name, tensor.Of(ts...),
-		&ztensor.ShardOptions{Max: 32})
+		&ztensor.ShardOptions{MaxSize: 32})
 	if err != nil {
 		log.Fatal(err)
 	}

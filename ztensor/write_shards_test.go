@@ -172,9 +172,9 @@ func TestShardsAreTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []ShardOptions{
-		{Max: 3000}, {Max: 1, Digest: XXH3},
-		{Max: 5000, Writer: &WriterOptions{Version: "2", Level: 3}},
-		{Max: 5000, Writer: &WriterOptions{Version: "2", Alignment: 4096}}, {Max: 1 << 30},
+		{MaxSize: 3000}, {MaxSize: 1, Digest: XXH3},
+		{MaxSize: 5000, Writer: &WriterOptions{Version: "2", Level: 3}},
+		{MaxSize: 5000, Writer: &WriterOptions{Version: "2", Alignment: 4096}}, {MaxSize: 1 << 30},
 	} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			dir := t.TempDir()
@@ -188,8 +188,8 @@ func TestShardsAreTheModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if files[len(files)-1] != name || o.Max < 1<<30 && len(files) < 4 ||
-				o.Max == 1<<30 && len(files) > 1 {
+			if files[len(files)-1] != name || o.MaxSize < 1<<30 && len(files) < 4 ||
+				o.MaxSize == 1<<30 && len(files) > 1 {
 				t.Errorf("%q", files)
 			}
 			r, err := Open(name, &ReaderOptions{Strict: true})
@@ -248,7 +248,7 @@ func TestShardsAreTheModel(t *testing.T) {
 func TestShardedFilesAreAppendedTo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.zt")
 	if _, err := WriteShards(t.Context(), name, tensor.Of(model()...),
-		&ShardOptions{Max: 4000}); err != nil {
+		&ShardOptions{MaxSize: 4000}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := Append(name, nil)
@@ -290,7 +290,7 @@ func TestShardsAreNotWrittenThroughLinks(t *testing.T) {
 		t.Skip("no links here: ", err)
 	}
 	_, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...),
-		&ShardOptions{Max: 4000})
+		&ShardOptions{MaxSize: 4000})
 	if !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
@@ -339,7 +339,7 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	opts := &ShardOptions{Max: 100, ID: "step 1"}
+	opts := &ShardOptions{MaxSize: 100, ID: "step 1"}
 	if _, err := WriteShards(t.Context(), name, tensor.Of(values(1, 4)...), opts); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 	}
 	// Fewer shards: the old ones are gone.
 	if _, err := WriteShards(t.Context(), name, tensor.Of(values(3, 2)...),
-		&ShardOptions{Max: 100, ID: "step 2"}); err != nil {
+		&ShardOptions{MaxSize: 100, ID: "step 2"}); err != nil {
 		t.Fatal(err)
 	}
 	check(3, 2)
@@ -367,7 +367,7 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if _, err := WriteShards(t.Context(), name, tensor.Of(values(4, 2)...),
-		&ShardOptions{Max: 1000}); err != nil {
+		&ShardOptions{MaxSize: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	check(4, 2)
@@ -384,7 +384,7 @@ func TestAShardOfAnotherSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := WriteShards(t.Context(), name, tensor.Of(model()...),
-			&ShardOptions{Max: 4000, ID: id}); err != nil {
+			&ShardOptions{MaxSize: 4000, ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		return name
@@ -426,7 +426,7 @@ func TestAnInterruptedSet(t *testing.T) {
 	shards := func(dir, id string) []string {
 		t.Helper()
 		files, err := WriteShards(t.Context(), filepath.Join(dir, "m.zt"), tensor.Of(model()...),
-			&ShardOptions{Max: 4000, ID: id})
+			&ShardOptions{MaxSize: 4000, ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -216,10 +216,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	case tensorfile.PTD:
 		c.opts.PTD = &ptd.WriterOptions{SegmentAlignment: c.align, Alignment: c.align}
 	case tensorfile.RTen:
-		c.opts.RTen = &rten.WriterOptions{Align: c.align}
-		if c.version != "" {
-			c.opts.RTen.Version = int(c.version[0] - '0')
-		}
+		c.opts.RTen = &rten.WriterOptions{Alignment: c.align, Version: c.version}
 	case tensorfile.NPZ:
 		c.opts.NPZ = &npz.WriterOptions{Compress: c.compress}
 	}

@@ -66,7 +66,7 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 	if err := a.checkDecodedTotal(in, &lister{}); err != nil { // of all shards together
 		return err
 	}
-	opts := &convert.SplitOptions{Max: max, NoReplace: !o.force, DryRun: o.dryRun}
+	opts := &convert.SplitOptions{MaxSize: max, NoReplace: !o.force, DryRun: o.dryRun}
 	if !o.dryRun {
 		undo, err := atomicfile.MakeDir(filepath.Dir(name))
 		if err != nil {

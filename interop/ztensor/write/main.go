@@ -120,7 +120,7 @@ func version2(dir string) {
 	check(os.MkdirAll(filepath.Dir(base), 0o777))
 	say(base, ts)
 	_, err := ztensor.WriteShards(context.Background(), base+".zt", tensor.Of(ts...),
-		&ztensor.ShardOptions{Max: 10_000})
+		&ztensor.ShardOptions{MaxSize: 10_000})
 	check(err)
 }
 
