@@ -11,8 +11,20 @@ proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else faile
 go build -o "$work/tensorfile" ./cmd/tensorfile
 go build -o "$work/server" ./interop/batch
 mkdir "$work/files"
-"$work/server" "$work/files" >"$work/addresses" &
-until [ -s "$work/addresses" ] && [ -z "$(tail -n 1 "$work/addresses")" ]; do sleep 0.1; done
+"$work/server" "$work/files" "$work/gate" >"$work/addresses" &
+server=$!
+
+# until_true COMMAND...: wait until it holds, for two minutes at most, while the server runs.
+until_true() {
+	local i
+	for ((i = 0; i < 1200; i++)); do
+		if "$@"; then return; fi
+		kill -0 $server && sleep 0.1 || break
+	done
+	echo "FAIL: not within two minutes: $*" && return 1
+}
+serves() { [ -s "$work/addresses" ] && [ -z "$(tail -n 1 "$work/addresses")" ]; }
+until_true serves
 
 # part I: verify a part of the list; its ledger is $work/I.
 part() { "$work/tensorfile" verify --files-from "$work/addresses" --part "$1/8" --jobs 2 --resume "$work/$1" 2>"$work/$1.err"; }
@@ -24,13 +36,16 @@ exits() {
 	[ $status -eq "$1" ] || { echo "exit status $status, not $1"; return 1; }
 }
 
+# The second half of the files is not served before the three are killed, and so none of them is done.
 pids=()
 for i in $(seq 8); do
 	"$work/tensorfile" verify --files-from "$work/addresses" --part "$i/8" --jobs 2 --resume "$work/$i" 2>"$work/$i.err" &
 	pids+=($!)
 done
-sleep 1
+begun() { [ -s "$work/1" ] && [ -s "$work/2" ] && [ -s "$work/3" ]; }
+until_true begun
 kill -9 "${pids[@]:0:3}"
+touch "$work/gate"
 for i in 3 4 5 6 7; do wait "${pids[$i]}" || true; done
 lines=$(cat "$work"/[1-8] | wc -l)
 killed() { [ "$lines" -gt 0 ] && [ "$lines" -lt 1000 ] || { echo "$lines lines"; return 1; }; }

@@ -16,6 +16,7 @@ proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else faile
 for name in $(compgen -e | grep -E '^(AWS|AZURE|GOOGLE|STORAGE)_' || true); do unset "$name"; done # whoever runs this has credentials, perhaps
 (cd cloud && go build -o "$work/tensorfile" ./cmd/tensorfile)
 export AWS_EC2_METADATA_DISABLED=true HOME=$work
+unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy # the servers are here
 tensorfile=$work/tensorfile
 
 # A model of two shards, the second of several parts, and a file whose name has every character that addresses give a meaning.
@@ -36,15 +37,23 @@ json.dump({"metadata": {}, "weight_map": weights}, open(top + "/m/model.safetens
 json.dump({"model_type": "llama"}, open(top + "/m/config.json", "w"))
 PY
 
-port() { "$py" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-
-# serve PORT COMMAND...: start a server that ends with the script, and wait until it accepts connections.
+# serve COMMAND...: start a server that ends with the script, and wait until it accepts connections; its port, @ in the command, is then
+# in $port. It has two minutes; where it ends by itself, something else may have taken the port, and it has another.
 serve() {
-	"${@:2}" >"$work/server.log" 2>&1 &
-	servers+=($!)
-	for _ in $(seq 300); do
-		if (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then return; fi
-		sleep 0.1
+	local turn i pid
+	for turn in 1 2 3 4 5; do
+		port=$("$py" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+		"${@//@/$port}" >"$work/server.log" 2>&1 &
+		pid=$!
+		servers+=($pid)
+		for ((i = 0; i < 1200; i++)); do
+			if (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+				sleep 0.2 # what accepts may be another's, and ours about to end
+				if kill -0 $pid 2>/dev/null; then return; fi
+			fi
+			kill -0 $pid 2>/dev/null || break
+			sleep 0.1
+		done
 	done
 	cat "$work/server.log"
 	return 1
@@ -102,8 +111,8 @@ writes() {
 	proves "$1: and it is replaced" same "${2}new/a b.zt" "$small"
 }
 
-moto=$(port)
-serve "$moto" "$(dirname "$py")/moto_server" -H 127.0.0.1 -p "$moto"
+serve "$(dirname "$py")/moto_server" -H 127.0.0.1 -p @
+moto=$port
 export AWS_ACCESS_KEY_ID=testing AWS_SECRET_ACCESS_KEY=testing
 s3 moto "$moto"
 # From now on moto checks signatures; those of listings and of unusual keys wrongly, boto3's too.
@@ -127,35 +136,32 @@ AWS_ACCESS_KEY_ID=another proves "moto: a wrong key" says 3 "InvalidAccessKeyId"
 
 if [ -n "$versitygw" ]; then
 	mkdir "$work/gateway"
-	p=$(port)
 	export AWS_ACCESS_KEY_ID=tester AWS_SECRET_ACCESS_KEY=tester-secret
-	ROOT_ACCESS_KEY=tester ROOT_SECRET_KEY=tester-secret serve "$p" "$versitygw" --port "127.0.0.1:$p" posix "$work/gateway"
-	s3 versitygw "$p"
+	serve env ROOT_ACCESS_KEY=tester ROOT_SECRET_KEY=tester-secret "$versitygw" --port 127.0.0.1:@ posix "$work/gateway"
+	s3 versitygw "$port"
 	AWS_SECRET_ACCESS_KEY=another-secret proves "versitygw: a wrong secret" says 3 "SignatureDoesNotMatch" "$tensorfile" check s3://models/m
 else
 	echo "skip: versitygw is not installed (interop/tools.sh versitygw takes eight minutes)" && skipped=$((skipped + 1))
 fi
 
-p=$(port)
-serve "$p" "$fakegcs" -scheme http -host 127.0.0.1 -port "$p" -backend memory -public-host "127.0.0.1:$p"
-export STORAGE_EMULATOR_HOST=127.0.0.1:$p
-"$py" interop/cloud/put.py gs "http://127.0.0.1:$p" models "$work/put"
+serve "$fakegcs" -scheme http -host 127.0.0.1 -port @ -backend memory -public-host 127.0.0.1:@
+export STORAGE_EMULATOR_HOST=127.0.0.1:$port
+"$py" interop/cloud/put.py gs "http://127.0.0.1:$port" models "$work/put"
 reads fake-gcs-server gs://models/
 writes fake-gcs-server gs://models/
 
-p=$(port)
-serve "$p" "$azurite" --silent --inMemoryPersistence --blobHost 127.0.0.1 --blobPort "$p" --skipApiVersionCheck --disableTelemetry
+serve "$azurite" --silent --inMemoryPersistence --blobHost 127.0.0.1 --blobPort @ --skipApiVersionCheck --disableTelemetry
 account=devstoreaccount1 # with the key that azurite publishes
 key=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==
-export AZURE_STORAGE_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=$account;AccountKey=$key;BlobEndpoint=http://127.0.0.1:$p/$account;"
+export AZURE_STORAGE_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=$account;AccountKey=$key;BlobEndpoint=http://127.0.0.1:$port/$account;"
 "$py" interop/cloud/put.py az - models "$work/put"
 reads azurite az://models/
 writes azurite az://models/
 sas=$("$py" interop/cloud/sas.py models)
-AZURE_STORAGE_CONNECTION_STRING="BlobEndpoint=http://127.0.0.1:$p/$account;SharedAccessSignature=$sas" \
+AZURE_STORAGE_CONNECTION_STRING="BlobEndpoint=http://127.0.0.1:$port/$account;SharedAccessSignature=$sas" \
 	proves "azurite: a shared access signature" says 0 "6 tensors" "$tensorfile" check az://models/m
 wrong=$(echo another-secret | base64)
-AZURE_STORAGE_CONNECTION_STRING="AccountName=$account;AccountKey=$wrong;BlobEndpoint=http://127.0.0.1:$p/$account" \
+AZURE_STORAGE_CONNECTION_STRING="AccountName=$account;AccountKey=$wrong;BlobEndpoint=http://127.0.0.1:$port/$account" \
 	proves "azurite: a wrong key" says 3 "credentials of AZURE_STORAGE_CONNECTION_STRING" "$tensorfile" check az://models/m
 
 echo "interop cloud: $passed passed, $failed failed, $skipped skipped"

@@ -62,11 +62,11 @@ func Main(o *Options) int {
 		}
 		signal.Stop(signals) // a second one ends the process at once
 		cancel()
-		// What only reads need not wind down: what writes has a moment to remove its
-		// temporary file.
+		// What does not look at its context need not end: what writes has the time to
+		// remove its temporary file, or to have a store forget an upload (ten seconds).
 		select {
 		case <-ended:
-		case <-time.After(2 * time.Second):
+		case <-time.After(20 * time.Second):
 			os.Exit(int(interrupted.Load()))
 		}
 	}()

@@ -1,7 +1,7 @@
-// batch makes 1,000 files, of which some are damaged, and serves them over http, each
-// request after a delay, so that a run of all takes seconds:
+// batch makes 1,000 files, of which some are damaged, and serves them over http, the
+// second half of them only once there is a file GATE, so that no run ends before:
 //
-//	go run ./interop/batch DIR
+//	go run ./interop/batch DIR GATE
 //
 // It prints the address of each file, and an empty line when it serves.
 package main
@@ -20,13 +20,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const (
-	files = 1000
-	delay = 50 * time.Millisecond
-)
+const files = 1000
 
 func main() {
-	dir := os.Args[1]
+	dir, gate := os.Args[1], os.Args[2]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	out := bufio.NewWriter(os.Stdout)
@@ -46,7 +43,12 @@ func main() {
 	check(out.Flush())
 	serve := http.FileServer(http.Dir(dir))
 	check(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(delay)
+		for r.URL.Path >= fmt.Sprintf("/%04d", files/2) {
+			if _, err := os.Stat(gate); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		w.Header().Set("ETag", fmt.Sprintf("%q", r.URL.Path))
 		serve.ServeHTTP(w, r)
 	})))
