@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
@@ -18,42 +19,66 @@ func sortExtents(s []Extent) {
 	})
 }
 
+// A placed extent is that of a payload.
+type placed struct {
+	Extent
+	shard, i int32 // of the payload
+}
+
 // Overlaps calls report with two payloads that share some of their bytes but are not at
 // the same place, each second one at most once, until report returns false.
 func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 	if !x.Jumbled {
 		return
 	}
-	type placed struct {
-		Extent
-		shard, i int32
-	}
-	order := make([]placed, 0, len(x.Payloads))
-	for i, p := range x.Payloads {
-		if p.Length > 0 {
-			order = append(order, placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
-		}
-	}
-	slices.SortFunc(order, func(a, b placed) int {
-		if a.shard == b.shard && a.Off != b.Off { // as nearly always
-			return cmp.Compare(a.Off, b.Off)
-		}
-		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.i, b.i))
-	})
-	far := 0 // the one that ends last so far
-	for k, e := range order {
-		f := order[far]
-		if e.shard != f.shard || e.Off >= f.Off+f.Length {
-			far = k
-			continue
-		}
-		if e.Extent != f.Extent && !report(x.Payloads[f.i], x.Payloads[e.i]) {
+	far := make([]placed, 1+len(x.Shards)) // of each file, the one that ends last so far
+	for _, e := range x.byOffset() {
+		f := &far[e.shard]
+		if e.Off < f.Off+f.Length && e.Extent != f.Extent &&
+			!report(x.Payloads[f.i], x.Payloads[e.i]) {
 			return
 		}
 		if e.Off+e.Length > f.Off+f.Length {
-			far = k
+			*f = e
 		}
 	}
+}
+
+// byOffset returns the extents of the payloads that are not empty. It counts how many
+// begin in each of many ranges of equal size, so that there is little left to compare.
+func (x *Index) byOffset() []placed {
+	n, last := int32(0), int64(0)
+	for _, p := range x.Payloads {
+		last = max(last, p.Offset)
+	}
+	shift := bits.Len64(uint64(last) / uint64(2*len(x.Payloads)))
+	ends := make([]int32, last>>shift+1)
+	for _, p := range x.Payloads {
+		if p.Length > 0 {
+			ends[p.Offset>>shift]++
+		}
+	}
+	for i := range ends {
+		n += ends[i]
+		ends[i] = n
+	}
+	all := make([]placed, n)
+	for i, p := range slices.Backward(x.Payloads) {
+		if p.Length > 0 {
+			at := &ends[p.Offset>>shift]
+			*at--
+			all[*at] = placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)}
+		}
+	}
+	for i := len(ends) - 1; i >= 0; i-- { // now where each range begins
+		if from := ends[i]; n > from+1 {
+			slices.SortFunc(all[from:n], func(a, b placed) int {
+				return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.i, b.i))
+			})
+		}
+		n = ends[i]
+	}
+	return all
 }
 
 // NonZero reports the first byte that is not zero of each gap between the taken extents.
