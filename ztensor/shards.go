@@ -228,10 +228,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 			last++
 		}
 		left -= min(size, left)
-		kept.Add(t.Name, t.Data)
-		for _, p := range t.Parts {
-			kept.Add(t.Name, p.Data)
-		}
+		kept.AddTensor(t)
 		shards[last] = append(shards[last], t)
 	}
 	if err := kept.Check(); err != nil {

@@ -11,14 +11,25 @@ import (
 // Kept is the memory of callers that a writer reads after the calls that gave it: a
 // change in between would store other values than were added.
 type Kept struct {
-	seed   maphash.Seed
-	memory []kept
+	// Sampled hashes 64 KiB at most of the memory of a blob: it finds a buffer that a
+	// sequence fills again for its next tensor, and costs next to nothing.
+	Sampled bool
+	seed    maphash.Seed
+	memory  []kept
 }
 
 type kept struct {
 	name string
 	p    []byte
 	hash uint64
+}
+
+// AddTensor adds what t has in memory.
+func (k *Kept) AddTensor(t *tensor.Tensor) {
+	k.Add(t.Name, t.Data)
+	for i := range t.Parts {
+		k.Add(t.Name, t.Parts[i].Data)
+	}
 }
 
 // Add hashes the bytes of b where they are in memory; those of files are not read.
@@ -33,14 +44,28 @@ func (k *Kept) Add(name string, b tensor.Blob) {
 	if k.memory == nil {
 		k.seed = maphash.MakeSeed()
 	}
-	k.memory = append(k.memory, kept{name, p, maphash.Bytes(k.seed, p)})
+	k.memory = append(k.memory, kept{name, p, k.hash(p)})
+}
+
+func (k *Kept) hash(p []byte) uint64 {
+	const samples, size = 16, 4096
+	if !k.Sampled || len(p) <= samples*size {
+		return maphash.Bytes(k.seed, p)
+	}
+	var h maphash.Hash
+	h.SetSeed(k.seed)
+	for i := range samples {
+		from := (len(p) - size) / (samples - 1) * i
+		h.Write(p[from : from+size])
+	}
+	return h.Sum64()
 }
 
 // Check hashes all memory again. Where it has changed since Add, that is
 // tensor.ErrChecksum.
 func (k *Kept) Check() error {
 	for _, m := range k.memory {
-		if maphash.Bytes(k.seed, m.p) != m.hash {
+		if k.hash(m.p) != m.hash {
 			return fmt.Errorf("%s: %w: its memory has changed since it was added",
 				quote.Name(m.name), tensor.ErrChecksum)
 		}

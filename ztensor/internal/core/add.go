@@ -3,9 +3,11 @@ package core
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -56,6 +58,7 @@ type job struct {
 type item struct {
 	t      *tensor.Tensor
 	pieces []Piece
+	kept   pieces.Kept
 }
 
 // Pipe writes tensors in order, whose pieces are prepared on all cores. reused means
@@ -72,21 +75,21 @@ func (w *Writer) Pipe(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 		return w.Fail(line.Put(j, j.cost))
 	}
 	for t, err := range ts {
-		var pieces []Piece
+		it := item{kept: pieces.Kept{Sampled: true}}
 		if err = cmp.Or(err, ctx.Err()); err == nil {
-			if reused && t != nil {
-				t = Fix(t, false)
-			}
-			t, pieces, err = w.Layout.Plan(ctx, w, t)
+			it.t, it.pieces, err = w.Layout.Plan(ctx, w, t)
 		}
 		if err != nil {
 			return cmp.Or(send(), w.Fail(line.Flush()), err)
 		}
-		for _, p := range pieces {
+		if reused {
+			it.kept.AddTensor(t)
+		}
+		for _, p := range it.pieces {
 			next.size += max(p.Data.Size(), 1<<10)
 			next.cost += p.Cost
 		}
-		if next.items = append(next.items, item{t, pieces}); next.size >= jobSize {
+		if next.items = append(next.items, it); next.size >= jobSize {
 			if err := send(); err != nil {
 				return err
 			}
@@ -126,6 +129,9 @@ func (w *Writer) store(ctx context.Context, j *job) error {
 				return w.Broken(it.t, p.Role, err)
 			}
 		}
+		if err := w.Unchanged(&it.kept); err != nil {
+			return err
+		}
 		w.Layout.Enter(it.t, it.pieces)
 	}
 	return nil
@@ -152,7 +158,15 @@ func (w *Writer) storePiece(ctx context.Context, p *Piece) error {
 	return w.Layout.Written(p)
 }
 
-// complete reports data that is not as long as the shape requires, or has changed.
+// Unchanged fails where memory is not what it was when it was added.
+func (w *Writer) Unchanged(k *pieces.Kept) error {
+	if err := k.Check(); err != nil {
+		return w.Fail(fmt.Errorf("ztensor: %w", err))
+	}
+	return nil
+}
+
+// complete reports data that is not as long as the shape requires.
 func (it *item) complete() error {
 	n, _ := it.t.Shape.Elements()
 	want, _ := it.t.DType.Bytes(n)
@@ -160,5 +174,5 @@ func (it *item) complete() error {
 		return Malformed("%d bytes came where %v of %v takes %d", have, it.t.Shape, it.t.DType,
 			want)
 	}
-	return unchanged(it.t)
+	return nil
 }

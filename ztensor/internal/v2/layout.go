@@ -28,9 +28,9 @@ type Layout struct {
 	level     int
 	align     int64
 
-	kept    []*tensor.Tensor // to be written
-	last    string           // canonical: the name that was written last
-	begun   bool             // there is one
+	kept    []keptTensor // to be written
+	last    string       // canonical: the name that was written last
+	begun   bool         // there is one
 	objects []entry
 	shards  []cbor.Pair              // names and what the manifest says of them
 	others  []cbor.Pair              // other fields of the manifest that is continued

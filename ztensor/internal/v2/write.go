@@ -23,6 +23,12 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 )
 
+// A keptTensor waits for its turn in canonical form.
+type keptTensor struct {
+	*tensor.Tensor
+	memory pieces.Kept
+}
+
 // Add writes tensors; in canonical form it keeps them, and writes all that are kept only
 // if these are all of a call of AddAll.
 func (l *Layout) Add(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.Tensor, error],
@@ -37,7 +43,9 @@ func (l *Layout) Add(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.T
 		if err != nil {
 			return err
 		}
-		l.kept = append(l.kept, core.Fix(t, !all))
+		k := keptTensor{t, pieces.Kept{Sampled: all}}
+		k.memory.AddTensor(t)
+		l.kept = append(l.kept, k)
 	}
 	if !all {
 		return nil
@@ -106,7 +114,7 @@ func (l *Layout) Prepare(ctx context.Context, w *core.Writer, p *core.Piece) err
 	if err != nil {
 		return err
 	}
-	p.Stored, p.Digest = all, core.XXH3Of(p.Data, all)
+	p.Stored, p.Digest = all, core.DigestOf(core.XXH3, all)
 	if l.level > 0 {
 		p.Stored = encodeFrames(l.frames, all)
 	}
@@ -118,16 +126,23 @@ func (l *Layout) Prepare(ctx context.Context, w *core.Writer, p *core.Piece) err
 func (l *Layout) flush(ctx context.Context, w *core.Writer, before string) error {
 	now := slices.Clone(l.kept)
 	if before != "" {
-		now = slices.DeleteFunc(now, func(t *tensor.Tensor) bool { return t.Name >= before })
-		l.kept = slices.DeleteFunc(l.kept, func(t *tensor.Tensor) bool { return t.Name < before })
+		now = slices.DeleteFunc(now, func(k keptTensor) bool { return k.Name >= before })
+		l.kept = slices.DeleteFunc(l.kept, func(k keptTensor) bool { return k.Name < before })
 	} else {
 		l.kept = nil
 	}
-	slices.SortFunc(now, func(a, b *tensor.Tensor) int { return strings.Compare(a.Name, b.Name) })
-	if f, ok := w.File.(*atomicfile.File); ok && len(now) > 1 {
-		f.Reserve(l.end(w.Off, now))
+	sort.Slice(now, func(i, j int) bool { return now[i].Name < now[j].Name })
+	all := make([]*tensor.Tensor, len(now))
+	for i := range now {
+		if err := w.Unchanged(&now[i].memory); err != nil {
+			return err
+		}
+		all[i] = now[i].Tensor
 	}
-	return w.Pipe(ctx, tensor.Of(now...), false)
+	if f, ok := w.File.(*atomicfile.File); ok && len(now) > 1 {
+		f.Reserve(l.end(w.Off, all))
+	}
+	return w.Pipe(ctx, tensor.Of(all...), false)
 }
 
 // end returns about where the file will end when these tensors have been written.
@@ -216,7 +231,7 @@ func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 		}
 		same, err := pieces.Same(ctx, other.Data, p.Data)
 		if err == nil && !same {
-			err = core.Unchanged(other.Data)
+			err = stillHas(other.Data, p.Digest)
 		}
 		if err != nil {
 			return false, err
@@ -227,6 +242,17 @@ func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// stillHas fails where the bytes of b are no longer those of the digest.
+func stillHas(b tensor.Blob, digest string) error {
+	h := xxh3.New()
+	_, err := b.WriteTo(h)
+	if err == nil && core.DigestText(core.XXH3, h) != digest {
+		err = fmt.Errorf("%w: it has the bytes of a tensor whose memory has changed since",
+			tensor.ErrChecksum)
+	}
+	return err
 }
 
 // Enter encodes what the manifest says of a tensor.
