@@ -117,7 +117,7 @@ var edges = map[string][]string{
 	"bridge/torch":          and(floor, "internal/numpy", "internal/zipfile", "sparse"),
 
 	".":     and(floor, formats...),
-	"model": and(floor, ".", "bridge/safetensors", "ztensor"),
+	"model": and(floor, ".", "bridge/gguf", "bridge/safetensors", "ztensor"),
 	"convert": and(and(floor, formats...), ".", "sparse", "internal/filename",
 		"internal/ggml"),
 	"internal/page":     {".", "tensor", "inspect", "model", "pte", "sparse", "internal/limit"},

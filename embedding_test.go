@@ -207,6 +207,6 @@ func Example_refuseDamaged() {
 	}
 	fmt.Println(refuseDamaged(context.Background(), dir) != nil)
 	// Output:
-	// error: "model-00001-of-00001.safetensors": missing-shard: named by model.safetensors.index.json for 1 tensors
+	// error: "model-00001-of-00001.safetensors": missing-shard: named by model.safetensors.index.json for 1 tensor
 	// true
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"path"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -25,7 +27,7 @@ func (m *Model) checkSet(s *Set) {
 		whole = whole && sh.open != nil
 		if sh.missing() {
 			s.Missing = append(s.Missing, sh.name)
-			if !sh.dangling() && !sh.outside {
+			if !sh.dangling() && !(sh.outside && m.noLinks) {
 				m.missingShard(s, sh.name, sh.mapped)
 			}
 		}
@@ -55,17 +57,20 @@ func (m *Model) checkSet(s *Set) {
 }
 
 func (m *Model) missingShard(s *Set, name string, tensors int64) {
-	by := "its siblings' names"
-	if s.Index != "" {
-		by = s.Index
-	} else if s.root {
-		by = s.Files[0]
+	by := "named by its siblings' names"
+	switch e := m.entries[name]; {
+	case s.Index != "" && tensors > 0:
+		by = fmt.Sprintf("named by %s for %d tensor%s", s.Index, tensors,
+			strings.Repeat("s", int(min(tensors-1, 1))))
+	case s.Index != "":
+		by = "named by " + s.Index
+	case s.root:
+		by = "named by " + s.Files[0]
+	case e != nil && e.link != "":
+		by = "a link to " + quote.Name(e.link) + ", which is not a regular file"
 	}
-	f := finding(MissingShard, name, "", "named by %s", by)
-	if f.Tensors = tensors; tensors > 0 {
-		f = finding(MissingShard, name, "", "named by %s for %d tensors", by, tensors)
-		f.Tensors = tensors
-	}
+	f := finding(MissingShard, name, "", "%s", by)
+	f.Tensors = tensors
 	m.found.add(f)
 }
 
@@ -159,38 +164,60 @@ func (m *Model) checkSplits(s *Set, whole bool) {
 			continue
 		}
 		total += int64(sh.open.Len())
-		keys := map[string]int64{"split.no": -1, "split.count": -1, "split.tensors.count": -1}
-		for k, v := range sh.open.Attributes() {
-			if _, ok := keys[k]; ok {
-				if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-					keys[k] = n
-				}
-			}
-		}
 		no, count := int64(-1), int64(-1)
 		if n, ok := parseShardName(sh.name); ok {
 			no, count = int64(n.i)-1, int64(n.n)
 		}
-		if keys["split.count"] != count && !(count == -1 && keys["split.count"] <= 1) {
-			m.split(sh.name, "split.count", keys["split.count"], count)
-		} else if count > 0 && keys["split.no"] != no {
-			m.split(sh.name, "split.no", keys["split.no"], no)
+		gotNo, ok1 := m.splitKey(sh.file, "split.no", gguf.TypeUint16)
+		gotCount, ok2 := m.splitKey(sh.file, "split.count", gguf.TypeUint16)
+		sum, ok3 := m.splitKey(sh.file, "split.tensors.count", gguf.TypeInt32)
+		declared, whole = max(declared, sum), whole && ok3
+		switch {
+		case !ok1 || !ok2:
+		case gotCount != count && !(count == -1 && gotCount <= 1):
+			m.split(sh.name, "split.count", gotCount, count)
+		case count > 0 && gotNo != no:
+			m.split(sh.name, "split.no", gotNo, no)
 		}
-		declared = max(declared, keys["split.tensors.count"])
 	}
 	if whole && declared >= 0 && declared != total {
 		m.split(s.Files[0], "split.tensors.count", declared, total)
 	}
 }
 
-func (m *Model) split(file, key string, got, want int64) {
-	say := func(n int64) string {
-		if n < 0 {
-			return "absent"
-		}
-		return strconv.FormatInt(n, 10)
+// splitKey returns the value of a split key, -1 where it is absent. It is false for a
+// value of another type, which llama.cpp refuses.
+func (m *Model) splitKey(f *file, key string, want gguf.ValueType) (n int64, ok bool) {
+	r, isGGUF := f.open.Sys().(*gguf.Reader)
+	if !isGGUF {
+		return -1, true
 	}
-	f := finding(GGUFSplit, file, "", "%s is %s where the files have %s", key, say(got), say(want))
+	v, found := r.Value(key)
+	if !found {
+		return -1, true
+	}
+	if v.Type() == want {
+		n, err := strconv.ParseInt(v.String(), 10, 64)
+		return n, err == nil
+	}
+	m.noteSplit(f.name, key, "is of type %v, not %v", v.Type(), want)
+	return -1, false
+}
+
+// split reports a split key whose value is not what the names or the files mean.
+func (m *Model) split(file, key string, got, want int64) {
+	is, means := "is "+strconv.FormatInt(got, 10), strconv.FormatInt(want, 10)
+	if got < 0 {
+		is = "is absent"
+	}
+	if want < 0 {
+		means = "none"
+	}
+	m.noteSplit(file, key, "%s where the files mean %s", is, means)
+}
+
+func (m *Model) noteSplit(file, key, format string, args ...any) {
+	f := finding(GGUFSplit, file, "", key+" "+format, args...)
 	f.Field = key
 	m.found.add(f)
 }

@@ -39,6 +39,7 @@ const (
 	UnknownDType      Code = "unknown-dtype"      // a dtype that this library has no name for
 	Limit             Code = "limit"              // a limit was hit
 	Unreadable        Code = "unreadable"         // the system refused to read
+	InterruptedWrite  Code = "interrupted-write"  // the files of a set were not all replaced
 )
 
 // Errors that reading the data shows.

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"path"
@@ -83,8 +82,12 @@ func (m *Model) readObject(name string) configJSON {
 		return nil
 	}
 	object := configJSON{}
-	if err := json.Unmarshal(b, &object); err != nil || object == nil {
-		m.note(ConfigMalformed, name, "", "%v", cmp.Or(err, errNoObject))
+	err := json.Unmarshal(b, &object)
+	if isType := new(json.UnmarshalTypeError); object == nil || errors.As(err, &isType) {
+		err = errNoObject
+	}
+	if err != nil {
+		m.note(ConfigMalformed, name, "", "%v", err)
 		return nil
 	}
 	return object

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -46,8 +47,13 @@ func (e *entry) missing() bool { return !e.regular && !e.unreadable() }
 
 // unreadable reports whether the system does not say what there is.
 func (e *entry) unreadable() bool {
-	return e.err != nil && !e.dangling() && !errors.Is(e.err, fs.ErrNotExist)
+	return e.err != nil && !e.dangling() && !slices.ContainsFunc(notThere, func(err error) bool {
+		return errors.Is(e.err, err)
+	})
 }
+
+// notThere are errors of names that no file has: also below a file, or too long.
+var notThere = []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ENAMETOOLONG}
 
 // path returns the name of a file for the fs.FS.
 func (d *directory) path(name string) string { return path.Join(d.dir, name) }

@@ -2,7 +2,9 @@ package model
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -61,6 +63,15 @@ func TestFindingsOfHeaders(t *testing.T) {
 			[]string{"missing-shard " + shard2}},
 		{"a shard is a directory", with(tiny(t), map[string]any{shard2: nil, shard2 + "/x": "x"}),
 			[]string{"missing-shard " + shard2}},
+		{"a shard is below a file",
+			map[string]any{"README.md": "x", indexJ: index(64, "a=README.md/x.safetensors")},
+			[]string{"missing-shard README.md/x.safetensors"}},
+		{"an interrupted write", map[string]any{shard1: weights, shard2: file32(t, "c"),
+			shard3: file32(t, "d"), "." + indexJ + ".journal": "tensorfile journal 1\n"},
+			[]string{"interrupted-write ." + indexJ + ".journal", "no-index? " + shard1}},
+		{"an interrupted write before the index was removed",
+			with(tiny(t), map[string]any{"." + indexJ + ".journal": "tensorfile journal 1\n"}),
+			[]string{"interrupted-write? ." + indexJ + ".journal"}},
 		{"a sibling is missing",
 			map[string]any{"m-00001-of-00003.safetensors": weights,
 				"m-00003-of-00003.safetensors": file32(t, "c")},
@@ -227,6 +238,11 @@ func TestFindingsOfHeaders(t *testing.T) {
 		{"a split under the name of a whole",
 			map[string]any{"m.gguf": ggufFile([]string{"a"}, "split.no", uint16(0), "split.count",
 				uint16(2))}, []string{"gguf-split m.gguf"}},
+		{"a split whose keys are of other types",
+			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", int32(0),
+				"split.count", int32(1), "split.tensors.count", uint16(9))},
+			[]string{"gguf-split m-00001-of-00001.gguf", "gguf-split m-00001-of-00001.gguf",
+				"gguf-split m-00001-of-00001.gguf"}},
 		{"a wrong sum of splits",
 			map[string]any{"m-00001-of-00001.gguf": ggufFile([]string{"a"}, "split.no", uint16(0),
 				"split.count", uint16(1), "split.tensors.count", int32(2))},
@@ -250,7 +266,7 @@ func TestFindingsOfHeaders(t *testing.T) {
 func TestUnsafePathsAreNotOpened(t *testing.T) {
 	for _, name := range []string{"../out.safetensors", "/out.safetensors", "", ".",
 		"sub/../../out.safetensors", `..\out.safetensors`,
-		"C:out.safetensors", "out\x00.safetensors"} {
+		"C:out.safetensors", "out\x00.safetensors", "out.safetensors/"} {
 		inner := fixture(map[string]any{"out.safetensors": file32(t, "a"),
 			"m/" + indexJ: index(64, "a="+name)})
 		fsys := &counted{FS: inner}
@@ -266,6 +282,69 @@ func TestUnsafePathsAreNotOpened(t *testing.T) {
 			if strings.Contains(opened, "out") {
 				t.Errorf("%q: %s was opened", name, opened)
 			}
+		}
+	}
+}
+
+// TestLinksToNoRegularFile checks that a link out of the directory to what is no file is
+// not only a warning.
+func TestLinksToNoRegularFile(t *testing.T) {
+	const device = "outside-link? "
+	for _, c := range []struct {
+		name string
+		want []string
+	}{
+		{shard2, []string{"missing-shard " + shard2, device + shard2}},
+		{indexJ, []string{"index-malformed " + indexJ, device + indexJ}},
+		{"config.json", []string{device + "config.json"}},
+	} {
+		for _, noLinks := range []bool{false, true} {
+			dir := t.TempDir()
+			for name, v := range tiny(t) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(v.(string)),
+					0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			link := filepath.Join(dir, c.name)
+			if err := errors.Join(os.Remove(link), os.Symlink(t.TempDir(), link)); err != nil {
+				t.Skip(err)
+			}
+			m, err := Open(dir, &Options{NoLinks: noLinks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			want := c.want
+			if noLinks {
+				want = []string{"outside-link " + c.name}
+			}
+			wantFindings(t, m.Findings(), want...)
+			if _, err := m.Whole(); err == nil && c.name != "config.json" {
+				t.Errorf("%s: Whole returns no error", c.name)
+			}
+		}
+	}
+}
+
+// TestMessages checks findings whose text differs by what was found.
+func TestMessages(t *testing.T) {
+	for want, files := range map[string]map[string]any{
+		"split.no is 1 where the files mean 0": {"m-00001-of-00001.gguf": ggufFile([]string{"a"},
+			"split.no", uint16(1), "split.count", uint16(1))},
+		"split.count is 2 where the files mean none": {"m.gguf": ggufFile([]string{"a"},
+			"split.count", uint16(2))},
+		"split.count is absent where the files mean 1": {
+			"m-00001-of-00001.gguf": ggufFile([]string{"a"})},
+		"split.no is of type int32, not uint16": {"m-00001-of-00001.gguf": ggufFile([]string{"a"},
+			"split.no", int32(0), "split.count", uint16(1))},
+		"named by " + indexJ + " for 1 tensor": {indexJ: index(0, "a=x.safetensors")},
+		"not a JSON object": {"model.safetensors": file32(t, "a"),
+			"config.json": "[]"},
+	} {
+		m := openFixture(t, files, ".", nil)
+		if all := m.Findings(); len(all) == 0 || !strings.HasSuffix(all[0].Err.Error(), want) {
+			t.Errorf("%v, want %s", all, want)
 		}
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"iter"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -171,6 +173,7 @@ func (m *Model) readFiles(files []*file, opts *Options) error {
 // finish adds what is found of the directory as a whole.
 func (m *Model) finish() {
 	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
+		m.interrupted(name)
 		e, tensors := m.entries[name], int64(0)
 		f := m.files[name]
 		if f != nil {
@@ -211,6 +214,22 @@ func (m *Model) finish() {
 	m.done = m.found.sorted()
 }
 
+// interrupted reports a set of files that a writer did not replace completely. Where the
+// index is there its files are of one set, else they may be of two.
+func (m *Model) interrupted(journal string) {
+	index, ok := atomicfile.IndexOf(path.Base(journal))
+	if !ok || !m.entries[journal].regular || !isWeights(index) && !isIndex(index) {
+		return
+	}
+	f := finding(InterruptedWrite, journal, "",
+		"replacing the files of %s was interrupted: 'tensorfile clean --yes' completes it",
+		quote.Name(index))
+	if !m.look(path.Join(path.Dir(journal), index)).missing() {
+		f.Severity = tensor.SeverityWarning
+	}
+	m.found.add(f)
+}
+
 // note adds a finding.
 func (m *Model) note(code Code, file, name, format string, args ...any) {
 	m.found.add(finding(code, file, name, format, args...))
@@ -236,7 +255,7 @@ func (m *Model) countFile(f *file) {
 func (m *Model) readJSON(name string, code Code) []byte {
 	e := m.entry(name)
 	switch {
-	case e.dangling() || e.outside && !e.regular: // a finding of its own
+	case e.dangling() || e.outside && m.noLinks: // a finding of its own
 		return nil
 	case e.err != nil:
 		m.found.add(findingOf(Unreadable, name, e.err))
@@ -301,8 +320,9 @@ func (m *Model) Whole() (*Set, error) {
 		files = append(append(files, s.Index), s.Files...)
 	}
 	for _, f := range m.Findings() {
-		if f.Severity == tensor.SeverityError && slices.Contains(files, f.File) &&
-			f.Code != ShadowedIndex && f.Code != UnknownDType {
+		if f.Severity == tensor.SeverityError && f.Code != ShadowedIndex &&
+			f.Code != UnknownDType &&
+			(slices.Contains(files, f.File) || f.Code == InterruptedWrite) {
 			return nil, fmt.Errorf("%s%s: %w", f.place(), f.Code, f.Err)
 		}
 	}

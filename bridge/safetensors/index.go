@@ -100,7 +100,8 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 // elsewhere: an empty name, an absolute path, one with "..", and, because they separate
 // on some systems, a backslash or a colon.
 func CheckShardName(name string) error {
-	if name == "" || name == "." || name[0] == '/' || strings.ContainsAny(name, "\\:\x00") ||
+	if name == "" || name == "." || name[0] == '/' || name[len(name)-1] == '/' ||
+		strings.ContainsAny(name, "\\:\x00") ||
 		slices.Contains(strings.Split(name, "/"), "..") {
 		return malformed(-1, weightMap, "%s is not a path below the directory", quote.Name(name))
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -56,7 +55,7 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 	var journals, temps []Leftover
 	for _, e := range entries {
 		name := e.Name()
-		isJournal := strings.HasPrefix(name, ".") && strings.HasSuffix(name, journalSuffix)
+		_, isJournal := IndexOf(name)
 		if !isJournal && !isTemp(name, "") || !e.Type().IsRegular() {
 			continue
 		}

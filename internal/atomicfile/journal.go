@@ -143,6 +143,14 @@ func parseJournal(dir string, b []byte) (*journal, error) {
 	return j, j.valid()
 }
 
+// IndexOf returns the name of the index of a set whose journal has that name. It is false
+// for other names; a long name is shortened.
+func IndexOf(name string) (index string, ok bool) {
+	index, ok = strings.CutSuffix(name, journalSuffix)
+	index, hidden := strings.CutPrefix(index, ".")
+	return index, ok && hidden && index != ""
+}
+
 // isJournal reports whether a file begins as a journal does, or is the beginning of one,
 // also one of which a loss of power left zeros.
 func isJournal(b []byte) bool {
