@@ -12,6 +12,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/tree"
 go build -o "$work/bin/tensorfile" ./cmd/tensorfile
 export PATH="$work/bin:$(dirname "$duckdb"):$PATH" HOME="$work" GIT_CONFIG_NOSYSTEM=1
+unset GIT_CONFIG_GLOBAL
 
 # The files that the recipes name: a model, two versions of it, a directory with a model of two shards, a tree with a damaged file.
 data=$root/testdata
