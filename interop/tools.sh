@@ -47,11 +47,14 @@ TENSORFILE_TOOLS=$(cd "$TENSORFILE_TOOLS" && pwd)
 
 die() { echo "tools.sh: $*" >&2; exit 1; }
 
+# made WANT: $dir is made, and its Python, where it has one, is still on this machine.
+made() { [ "$(cat "$dir/.made" 2>/dev/null)" = "$1" ] && { [ ! -L "$dir/bin/python" ] || "$dir/bin/python" -c '' 2>/dev/null; }; }
+
 # tool DIR RECIPE ARG...: set dir to $TENSORFILE_TOOLS/DIR and call RECIPE ARG... to fill it, unless the same recipe, arguments and
-# sources (in the array sources) did so before. One recipe runs at a time: the machines are small.
+# sources (in the array sources) did so before. One recipe runs at a time: the machines are small. Each has three turns, since networks fail.
 sources=() lock=.lock
 tool() {
-	local want
+	local want turn
 	dir=$TENSORFILE_TOOLS/$1
 	shift
 	want=$({
@@ -59,16 +62,20 @@ tool() {
 		echo "${@//$src/}" # without the tree's place: clones share the tools
 		[ ${#sources[@]} -eq 0 ] || find "${sources[@]}" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
 	} | sha256sum)
-	[ "$(cat "$dir/.made" 2>/dev/null)" != "$want" ] || return 0
+	if made "$want"; then return; fi
 	(
 		flock 9
-		[ "$(cat "$dir/.made" 2>/dev/null)" != "$want" ] || exit 0 # another call was faster
+		if made "$want"; then exit; fi # another call was faster
 		echo "tools.sh: making $dir" >&2
-		# A trap, not "if ! RECIPE": inside a condition errexit is off.
 		trap '[ $? -eq 0 ] || { tail -n 30 "$dir.log" >&2; rm -rf "$dir"; echo "tools.sh: FAILED to make $dir, see $dir.log" >&2; }' EXIT
-		rm -rf "$dir"
-		mkdir -p "$dir"
-		"$@" >"$dir.log" 2>&1 9>&-
+		for turn in 1 2 3; do
+			rm -rf "$dir"
+			mkdir -p "$dir"
+			# A process of its own: inside a condition errexit is off.
+			if bash -euo pipefail -O inherit_errexit -c "$(declare -f; declare -p dir src TENSORFILE_TOOLS); \"\$@\"" bash "$@" >"$dir.log" 2>&1 9>&-; then break; fi
+			[ $turn -lt 3 ]
+			sleep $((turn * 10))
+		done
 		rm "$dir.log"
 		echo "$want" >"$dir/.made"
 	) 9>"$TENSORFILE_TOOLS/$lock"
@@ -173,10 +180,14 @@ debian() {
 	local sudo=
 	[ "$(id -u)" -eq 0 ] || sudo="sudo -n"
 	dpkg -s "$@" >/dev/null 2>&1 || {
+		$sudo dpkg --configure -a # after an interruption
 		$sudo apt-get update
-		DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"
+		DEBIAN_FRONTEND=noninteractive $sudo apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"
 	}
 }
+
+# installed PROGRAM DIR: what was made of Debian's packages counts only where they are: the tools may come from another machine.
+installed() { command -v "$1" >/dev/null || rm -f "$TENSORFILE_TOOLS/$2/.made"; }
 
 path() { # NAME VERSION
 	case $1 in
@@ -272,8 +283,8 @@ path() { # NAME VERSION
 		echo "$dir/node_modules/.bin/azurite-blob"
 		;;
 	browser)
+		installed chromium browser
 		tool browser browser
-		command -v chromium >/dev/null || die "no chromium"
 		echo "$dir"
 		;;
 	versitygw)
@@ -297,10 +308,12 @@ path() { # NAME VERSION
 		echo "$dir/bin/flatc"
 		;;
 	debian-flatc)
+		installed flatc debian-flatc
 		tool debian-flatc debian flatbuffers-compiler libflatbuffers-dev
 		command -v flatc
 		;;
 	qemu-s390x)
+		installed qemu-s390x-static qemu
 		tool qemu debian qemu-user-static
 		command -v qemu-s390x-static
 		;;
