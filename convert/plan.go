@@ -211,12 +211,23 @@ func (p *Plan) checkOptions() error {
 	return nil
 }
 
-// checkEmpty reports a target that holds exactly one tensor, and gets none.
+// checkEmpty reports that nothing is left to write of sources that have tensors, blobs
+// or a program. A source without them, such as a vocabulary in a .gguf, becomes a file
+// without tensors in each format but .npy.
 func (p *Plan) checkEmpty() error {
-	if p.target == tensorfile.NPY && len(p.items) == 0 {
-		return fmt.Errorf("convert: %w: no tensor to write, and %v holds one",
-			errors.ErrUnsupported,
-			p.target)
+	if p.rewrite != nil || len(p.items)+len(p.blobs) > 0 {
+		return nil
+	}
+	empty := p.target == tensorfile.NPY
+	for _, f := range p.files {
+		empty = empty || f.Len() > 0
+	}
+	for _, l := range p.losses {
+		empty = empty || l.Kind&(LossTensors|LossBlobs|LossGraph) != 0
+	}
+	if empty {
+		return fmt.Errorf("convert: %w: nothing to write: %v would have no tensor",
+			errors.ErrUnsupported, p.target)
 	}
 	return nil
 }

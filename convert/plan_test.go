@@ -31,6 +31,54 @@ func TestNothingToWrite(t *testing.T) {
 	}
 }
 
+// Where all that a source has is lost, there is no file; a source that has attributes
+// alone becomes one without tensors.
+func TestAllOfASourceIsLost(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "blob.ptd")
+	entry := ptd.Entry{Name: "blob", Data: tensor.BlobOf([]byte("bytes"))}
+	if err := ptd.WriteEntries(t.Context(), name, slices.Values([]ptd.Entry{entry}),
+		nil); err != nil {
+		t.Fatal(err)
+	}
+	blob, err := tensorfile.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blob.Close()
+	unknown := tensorfile.FromTensors([]*tensor.Tensor{{Name: "s", Shape: tensor.Shape{2},
+		Scheme: "of another program", Parts: []tensor.Part{{Role: "data", DType: tensor.U8,
+			Data: tensor.BlobOf(make([]byte, 16))}}}}, nil)
+	one := tensorfile.FromTensors([]*tensor.Tensor{
+		tensor.New("w", tensor.Shape{1}, []float32{1})}, nil)
+	none := func(*tensor.Tensor) (string, tensor.DType, bool) { return "", 0, false }
+	attributes := tensorfile.FromTensors(nil, map[string]string{"k": "v"})
+	for _, target := range []tensorfile.Format{tensorfile.ZTensor, tensorfile.PTD, tensorfile.RTen,
+		tensorfile.Primitiv, tensorfile.Safetensors, tensorfile.NPZ, tensorfile.GGUF} {
+		for what, c := range map[string]struct {
+			src  *tensorfile.File
+			opts Options
+			fine bool
+		}{
+			"a blob":                   {blob, Options{}, target == tensorfile.PTD},
+			"an unknown scheme":        {unknown, Options{}, target == tensorfile.ZTensor},
+			"a Map that keeps nothing": {one, Options{Map: none}, false},
+			"attributes alone":         {attributes, Options{}, true},
+		} {
+			c.opts.Allow = LossAll
+			out := filepath.Join(t.TempDir(), "out")
+			p, err := NewPlan(t.Context(), c.src, target, &c.opts)
+			if err == nil {
+				err = p.WriteFile(t.Context(), out)
+			}
+			_, absent := os.Stat(out)
+			if c.fine != (err == nil) || c.fine != (absent == nil) ||
+				err != nil && !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%s to %v: %v", what, target, err)
+			}
+		}
+	}
+}
+
 // A file of primitiv keeps its kind, and comes out the same.
 func TestPrimitivKeepsItsKind(t *testing.T) {
 	names, err := filepath.Glob("../testdata/primitiv/*.primitiv")

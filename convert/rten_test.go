@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,7 +43,11 @@ func TestWeightsLeaveRTen(t *testing.T) {
 					}
 				}
 				var out bytes.Buffer
-				if err := p.Write(t.Context(), &out); err != nil {
+				err = p.Write(t.Context(), &out)
+				if src.Len() == 0 && errors.Is(err, errors.ErrUnsupported) {
+					return // a program without weights leaves nothing to write
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				got, err := tensorfile.OpenBytes(out.Bytes(), nil)

@@ -447,7 +447,8 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 				}
 			}
 			if err = p.Write(t.Context(), io.Discard); err != nil &&
-				strings.Count(err.Error(), "the one") != 1 && to.format != tensorfile.NPY {
+				strings.Count(err.Error(), "the one") != 1 &&
+				!errors.Is(err, errors.ErrUnsupported) { // nothing is left to write
 				t.Errorf("%s to %v: the message does not name the tensor once: %v", what, to, err)
 			}
 			if what != "twice" && !errors.Is(err, tensor.ErrMalformed) {

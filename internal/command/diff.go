@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -41,13 +42,18 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 			if err := a.openExternals(); err != nil {
 				return err
 			}
-			return c.unmatched(a, a.with(args[0], func(x *input) error {
+			var unmatched error
+			err := a.with(args[0], func(x *input) error {
 				return a.with(args[1], func(y *input) error {
 					c.noteNames(x)
 					c.noteNames(y)
+					if unmatched = c.unmatched(a, nil); unmatched != nil {
+						return nil
+					}
 					return a.diff(x, y, &c)
 				})
-			}))
+			})
+			return cmp.Or(err, unmatched)
 		},
 	}
 	f := cmd.Flags()

@@ -33,7 +33,7 @@ func (a *app) listLosses(print func(format string, args ...any), from, what stri
 func (a *app) refused(from string, c *conversion, losses []convert.Loss, err error) error {
 	var le *convert.LossError
 	if !errors.As(err, &le) {
-		return err
+		return advise("another target", err)
 	}
 	a.status = worse(a.status, statusUnreadable)
 	var kinds convert.LossKind

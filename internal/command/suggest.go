@@ -5,10 +5,9 @@ import "strings"
 // nearest returns the word of known that is written most like word, "" where none is
 // alike.
 func nearest(word string, known []string) string {
-	best, found := 1+len(word)/3, ""
+	best, found := max(1, (len(word)+1)/3)+1, ""
 	for _, k := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < best || d == best &&
-			found == "" {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < best {
 			best, found = d, k
 		}
 	}
@@ -45,9 +44,9 @@ func distance(a, b string) int {
 // noTensor is the error of a name that a file does not have, with the nearest one.
 func noTensor(in *input, name string) error {
 	var known []string
-	const most = 10_000 // names that are compared
+	const maxNames = 10_000 // that are compared
 	for n := range in.names() {
-		if known = append(known, n); len(known) == most {
+		if known = append(known, n); len(known) == maxNames {
 			break
 		}
 	}

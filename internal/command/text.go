@@ -200,7 +200,7 @@ func (t *table) print(a *app) {
 		for i, h := range t.head {
 			cell(i, []byte(h))
 		}
-		line = append(append(line, a.style(styleNone)...), '\n')
+		line = append(append(bytes.TrimRight(line, " "), a.style(styleNone)...), '\n')
 	}
 	start := 0
 	for i, end := range t.ends {
