@@ -43,7 +43,7 @@ const (
 // Groups of packages that are allowed together.
 var (
 	base = []string{"internal/align", "internal/fault", "internal/le", "internal/names",
-		"internal/parallel", "internal/quote", "internal/slab", "internal/strided"}
+		"internal/parallel", "internal/quote", "internal/seq", "internal/slab", "internal/strided"}
 	floor = append([]string{"tensor", "internal/bag", "internal/finding", "internal/limit",
 		"internal/source", "internal/span", "internal/atomicfile", "internal/pieces",
 		"internal/scan"}, base...)
@@ -60,6 +60,7 @@ var edges = map[string][]string{
 	"internal/le":         {},
 	"internal/names":      {},
 	"internal/parallel":   {},
+	"internal/seq":        {},
 	"internal/slab":       {},
 	"internal/strided":    {},
 	"internal/atomicfile": {},

@@ -100,15 +100,7 @@ func replaceTogether(edits []weightsEdit) error {
 	}
 	if len(edits) == 1 || filepath.Dir(edits[0].name) != filepath.Dir(edits[1].name) {
 		for _, e := range slices.Backward(edits) {
-			f, err := atomicfile.Create(e.name)
-			if err != nil {
-				return err
-			}
-			defer f.Abort()
-			if err := e.write(f); err != nil {
-				return err
-			}
-			if err := f.Close(); err != nil {
+			if err := atomicfile.Write(e.name, e.write); err != nil {
 				return err
 			}
 		}

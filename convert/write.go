@@ -17,15 +17,7 @@ func (p *Plan) WriteFile(ctx context.Context, name string) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if err := p.Write(ctx, f); err != nil {
-		return err
-	}
-	return f.Close()
+	return atomicfile.Write(name, func(w io.Writer) error { return p.Write(ctx, w) })
 }
 
 // Write carries the plan out into w, which it neither seeks nor closes. It fails

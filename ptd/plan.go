@@ -22,7 +22,6 @@ type plan struct {
 	base     int64
 	segments []pieces.Piece // offsets count from the base
 	aligns   []int64        // of the segments, as entries ask for
-	size     int64          // of the file
 }
 
 func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, error) {
@@ -52,11 +51,9 @@ func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, 
 		h.SegmentBaseOffset, _ = align.Up(h.metadataEnd(), largest)
 	}
 	p.base = h.SegmentBaseOffset
-	sum, ok := align.Add(p.base, end)
-	if !ok {
+	if _, ok := align.Add(p.base, end); !ok {
 		return nil, fmt.Errorf("%w: the file is beyond 2^63 bytes", tensor.ErrLimit)
 	}
-	p.size = sum
 	p.head, p.rest = fb.Splice(buf[:8:8], int(h.FlatbufferOffset)), buf[8:]
 	putHeader(p.head, h)
 	return p, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/bag"
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/seq"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -163,15 +164,7 @@ type Entry struct {
 }
 
 // Entries yields all entries, tensors and blobs, in file order.
-func (r *Reader) Entries() iter.Seq[Entry] {
-	return func(yield func(Entry) bool) {
-		for i := range r.entries {
-			if !yield(r.entry(i)) {
-				return
-			}
-		}
-	}
-}
+func (r *Reader) Entries() iter.Seq[Entry] { return seq.Of(len(r.entries), r.entry) }
 
 // Entry returns the entry of that name, and whether there is one.
 func (r *Reader) Entry(name string) (Entry, bool) {

@@ -286,9 +286,6 @@ func (w *Writer) write(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ptd: %w", err)
 	}
-	if w.file != nil {
-		w.file.Reserve(p.size)
-	}
 	head := tensor.BlobOf(p.head)
 	all := append([]pieces.Piece{
 		{Name: "header", Size: head.Size(), Data: head},

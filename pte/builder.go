@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -121,11 +122,7 @@ func (b *Builder) Write(w io.Writer, opts *WriterOptions) error {
 
 // WriteFile writes the program into a file, which appears whole or not at all.
 func (b *Builder) WriteFile(name string, opts *WriterOptions) error {
-	o, err := b.output(opts)
-	if err != nil {
-		return err
-	}
-	return o.writeFile(context.Background(), name)
+	return atomicfile.Write(name, func(w io.Writer) error { return b.Write(w, opts) })
 }
 
 // output makes the flatbuffer and lays out the payloads.

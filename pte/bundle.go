@@ -12,6 +12,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -137,11 +138,7 @@ func (b *Bundle) Write(w io.Writer, program []byte) error {
 
 // WriteFile is Write into a file, which appears whole or not at all.
 func (b *Bundle) WriteFile(name string, program []byte) error {
-	buf, err := b.encode(program)
-	if err != nil {
-		return err
-	}
-	return (&output{head: buf}).writeFile(context.Background(), name)
+	return atomicfile.Write(name, func(w io.Writer) error { return b.Write(w, program) })
 }
 
 func (b *Bundle) encode(program []byte) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/pieces"
@@ -125,11 +126,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 // WriteFile is Write into a file, which appears whole or not at all. It may be the file
 // that is being read: the Reader goes on with the old one.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	o, err := e.output(ctx, opts)
-	if err != nil {
-		return err
-	}
-	return o.writeFile(ctx, name)
+	return atomicfile.Write(name, func(w io.Writer) error { return e.Write(ctx, w, opts) })
 }
 
 func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error) {

@@ -37,8 +37,7 @@ func (e *Edit) places(name string) ([]place, error) {
 // name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	if new == "" || strings.ContainsRune(new, 0) {
-		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
-			quote.Name(new))
+		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed, quote.Name(new))
 	}
 	all, err := e.places(old)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/source"
@@ -99,20 +98,6 @@ func (o *output) writeTo(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("pte: %w", err)
 	}
 	return nil
-}
-
-// writeFile writes the file so that it appears whole or not at all.
-func (o *output) writeFile(ctx context.Context, name string) error {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	f.Reserve(o.size)
-	if err := o.writeTo(ctx, f); err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // tooLarge makes a flatbuffer of more than 2 GiB a limit.

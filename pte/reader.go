@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/finding"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/seq"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -300,13 +301,13 @@ func (r *Reader) value(p place) Value {
 // A tensor whose bytes are not where they should be is yielded too: reading it fails. The
 // bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return each(len(r.tensors),
+	return seq.Of(len(r.tensors),
 		func(i int) *tensor.Tensor { return r.value(r.tensors[i]).entry().Tensor })
 }
 
 // Entries yields what [Reader.Tensors] yields, with the place of each in the program.
 func (r *Reader) Entries() iter.Seq[*Entry] {
-	return each(len(r.tensors), func(i int) *Entry { return r.value(r.tensors[i]).entry() })
+	return seq.Of(len(r.tensors), func(i int) *Entry { return r.value(r.tensors[i]).entry() })
 }
 
 // Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as

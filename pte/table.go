@@ -3,7 +3,6 @@ package pte
 import (
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"strings"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -129,15 +128,4 @@ func elements[T any](b []byte, size int, element func([]byte) T) []T {
 		all[i] = element(b[i*size:])
 	}
 	return all
-}
-
-// each yields at(0) … at(n-1).
-func each[T any](n int, at func(int) T) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for i := range n {
-			if !yield(at(i)) {
-				return
-			}
-		}
-	}
 }

@@ -11,6 +11,7 @@ package atomicfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,6 +81,20 @@ func create(name string, h hook) (*File, error) {
 		return nil, wrap(name, err)
 	}
 	return createAt(name, target, old, h)
+}
+
+// Write makes the file of that name with what write writes, as Create does: it appears
+// whole, or not at all.
+func Write(name string, write func(w io.Writer) error) error {
+	f, err := Create(name)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // CreateNoFollow is Create for a name that may be a link: the link is replaced, not what

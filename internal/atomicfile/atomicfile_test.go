@@ -3,6 +3,7 @@ package atomicfile
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -108,6 +109,25 @@ func TestAbortLeavesTheTargetAlone(t *testing.T) {
 	if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("Close after Abort: %v", err)
 	}
+}
+
+func TestWriteIsWholeOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	put := func(s string, err error) error {
+		return Write(name, func(w io.Writer) error {
+			io.WriteString(w, s)
+			return err
+		})
+	}
+	if err := put("old", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := put("new", fs.ErrInvalid); !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("a function that fails: %v", err)
+	}
+	hasContent(t, name, []byte("old"))
+	onlyFiles(t, dir, "f")
 }
 
 func TestAbortAfterCloseDoesNothing(t *testing.T) {

@@ -20,8 +20,16 @@ type Piece struct {
 
 // Write writes pieces, in the order of their offsets, to w, which has at bytes of the
 // file so far, with zeros between them and up to end. It returns how long the file is
-// then. A source that has another number of bytes than its Size is an error.
+// then. A source that has another number of bytes than its Size is an error. A method
+// Reserve of w is called with the length of the file first.
 func Write(ctx context.Context, w io.Writer, at int64, all []Piece, end int64) (int64, error) {
+	if f, ok := w.(interface{ Reserve(bytes int64) }); ok {
+		last := Piece{}
+		if len(all) > 0 {
+			last = all[len(all)-1]
+		}
+		f.Reserve(max(end, last.Off+last.Size))
+	}
 	w = Until(ctx, w)
 	for i := range all {
 		p := &all[i]
