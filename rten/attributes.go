@@ -21,8 +21,7 @@ type Enum struct {
 	Number int
 }
 
-// String returns the schema's name of the number, or #7 for one that it does not
-// have.
+// String returns the schema's name of the number, or #7 for one that it does not have.
 func (e Enum) String() string {
 	if e.known() {
 		return enumNames(e.Type)[e.Number]
@@ -146,26 +145,23 @@ func (o Operator) AttrsTable() string {
 
 func (o Operator) attrsTag() int { return int(o.raw.AttrsType()) }
 
-// attrs finds the operator's table of attributes, and whether it is stored; t is nil
-// where the operator has none.
-func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table, stored bool) {
+// attrs finds the operator's table of attributes: t is nil where it has none, and raw the
+// zero Table where it is not stored.
+func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table) {
 	tag := o.attrsTag()
-	if tag == 0 {
-		if rule := o.Type().rule(); rule.use == optional {
-			return attrTable(int(rule.attrs)), raw, false
-		}
-		return nil, raw, false
+	if rule := o.Type().rule(); tag == 0 && rule.use == optional {
+		tag = int(rule.attrs)
+	} else {
+		o.raw.Attrs(&raw)
 	}
-	stored = o.raw.Attrs(&raw)
-	return attrTable(tag), raw, stored
+	return attrTable(tag), raw
 }
 
-// Attributes yields the attributes of the operator's table, in the order of the
-// schema. Where the operator may have a table but the file has none, all are
-// absent.
+// Attributes yields the attributes of the operator's table, in the order of the schema.
+// Where the operator may have a table but the file has none, all are absent.
 func (o Operator) Attributes() iter.Seq[Attribute] {
 	return func(yield func(Attribute) bool) {
-		table, raw, _ := o.attrs()
+		table, raw := o.attrs()
 		if table == nil {
 			return
 		}
@@ -180,7 +176,7 @@ func (o Operator) Attributes() iter.Seq[Attribute] {
 // Attribute returns the attribute of that name, and false if the operator's
 // table has none.
 func (o Operator) Attribute(name string) (Attribute, bool) {
-	table, raw, _ := o.attrs()
+	table, raw := o.attrs()
 	if table != nil {
 		for i := range table.Fields {
 			if f := &table.Fields[i]; f.Name == name && f.Type != fb.Tag {

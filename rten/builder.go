@@ -75,19 +75,24 @@ type Attrs map[string]any
 // NewGraphBuilder begins a model.
 func NewGraphBuilder() *GraphBuilder {
 	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields())),
-		kept: new(pieces.Kept)}
+		kept: new(pieces.Kept), constants: make(map[*tensor.Tensor]Ref)}
 }
 
 // Subgraph begins a graph for an attribute of an operator of this one: the
 // branch of an If, or the body of a Loop. Its operators may take Refs of the
 // graphs around it as inputs: those are captured by name.
 func (g *GraphBuilder) Subgraph() *GraphBuilder {
-	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, kept: g.kept}
+	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, kept: g.kept,
+		constants: make(map[*tensor.Tensor]Ref), captured: make(map[*builtNode]int)}
 }
 
 func (g *GraphBuilder) fail(format string, args ...any) {
+	g.note(fmt.Errorf("rten: "+format, args...))
+}
+
+func (g *GraphBuilder) note(err error) {
 	if len(*g.errs) < 100 {
-		*g.errs = append(*g.errs, fmt.Errorf("rten: "+format, args...))
+		*g.errs = append(*g.errs, err)
 	}
 }
 
@@ -97,13 +102,10 @@ func (g *GraphBuilder) Err() error { return errors.Join(*g.errs...) }
 // SetMetadata stores one of the strings that [Model.Metadata] lists; other keys
 // cannot be stored and are an error.
 func (g *GraphBuilder) SetMetadata(key, value string) {
-	i := metadataIndex(key)
-	switch {
-	case i < 0:
-		g.fail("the format has no metadata named %s", quote.Name(key))
+	i, err := metadataIndex(key, value)
+	if err != nil {
+		g.note(err)
 		return
-	case !utf8.ValidString(value):
-		g.fail("the value of %s is not UTF-8", key)
 	}
 	g.metadata[i] = &value
 }
@@ -117,10 +119,9 @@ func (g *GraphBuilder) add(n *builtNode) Ref {
 	return Ref{g, len(g.nodes) - 1}
 }
 
-// Input adds a value that the caller of the model gives. Without dimensions not
-// even their number is fixed; []Dim{}... is a scalar. d is float32, int32, int8
-// or uint8, or tensor.Unknown to leave it open. RTen refuses at run time what
-// does not fit.
+// Input adds a value that the caller of the model gives. Without dimensions not even
+// their number is fixed; []Dim{}... is a scalar. d is float32, int32, int8 or uint8, or
+// tensor.Unknown to leave it open. RTen refuses at run time what does not fit.
 func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 	r := g.Value(name, d, dims...)
 	if r.g != nil {
@@ -161,9 +162,6 @@ func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	g.kept.Add(t.Name, t.Data)
 	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
 	if t.Name != "" {
-		if g.constants == nil {
-			g.constants = make(map[*tensor.Tensor]Ref)
-		}
 		g.constants[t] = r
 	}
 	return r
@@ -322,9 +320,6 @@ func (g *GraphBuilder) capture(r Ref) int {
 	outer.wanted = true
 	if id, ok := g.captured[outer]; ok {
 		return id
-	}
-	if g.captured == nil {
-		g.captured = make(map[*builtNode]int)
 	}
 	n := g.add(&builtNode{kind: ValueNode, captures: outer})
 	g.captured[outer] = n.id

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -75,17 +76,11 @@ func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
 			errs = append(errs, fmt.Errorf("attribute %s: %w", f.Name, err))
 		}
 	}
-	var unknown []string
-	for name := range attrs {
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
 		if !slices.Contains(have, name) {
-			unknown = append(unknown, quote.Name(name))
+			errs = append(errs, fmt.Errorf("no attribute is named %s; there are %s",
+				quote.Name(name), strings.Join(have, ", ")))
 		}
-	}
-	if unknown != nil {
-		slices.Sort(unknown)
-		errs = append(errs,
-			fmt.Errorf("no attribute is named %s; there are %s", strings.Join(unknown, ", "),
-				strings.Join(have, ", ")))
 	}
 	return errors.Join(errs...)
 }

@@ -181,8 +181,8 @@ func (c *checker) operator(op Operator) error {
 		return op.n.fail(tensor.ErrMalformed, pos, "data."+field,
 			"node %d, which is not before the operator", id)
 	}
-	table, attrs, ok := op.attrs()
-	if table == nil || !ok {
+	table, attrs := op.attrs()
+	if table == nil || attrs.Bytes == nil {
 		return nil
 	}
 	for i := range table.Fields {

@@ -177,7 +177,7 @@ func (c *Constant) readExternal(t flatbuffers.Table, elements int64) error {
 	switch {
 	case int(dtype) >= len(dataTypes):
 		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
-	case !r.v2:
+	case r.version == "1":
 		return c.wrong(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
 	}
 	c.dtype = dataTypes[dtype]

@@ -93,8 +93,7 @@ func (d *departures) table() {
 }
 
 // note reports a departure of a field of the table at hand.
-func (d *departures) note(kind departureKind, class error, slot int, format string,
-	args ...any) {
+func (d *departures) note(kind departureKind, class error, slot int, format string, args ...any) {
 	d.noteAt(kind, class, fb.FieldPosOr(d.at.Table, slot), d.at.Type.FieldName(slot), format,
 		args...)
 }

@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -58,7 +60,7 @@ func (e *Edit) find(name string) ([]int, error) {
 	}
 	list := e.byName[name]
 	if list == nil {
-		return nil, fmt.Errorf("%w: rten: %s", tensor.ErrNoTensor, quote.Name(name))
+		return nil, errorf(tensor.ErrNoTensor, "%s", quote.Name(name))
 	}
 	return list, nil
 }
@@ -67,7 +69,7 @@ func (e *Edit) find(name string) ([]int, error) {
 func (e *Edit) one(name string) (int, error) {
 	list, err := e.find(name)
 	if err == nil && len(list) > 1 {
-		err = fmt.Errorf("%w: rten: %d constants have the name %s", tensor.ErrDuplicate,
+		err = errorf(tensor.ErrDuplicate, "%d constants have the name %s",
 			len(list), quote.Name(name))
 	}
 	if err != nil {
@@ -86,8 +88,7 @@ func (e *Edit) Rename(old, new string) error {
 		return err
 	}
 	if !utf8.ValidString(new) {
-		return fmt.Errorf("%w: rten: the name %s is not UTF-8", tensor.ErrMalformed,
-			quote.Name(new))
+		return errorf(tensor.ErrMalformed, "the name %s is not UTF-8", quote.Name(new))
 	}
 	n := e.r.model.Constant(i).n
 	if n.graph != 0 {
@@ -120,7 +121,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	}
 	c := e.r.model.Constant(i).Tensor()
 	if t.DType != c.DType || !t.Shape.Equal(c.Shape) {
-		return fmt.Errorf("%w: rten: %s is %v %v, not %v %v", tensor.ErrDType, quote.Name(name),
+		return errorf(tensor.ErrDType, "%s is %v %v, not %v %v", quote.Name(name),
 			c.DType, c.Shape, t.DType, t.Shape)
 	}
 	e.replaced[i] = t.Data
@@ -130,10 +131,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 // SetAttribute sets one of the strings that [Model.Metadata] lists; other keys
 // cannot be stored and are errors.ErrUnsupported.
 func (e *Edit) SetAttribute(key, value string) error {
-	i, err := metadataKey(key)
-	if err == nil && !utf8.ValidString(value) {
-		err = fmt.Errorf("%w: rten: the value of %s is not UTF-8", tensor.ErrMalformed, key)
-	}
+	i, err := metadataIndex(key, value)
 	if err == nil {
 		e.metadata[i] = &value
 	}
@@ -142,27 +140,19 @@ func (e *Edit) SetAttribute(key, value string) error {
 
 // RemoveAttribute removes a string; one that is absent is no error.
 func (e *Edit) RemoveAttribute(key string) error {
-	i, err := metadataKey(key)
+	i, err := metadataIndex(key, "")
 	if err == nil {
 		e.metadata[i] = nil
 	}
 	return err
 }
 
-func metadataKey(key string) (int, error) {
-	i := metadataIndex(key)
-	if i < 0 {
-		return 0, fmt.Errorf("%w: rten: the format has no metadata named %s, only %s",
-			errors.ErrUnsupported, quote.Name(key), metadataKeys())
-	}
-	return i, nil
-}
-
 // mergedMetadata is the metadata after the changes, by the schema's fields.
 func (e *Edit) mergedMetadata() []*string {
 	values := make([]*string, len(metadataFields()))
 	for key, s := range e.r.model.Metadata() {
-		values[metadataIndex(key)] = &s
+		i, _ := metadataIndex(key, "")
+		values[i] = &s
 	}
 	for i, s := range e.metadata {
 		values[i] = s
@@ -182,11 +172,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 // WriteFile writes the changed copy. The file appears whole, or not at all, and
 // may replace the one that is read.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	l, err := e.layout(opts)
-	if err != nil {
-		return err
-	}
-	return l.writeFile(ctx, name)
+	return atomicfile.Write(name, func(w io.Writer) error { return e.Write(ctx, w, opts) })
 }
 
 // layout decides between the two ways of writing a copy: the bytes of the file with
@@ -196,13 +182,11 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 	if opts != nil {
 		given = *opts
 	}
-	o, err := opts.withDefaults()
+	version := e.r.version
+	given.Version = cmp.Or(given.Version, version)
+	o, err := given.withDefaults()
 	if err != nil {
 		return nil, err
-	}
-	version := e.r.Version()
-	if given.Version == "" {
-		o.Version = version
 	}
 	over, err := newOverlay(e)
 	if err != nil {
@@ -218,8 +202,8 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 			return e.rebuild(o, over)
 		}
 		if structure || o.Version == "1" || version == "2" {
-			return nil, fmt.Errorf("%w: rten: %s is newer than this library and would be lost",
-				errors.ErrUnsupported, newer)
+			return nil, errorf(errors.ErrUnsupported,
+				"%s is newer than this library and would be lost", newer)
 		}
 	}
 	l, ok, err := over.layout(o, given.Alignment != 0)
@@ -228,8 +212,8 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 	}
 	// Parts of the model overlap, so that laying bytes over one would change another.
 	if newer = e.r.model.newer(""); newer != "" {
-		return nil, fmt.Errorf("%w: rten: parts overlap, and %s is newer than this library",
-			errors.ErrUnsupported, newer)
+		return nil, errorf(errors.ErrUnsupported,
+			"parts overlap, and %s is newer than this library", newer)
 	}
 	return e.rebuild(o, over)
 }

@@ -176,7 +176,8 @@ func TestMetadataEdits(t *testing.T) {
 					y := got.Tensor(x.Name)
 					if s, _ := y.Data.Stored(); s.Offset%64 != 0 && version == "" {
 						if old, _ := x.Data.Stored(); old.Offset%64 == 0 &&
-							old.Offset > r.header.ModelOffset+r.header.ModelSize && r.v2 {
+							old.Offset > r.header.ModelOffset+r.header.ModelSize &&
+							r.version == "2" {
 							t.Errorf("%s moved from %d to %d", x.Name, old.Offset, s.Offset)
 						}
 					}
@@ -418,4 +419,32 @@ func TestChangesCostTheSameEach(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestErrorsBeginWithTheFormat: each error that is not about a byte of a file has one
+// prefix.
+func TestErrorsBeginWithTheFormat(t *testing.T) {
+	r := openBytes(t, golden(t, "convert-0.22.0-basic"))
+	first := r.Model().Constant(0).Tensor().Name
+	e := NewEdit(r)
+	for what, err := range map[string]error{
+		"a name that is absent":      e.Remove("absent"),
+		"a key that is unknown":      e.SetAttribute("absent", ""),
+		"a value that is not UTF-8":  e.SetAttribute("license", "\xff"),
+		"another dtype":              e.Replace(first, &tensor.Tensor{DType: tensor.F64}),
+		"a version that is unknown":  (&WriterOptions{Version: "3"}).Check(),
+		"a key in a new model":       keyInNewModel(),
+		"an alignment that is wrong": (&WriterOptions{Alignment: 3}).Check(),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "rten: ") ||
+			strings.Count(err.Error(), "rten: ") != 1 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func keyInNewModel() error {
+	g := NewGraphBuilder()
+	g.SetMetadata("absent", "")
+	return g.Err()
 }

@@ -26,8 +26,8 @@ func (e *Edit) checkNames(g *Graph) error {
 	taken := make(map[string]bool) // true for a new one
 	add := func(name string, fresh bool) error {
 		if before, ok := taken[name]; ok && (fresh || before) {
-			return fmt.Errorf("%w: rten: another constant or value has the name %s",
-				tensor.ErrDuplicate, quote.Name(name))
+			return errorf(tensor.ErrDuplicate, "another constant or value has the name %s",
+				quote.Name(name))
 		}
 		taken[name] = fresh
 		return nil
@@ -69,7 +69,7 @@ func (e *Edit) checkUses(g *Graph) error {
 				continue
 			}
 			if n := g.Node(id); n.Kind() == ConstantNode {
-				return fmt.Errorf("%w: rten: %s is %s", errors.ErrUnsupported,
+				return errorf(errors.ErrUnsupported, "%s is %s",
 					quote.Name(n.tensorName()), fmt.Sprintf(by, args...))
 			}
 		}
@@ -99,12 +99,12 @@ func (e *Edit) checkCaptures(g *Graph) error {
 			continue
 		}
 		if path, ok := e.capturedInside(g.i, old); ok {
-			return fmt.Errorf("%w: rten: %s captures %s by its name", errors.ErrUnsupported,
+			return errorf(errors.ErrUnsupported, "%s captures %s by its name",
 				path, quote.Name(n.tensorName()))
 		}
 		if path, ok := e.capturedInside(g.i, fresh); ok && !e.removed[n.id()] {
-			return fmt.Errorf("%w: rten: %s captures another tensor named %s",
-				errors.ErrUnsupported, path, quote.Name(fresh))
+			return errorf(errors.ErrUnsupported, "%s captures another tensor named %s", path,
+				quote.Name(fresh))
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package rten
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -58,12 +57,11 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	name, _ := n.Name()
 	switch {
 	case n.Kind() == OperatorNode:
-		return fmt.Errorf("%w: rten: node %d is an operator", errors.ErrUnsupported, n.index)
+		return errorf(errors.ErrUnsupported, "node %d is an operator", n.index)
 	case e.removed[n.id()]:
-		return fmt.Errorf("%w: rten: %s is removed", errors.ErrUnsupported, quote.Name(n.Label()))
+		return errorf(errors.ErrUnsupported, "%s is removed", quote.Name(n.Label()))
 	case name != "" && e.isCaptured(n.graph, name):
-		return fmt.Errorf("%w: rten: a graph inside captures %s", errors.ErrUnsupported,
-			quote.Name(name))
+		return errorf(errors.ErrUnsupported, "a graph inside captures %s", quote.Name(name))
 	}
 	scratch := NewGraphBuilder()
 	inputs := []Ref{scratch.Value("", tensor.Unknown)}
@@ -87,8 +85,8 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 		switch b.kind {
 		case ConstantNode:
 			if b.named && !x.take(b.name) {
-				return fmt.Errorf("%w: rten: node %d: another has the name %s",
-					tensor.ErrDuplicate, i, quote.Name(b.name))
+				return errorf(tensor.ErrDuplicate, "node %d: another has the name %s", i,
+					quote.Name(b.name))
 			}
 		case ValueNode:
 			e.nameOutput(b, n, read, op, computed)
@@ -110,11 +108,9 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 }
 
 func (x *graphEdit) take(name string) bool {
-	if x.taken[name] {
-		return false
-	}
+	free := !x.taken[name]
 	x.taken[name] = true
-	return true
+	return free
 }
 
 // nameOutput names the value that an operator inserted after n computes, which its
@@ -169,15 +165,16 @@ func (e *Edit) RemoveOperator(op Operator) error {
 		switch {
 		case isRead && (k > 0 || fixed || len(inputs) == 0 || inputs[0] < 0 ||
 			x.reaches(inputs[0], id)):
-			return fmt.Errorf("%w: rten: %s of node %d, %v, is read, and no input can replace it",
-				errors.ErrUnsupported, v.Label(), op.n.index, op.Type())
+			return errorf(errors.ErrUnsupported,
+				"%s of node %d, %v, is read, and no input can replace it", v.Label(), op.n.index,
+				op.Type())
 		case result:
 			source := g.Node(inputs[0])
 			old, _ := source.Name()
 			if _, computed := source.Producer(); !computed || slices.Contains(g.Outputs(),
 				inputs[0]) || e.isCaptured(op.n.graph, old) {
-				return fmt.Errorf("%w: rten: %s cannot take over the name of the output %s",
-					errors.ErrUnsupported, source.Label(), v.Label())
+				return errorf(errors.ErrUnsupported,
+					"%s cannot take over the name of the output %s", source.Label(), v.Label())
 			}
 			e.names[source.id()] = name
 		}

@@ -60,14 +60,13 @@ func newEncoder(opts WriterOptions) *encoder {
 }
 
 // fail notes the first error.
-func (e *encoder) fail(format string, args ...any) {
+func (e *encoder) fail(err error) {
 	if e.err == nil {
-		e.err = fmt.Errorf(format, args...)
+		e.err = err
 	}
 }
 
-// outside reports whether a constant of that many elements goes to the tensor
-// data.
+// outside reports whether a constant of that many elements goes to the tensor data.
 func (e *encoder) outside(elements int64) bool {
 	return e.opts.Version == "2" && elements > int64(e.opts.InlineElements)
 }
@@ -83,7 +82,7 @@ func (e *encoder) place(key any, name string, data tensor.Blob) {
 		e.end, ok = align.Add(off, data.Size())
 	}
 	if !ok {
-		e.fail("%w: more than 2^63 bytes of tensor data", tensor.ErrLimit)
+		e.fail(errorf(tensor.ErrLimit, "more than 2^63 bytes of tensor data"))
 		return
 	}
 	e.placed[key] = off
@@ -131,15 +130,15 @@ func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) 
 		return table
 	}
 	if data.Size() > maxModel {
-		e.fail("%w: constant %s of %d bytes in a model of less than 2 GiB", tensor.ErrLimit,
-			quote.Name(name), data.Size())
+		e.fail(errorf(tensor.ErrLimit, "constant %s of %d bytes in a model of less than 2 GiB",
+			quote.Name(name), data.Size()))
 	}
 	if e.err != nil {
 		return 0
 	}
 	var b bytes.Buffer // by the stream, which checks a digest
 	if _, err := pieces.Copy(&b, data, data.Size()); err != nil {
-		e.fail("rten: constant %s: %w", quote.Name(name), err)
+		e.fail(fmt.Errorf("rten: constant %s: %w", quote.Name(name), err))
 	}
 	return e.b.Table(fb.Ref(t.slot, e.b.Scalars(b.Bytes(), t.dtype.Size(), 4)))
 }
@@ -173,17 +172,17 @@ func (e *encoder) finish(root fb.Offset) (*layout, error) {
 	}
 	buf, err := e.b.Finish(root, "")
 	if err != nil {
-		return nil, fmt.Errorf("%w: the model without the tensor data takes more than 2 GiB",
-			tensor.ErrLimit)
+		return nil, errorf(tensor.ErrLimit,
+			"the model without the tensor data takes more than 2 GiB")
 	}
 	if n := e.b.Tables(); n > rtenMaxTables && !e.opts.Unlimited {
-		return nil, fmt.Errorf("%w: the model has %d tables, and RTen loads none of more than %d",
-			tensor.ErrLimit, n, rtenMaxTables)
+		return nil, errorf(tensor.ErrLimit,
+			"the model has %d tables, and RTen loads none of more than %d", n, rtenMaxTables)
 	}
 	limits := fb.Limits{MaxDepth: rtenMaxDepth}
 	err = fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, limits)
 	if bad := (*fb.Error)(nil); errors.As(err, &bad) && bad.Limit {
-		return nil, fmt.Errorf("%w: %s: RTen does not load the model", tensor.ErrLimit, bad.Reason)
+		return nil, errorf(tensor.ErrLimit, "%s: RTen does not load the model", bad.Reason)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rten: the encoded model: %w", err)
@@ -207,8 +206,7 @@ func (e *encoder) version1(buf []byte) (*layout, error) {
 		field := fb.FieldPos(table, t.slot)
 		end := at + 4 + t.Size
 		if end > maxModel || end < at {
-			return nil, fmt.Errorf("%w: a file of version 1 is less than 2 GiB long",
-				tensor.ErrLimit)
+			return nil, errorf(tensor.ErrLimit, "a file of version 1 is less than 2 GiB long")
 		}
 		binary.LittleEndian.PutUint32(buf[field:], uint32(at-int64(field)))
 		count := binary.LittleEndian.AppendUint32(nil, uint32(t.count))

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/seq"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -63,8 +64,7 @@ func (g *Graph) Up() (*Graph, Node) {
 // Len is the number of nodes.
 func (g *Graph) Len() int { return g.raw.NodesLength() }
 
-// Node returns the node of that index. It panics outside of the graph, as a
-// slice does.
+// Node returns the node of that index. It panics outside of the graph, as a slice does.
 func (g *Graph) Node(i int) Node {
 	_ = make([]struct{}, g.Len())[i]
 	return g.node(i)
@@ -78,15 +78,7 @@ func (g *Graph) node(i int) Node {
 
 // Nodes yields the nodes in the order of their indices, in which an operator comes after
 // all nodes that it reads and writes.
-func (g *Graph) Nodes() iter.Seq[Node] {
-	return func(yield func(Node) bool) {
-		for i := range g.Len() {
-			if !yield(g.node(i)) {
-				return
-			}
-		}
-	}
-}
+func (g *Graph) Nodes() iter.Seq[Node] { return seq.Of(g.Len(), g.node) }
 
 // Inputs returns the indices of the nodes that a caller must give values.
 func (g *Graph) Inputs() []int { return indices(g.raw.InputsLength(), g.raw.Inputs) }
@@ -179,12 +171,9 @@ func (n Node) Producer() (Operator, bool) {
 // Consumers yields the operators of the same graph that read the node, in their order,
 // and once for each input that does. Graphs inside may capture it as well.
 func (n Node) Consumers() iter.Seq[Operator] {
-	return func(yield func(Operator) bool) {
-		g := n.Graph()
-		for _, i := range n.m.links()[n.graph].consumers[n.index] {
-			if op, ok := g.Node(int(i)).Operator(); ok && !yield(op) {
-				return
-			}
-		}
-	}
+	readers := n.m.links()[n.graph].consumers[n.index]
+	return seq.Of(len(readers), func(i int) Operator {
+		op, _ := n.Graph().Node(int(readers[i])).Operator()
+		return op
+	})
 }

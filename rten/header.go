@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -87,64 +87,60 @@ func (h Header) piece() pieces.Piece {
 // fail makes the error of a rule that the file breaks at off.
 func fail(class error, off int64, field, format string, args ...any) error {
 	return &tensor.FormatError{Format: "rten", Offset: off, Field: field,
-		Err: fmt.Errorf("%w: %s", class, fmt.Sprintf(format, args...))}
+		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+}
+
+// errorf makes an error that is not about a byte of a file.
+func errorf(class error, format string, args ...any) error {
+	return fmt.Errorf("rten: %w: "+format, append([]any{class}, args...)...)
 }
 
 // Plausible reports whether a file of that size may be a .rten file, by its first bytes
 // alone: false is certain. It takes most other files off the list before [Detect] or
 // [NewReader], for which version 1 costs reading the file.
 func Plausible(head []byte, size int64) bool {
-	if len(head) >= 4 && string(head[:4]) == magic {
-		return true
-	}
-	return plausibleModel(size, true, func(off int64) (uint32, bool) {
-		if off > int64(len(head))-4 {
-			return 0, false
-		}
-		return binary.LittleEndian.Uint32(head[off:]), true
-	})
+	return hasMagic(head) || plausible(head, nil, size)
 }
 
-// plausible is Plausible for version 1 with a few bytes more, so that not all of a
-// large file need be read. head is what was read from the start.
-func plausible(src *source.Source, head []byte) bool {
-	return plausibleModel(src.Size(), false, func(off int64) (uint32, bool) {
-		if off <= int64(len(head))-4 {
-			return binary.LittleEndian.Uint32(head[off:]), true
-		}
-		var b [4]byte
-		_, err := src.ReadAt(b[:], off)
-		return binary.LittleEndian.Uint32(b[:]), err == nil
-	})
-}
+func hasMagic(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 
-// plausibleModel looks for a root table with a schema_version of 1 and a graph. Where
-// at does not know the word at an offset of the file the result is unknown.
-func plausibleModel(size int64, unknown bool, at func(off int64) (uint32, bool)) bool {
+// plausible looks for a root table with a schema_version of 1 and a graph, so that not
+// all of a large file need be read. What is not in head, its first bytes, rest has; if
+// rest is nil, it is anything.
+func plausible(head []byte, rest io.ReaderAt, size int64) bool {
 	if size < 12 || size > maxModel {
 		return false
 	}
 	known := true
-	word := func(off int64) (v int64) {
-		x, ok := at(off)
-		known = known && ok
-		return int64(x)
+	word := func(off int64) int64 {
+		var b [4]byte
+		switch {
+		case !known:
+		case off <= int64(len(head))-4:
+			copy(b[:], head[off:])
+		case rest == nil:
+			known = false
+		default:
+			_, err := rest.ReadAt(b[:], off)
+			known = err == nil
+		}
+		return int64(binary.LittleEndian.Uint32(b[:]))
 	}
 	root := word(0)
-	if !known || root < 4 || root%4 != 0 || root > size-4 {
-		return !known && unknown
+	if known && (root < 4 || root%4 != 0 || root > size-4) {
+		return false
 	}
 	vtable := root - int64(int32(word(root)))
-	if !known || vtable < 0 || vtable%2 != 0 || vtable > size-8 {
-		return !known && unknown
+	if known && (vtable < 0 || vtable%2 != 0 || vtable > size-8) {
+		return false
 	}
 	length := word(vtable) & 0xffff
 	fields := word(vtable + rtenfb.SlotModelSchemaVersion) // and, two bytes on, the graph
 	version, graph := fields&0xffff, fields>>16            // both are required
-	if !known || length < 8 || length&1 != 0 || version < 4 || graph < 4 ||
-		version > size-4-root {
-		return !known && unknown
+	if known && (length < 8 || length&1 != 0 || version < 4 || graph < 4 ||
+		version > size-4-root) {
+		return false
 	}
 	v := word(root + version)
-	return !known && unknown || known && v == schemaVersion
+	return v == schemaVersion && known || !known && rest == nil
 }

@@ -1,31 +1,33 @@
 package rten
 
 import (
+	"errors"
 	"iter"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/seq"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // schemaVersion is that of every release.
 const schemaVersion = 1
 
-// A Model is the verified flatbuffer of a file. It and everything that it hands
-// out are read-only views, safe for concurrent use, and stay valid after the
-// Reader's Close.
+// A Model is the verified flatbuffer of a file. It and everything that it hands out are
+// read-only views, safe for concurrent use, and stay valid after the Reader's Close.
 type Model struct {
 	r    *Reader
 	buf  []byte
 	base int64 // of buf in the file
 
-	// All graphs, depth first, and all constants in the order of the nodes:
-	// found once by check. Both are small, for a hostile file may have as many
-	// as its size allows.
+	// All graphs, depth first, and all constants in the order of the nodes: found once
+	// by check. Both are small, for a hostile file may have as many as its size allows.
 	graphs    []graphRecord
 	constants []constantRecord
 
@@ -70,15 +72,7 @@ func (m *Model) Raw() *rtenfb.Model { return rtenfb.GetRootAsModel(m.buf, 0) }
 func (m *Model) Graph() *Graph { return m.graph(0) }
 
 // Graphs yields the top graph and every subgraph, depth first.
-func (m *Model) Graphs() iter.Seq[*Graph] {
-	return func(yield func(*Graph) bool) {
-		for i := range m.graphs {
-			if !yield(m.graph(i)) {
-				return
-			}
-		}
-	}
-}
+func (m *Model) Graphs() iter.Seq[*Graph] { return seq.Of(len(m.graphs), m.graph) }
 
 func (m *Model) graph(i int) *Graph {
 	g := &Graph{m: m, i: i}
@@ -89,22 +83,25 @@ func (m *Model) graph(i int) *Graph {
 // metadataFields are the keys that a model can have, by the schema.
 func metadataFields() []fb.Field { return rtenfb.Schema.Tables[rtenfb.TableMetadata].Fields }
 
-func metadataIndex(key string) int {
-	return slices.IndexFunc(metadataFields(), func(f fb.Field) bool { return f.Name == key })
-}
-
-func metadataKeys() string {
+// metadataIndex finds a key among the fields, which must be able to hold value.
+func metadataIndex(key, value string) (int, error) {
 	var names []string
-	for _, f := range metadataFields() {
-		names = append(names, f.Name)
+	for i, f := range metadataFields() {
+		switch names = append(names, f.Name); {
+		case f.Name != key:
+		case !utf8.ValidString(value):
+			return 0, errorf(tensor.ErrMalformed, "the value of %s is not UTF-8", key)
+		default:
+			return i, nil
+		}
 	}
-	return strings.Join(names, ", ")
+	return 0, errorf(errors.ErrUnsupported, "the format has no metadata named %s, only %s",
+		quote.Name(key), strings.Join(names, ", "))
 }
 
-// Metadata yields the strings that describe where a model comes from, by the
-// schema's names: onnx_hash, description, license, commit, code_repository,
-// model_repository, run_id, run_url. Absent ones are left out; there are no
-// other keys.
+// Metadata yields the strings that describe where a model comes from, by the schema's
+// names: onnx_hash, description, license, commit, code_repository, model_repository,
+// run_id, run_url. Absent ones are left out; there are no other keys.
 func (m *Model) Metadata() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		raw := m.Raw().Metadata(nil)
@@ -120,17 +117,8 @@ func (m *Model) Metadata() iter.Seq2[string, string] {
 	}
 }
 
-// Constants yields the constants of all graphs, depth first in the order of the
-// nodes.
-func (m *Model) Constants() iter.Seq[Constant] {
-	return func(yield func(Constant) bool) {
-		for i := range m.constants {
-			if !yield(m.Constant(i)) {
-				return
-			}
-		}
-	}
-}
+// Constants yields the constants of all graphs, depth first in the order of the nodes.
+func (m *Model) Constants() iter.Seq[Constant] { return seq.Of(len(m.constants), m.Constant) }
 
 // Constant returns the constant of that index among those of all graphs. It
 // panics outside of these, as a slice does.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -58,8 +57,8 @@ func newOverlay(e *Edit) (*overlay, error) {
 			}
 		}
 		if len(others) > 0 {
-			return nil, fmt.Errorf("%w: rten: %s shares bytes with %s: see AllowShared",
-				errors.ErrUnsupported, quote.Name(m.tensorName(i)), strings.Join(others, ", "))
+			return nil, errorf(errors.ErrUnsupported, "%s shares bytes with %s: see AllowShared",
+				quote.Name(m.tensorName(i)), strings.Join(others, ", "))
 		}
 		over[c.off] = pieceOf(c.off, e.replaced[i], m.tensorName(i))
 	}
@@ -71,7 +70,7 @@ func newOverlay(e *Edit) (*overlay, error) {
 	var err error
 	o.Overlay, err = pieces.NewOverlay(file, slices.Collect(maps.Values(over)))
 	if err != nil {
-		return nil, fmt.Errorf("%w: rten: %w", errors.ErrUnsupported, err)
+		return nil, errorf(errors.ErrUnsupported, "%w", err)
 	}
 	return o, nil
 }
@@ -105,7 +104,7 @@ func (o *overlay) layout(opts WriterOptions, realign bool) (l *layout, ok bool, 
 	switch {
 	case opts.Version == "1":
 		l = &layout{pieces: o.model(), size: o.size}
-	case !r.v2: // of version 1: the flatbuffer becomes the model as it is
+	case r.version == "1": // the flatbuffer becomes the model as it is
 		l, err = version2Layout(o.model(), o.size, nil, 0, opts.Alignment)
 	case realign || grown > 0 && h.TensorOffset < h.ModelOffset+h.ModelSize:
 		l, err = o.realign(opts.Alignment)
@@ -130,8 +129,8 @@ func (o *overlay) strings() error {
 	if len(e.metadata) > 0 {
 		root := m.Raw().Table()
 		if newer := m.newer("Metadata"); newer != "" {
-			return fmt.Errorf("%w: rten: the metadata is newer than this library: %s",
-				errors.ErrUnsupported, newer)
+			return errorf(errors.ErrUnsupported, "the metadata is newer than this library: %s",
+				newer)
 		}
 		empty := enc.b.Table() // if nothing is left: the offset must refer to a table
 		table := cmp.Or(enc.metadata(e.mergedMetadata()), empty)
@@ -151,7 +150,7 @@ func (o *overlay) strings() error {
 	base, _ := align.Up(o.size, 8)
 	end := base + int64(len(b))
 	if end > maxModel {
-		return fmt.Errorf("%w: rten: the model takes more than 2 GiB", tensor.ErrLimit)
+		return errorf(tensor.ErrLimit, "the model takes more than 2 GiB")
 	}
 	for _, l := range links {
 		o.patches[l.field] = binary.LittleEndian.AppendUint32(nil,
@@ -185,22 +184,15 @@ func (o *overlay) shift(grown int64) *layout {
 	end := h.ModelOffset + h.ModelSize
 	by := int64(0)
 	if grown > 0 {
-		unit := int64(64)
-		for unit < 4096 && h.TensorOffset%(2*unit) == 0 {
-			unit *= 2
-		}
-		by, _ = align.Up(grown, unit)
+		by, _ = align.Up(grown, min(max(h.TensorOffset&-h.TensorOffset, 64), 4096))
 		h.TensorOffset += by
 	}
 	h.ModelSize = o.size
 	l := &layout{size: r.size + by}
-	l.pieces = append(l.pieces, h.piece())
-	l.pieces = append(l.pieces, o.Section(headerSize, h.ModelOffset-headerSize, headerSize)...)
-	for _, x := range o.model() {
-		x.Off += h.ModelOffset
-		l.pieces = append(l.pieces, x)
-	}
-	l.pieces = append(l.pieces, o.Section(end, r.size-end, end+by)...)
+	l.add(0, h.piece())
+	l.add(0, o.Section(headerSize, h.ModelOffset-headerSize, headerSize)...)
+	l.add(h.ModelOffset, o.model()...)
+	l.add(0, o.Section(end, r.size-end, end+by)...)
 	return l
 }
 
@@ -217,7 +209,7 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 		switch c := m.Constant(i); {
 		case c.inline:
 		case c.size() > 0:
-			ranges = append(ranges, fileRange{c.off, c.off + c.size(), i})
+			ranges = append(ranges, c.bytes(i))
 		default:
 			offsetOf(c, 0)
 		}
@@ -230,7 +222,7 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 		if x.off >= to {
 			var ok bool
 			if at, ok = align.Up(at+to-from, alignment); !ok {
-				return nil, fmt.Errorf("%w: rten: more than 2^63 bytes", tensor.ErrLimit)
+				return nil, errorf(tensor.ErrLimit, "more than 2^63 bytes")
 			}
 			from, to = x.off, x.off
 		}

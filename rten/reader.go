@@ -7,6 +7,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/seq"
 	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/span"
@@ -31,12 +32,12 @@ type ReaderOptions struct {
 // A Reader gives access to the constants and the graph of a .rten file. It is
 // safe for concurrent use.
 type Reader struct {
-	src    *source.Source
-	size   int64
-	opts   ReaderOptions
-	header Header // zero in version 1
-	v2     bool
-	model  *Model
+	src     *source.Source
+	size    int64
+	opts    ReaderOptions
+	version string
+	header  Header // zero in version 1
+	model   *Model
 
 	tensors  func() []tensor.Tensor // of all constants; the first call makes them
 	lookup   func() *names.Table
@@ -81,10 +82,10 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if err != nil {
 		return false
 	}
-	if len(head) >= 4 && string(head[:4]) == magic {
+	if hasMagic(head) {
 		return true
 	}
-	if !plausible(src, head) {
+	if !plausible(head, src, size) {
 		return false
 	}
 	rd, err := newReader(src, nil, false)
@@ -110,7 +111,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 			src.Close()
 		}
 	}()
-	r := &Reader{src: src, size: src.Size()}
+	r := &Reader{src: src, size: src.Size(), version: "1"}
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -131,11 +132,11 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	case len(head) < 4:
 		return nil, fail(io.ErrUnexpectedEOF, r.size, "", "a model takes more than %d bytes",
 			r.size)
-	case string(head[:4]) == magic:
+	case hasMagic(head):
 		if r.header, err = parseHeader(head, r.size); err != nil {
 			return nil, err
 		}
-		r.v2 = true
+		r.version = "2"
 		at, n = r.header.ModelOffset, r.header.ModelSize
 	default:
 		n = r.size
@@ -143,7 +144,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 			limits.MaxMetadata = maxModel
 		}
 		// Not before a few bytes look like a model is all of a file read.
-		if !plausible(src, head) {
+		if !plausible(head, src, r.size) {
 			return nil, fail(tensor.ErrMalformed, 0, "",
 				"neither the magic number RTEN nor a flatbuffer")
 		}
@@ -192,21 +193,15 @@ func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
 	return r.src.Metadata(at, n)
 }
 
-// Close gives up the file. Borrowed slices are invalid afterwards, reads fail
-// with fs.ErrClosed; names, shapes and the graph stay. A second Close does
-// nothing.
+// Close gives up the file. Borrowed slices are invalid afterwards, reads fail with
+// fs.ErrClosed; names, shapes and the graph stay. A second Close does nothing.
 func (r *Reader) Close() error { return r.src.Close() }
 
 // Version is "2" for a file with a header and "1" for a bare flatbuffer.
-func (r *Reader) Version() string {
-	if r.v2 {
-		return "2"
-	}
-	return "1"
-}
+func (r *Reader) Version() string { return r.version }
 
 // Header returns the header, and false for a version 1 file, which has none.
-func (r *Reader) Header() (Header, bool) { return r.header, r.v2 }
+func (r *Reader) Header() (Header, bool) { return r.header, r.version == "2" }
 
 // Size is the length of the file.
 func (r *Reader) Size() int64 { return r.size }
@@ -222,14 +217,8 @@ func (r *Reader) Len() int { return len(r.model.constants) }
 // INDEX being that of its node; one of a subgraph has the path of its graph and
 // a slash before that, as in nodes[6].then_branch/w.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		all := r.tensors()
-		for i := range all {
-			if !yield(&all[i]) {
-				return
-			}
-		}
-	}
+	all := r.tensors()
+	return seq.Of(len(all), func(i int) *tensor.Tensor { return &all[i] })
 }
 
 func (r *Reader) makeTensors() []tensor.Tensor {
@@ -258,8 +247,7 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(func(string, tensor.Blob) bool) {}
 }
 
-// Attributes yields the metadata that is set, by the schema's names and in its
-// order.
+// Attributes yields the metadata that is set, by the schema's names and in its order.
 func (r *Reader) Attributes() iter.Seq2[string, string] { return r.model.Metadata() }
 
 // Warnings are the departures from what RTen's writers make that did not prevent

@@ -18,10 +18,8 @@ type rebuilder struct {
 	next int      // constant
 }
 
-// A rangeKey is how the encoder knows constants that share their bytes.
-type rangeKey struct{ off, size int64 }
-
-func (c Constant) key() rangeKey { return rangeKey{c.off, c.size()} }
+// key is how the encoder knows constants that share their bytes.
+func (c Constant) key() fileRange { return c.bytes(-1) }
 
 func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
 	m := e.r.model

@@ -30,11 +30,10 @@ type Requirement struct {
 	since   release
 }
 
-// Requires returns the lowest release of RTen that runs the model as it is meant,
-// and everything that asks for more than the oldest one, 0.2.0, the newest
-// first. What a file only says about itself, such as the dtypes of its
-// values, asks for nothing. An operator that is newer than this library gives
-// an empty release.
+// Requires returns the lowest release of RTen that runs the model as it is meant, and
+// everything that asks for more than the oldest one, 0.2.0, the newest first. What a
+// file only says about itself, such as the dtypes of its values, asks for nothing. An
+// operator that is newer than this library gives an empty release.
 func (m *Model) Requires() (lowest string, because []Requirement) {
 	seen := make(map[string]bool)
 	add := func(since release, n Node, format string, args ...any) {
@@ -49,7 +48,7 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 		}
 		because = append(because, Requirement{since.String(), what, field, since})
 	}
-	if m.r.v2 {
+	if m.r.version == "2" {
 		add(1100, Node{}, "version 2 of the file")
 	}
 	for c := range m.Constants() {
@@ -84,7 +83,7 @@ func (o Operator) requires(add func(since release, n Node, format string, args .
 	if rule.use == ignored || o.attrsTag() != int(rule.attrs) {
 		return
 	}
-	table, raw, _ := o.attrs()
+	table, raw := o.attrs()
 	for i := range table.Fields {
 		f := &table.Fields[i]
 		a := o.attribute(f, raw)

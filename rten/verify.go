@@ -62,12 +62,12 @@ func (m *Model) departure() error {
 func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	m := r.model
 	used := []fileRange{{m.base, m.base + int64(len(m.buf)), -1}}
-	if r.v2 {
+	if r.version == "2" {
 		used = append(used, fileRange{0, headerSize, -1})
 	}
 	for i := range m.constants {
 		if c := m.Constant(i); !c.inline && c.size() > 0 {
-			used = append(used, fileRange{c.off, c.off + c.size(), i})
+			used = append(used, c.bytes(i))
 		}
 	}
 	sortRanges(used)
@@ -139,16 +139,17 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	return nil
 }
 
-// maxGap is more than alignment explains: pages of 64 KiB are the largest in
-// use.
+// maxGap is more than alignment explains: pages of 64 KiB are the largest in use.
 const maxGap = 64 << 10
 
-// A fileRange is a part of the file, and whose it is: the index of a constant,
-// or -1.
+// A fileRange is a part of the file, and whose it is: the index of a constant, or -1.
 type fileRange struct {
 	off, end int64
 	constant int
 }
+
+// bytes is where the elements are, as those of constant i.
+func (c Constant) bytes(i int) fileRange { return fileRange{c.off, c.off + c.size(), i} }
 
 func sortRanges(list []fileRange) {
 	slices.SortFunc(list, func(a, b fileRange) int {

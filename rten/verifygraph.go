@@ -202,7 +202,7 @@ func (v *graphVerifier) attributes(op Operator) {
 		}
 	}
 	if t == OpConstantOfShape {
-		_, raw, _ := op.attrs()
+		_, raw := op.attrs()
 		var x rtenfb.ConstantOfShapeAttrs
 		x.Init(raw.Bytes, raw.Pos)
 		if kind := x.ValueType(); kind > rtenfb.ScalarFloatScalar {

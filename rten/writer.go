@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,8 @@ type WriterOptions struct {
 	// weights in it, which RTen before 0.11 needs. "" is "2", and in an [Edit] the
 	// version of the file that is changed.
 	Version string
-	// Alignment is where in the file the tensors of version 2 begin: at multiples
-	// of this power of two. 0 is 64, and in an [Edit] leaves tensors where they
-	// are.
+	// Alignment is where in the file the tensors of version 2 begin: at multiples of this
+	// power of two. 0 is 64, and in an [Edit] leaves tensors where they are.
 	Alignment int64
 	// InlineElements is the most elements of a constant that version 2 keeps in
 	// the model. 0 is 16; negative keeps none there. A version 1 file with content
@@ -49,33 +49,22 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	}
 	switch {
 	case out.Version != "" && out.Version != "1" && out.Version != "2":
-		return out, fmt.Errorf("%w: rten: version %q; there are 1 and 2", errors.ErrUnsupported,
-			out.Version)
+		return out, errorf(errors.ErrUnsupported, "version %q; there are 1 and 2", out.Version)
 	case out.Alignment != 0 && (out.Alignment < 4 || out.Alignment > 1<<30 ||
 		bits.OnesCount64(uint64(out.Alignment)) != 1):
 		return out, fmt.Errorf("rten: alignment %d is not a power of two from 4 to 2^30",
 			out.Alignment)
 	}
-	if out.Version == "" {
-		out.Version = "2"
-	}
-	if out.Alignment == 0 {
-		out.Alignment = 64
-	}
-	if out.InlineElements == 0 {
-		out.InlineElements = 16
-	}
+	out.Version = cmp.Or(out.Version, "2")
+	out.Alignment = cmp.Or(out.Alignment, 64)
+	out.InlineElements = cmp.Or(out.InlineElements, 16)
 	return out, nil
 }
 
 // WriteFile writes the model that g has assembled, or reports what went wrong while it
 // was. The file appears whole, or not at all.
 func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	l, err := g.layout(opts)
-	if err != nil {
-		return err
-	}
-	return l.writeFile(ctx, name)
+	return atomicfile.Write(name, func(w io.Writer) error { return g.Write(ctx, w, opts) })
 }
 
 // Write writes the model that g has assembled to w, from the start to the end, or
@@ -121,37 +110,26 @@ type layout struct {
 func version2Layout(model []pieces.Piece, modelSize int64, external []pieces.Piece, externalSize,
 	alignment int64) (*layout, error) {
 	h := Header{ModelOffset: headerSize, ModelSize: modelSize}
+	l := new(layout)
 	var ok bool
-	if h.TensorOffset, ok = align.Up(headerSize+modelSize, max(alignment, 64)); !ok {
-		return nil, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrLimit)
+	if h.TensorOffset, ok = align.Up(headerSize+modelSize, max(alignment, 64)); ok {
+		l.size, ok = align.Add(h.TensorOffset, externalSize)
 	}
-	l := &layout{pieces: make([]pieces.Piece, 0, 1+len(model)+len(external))}
-	if l.size, ok = align.Add(h.TensorOffset, externalSize); !ok {
-		return nil, fmt.Errorf("%w: more than 2^63 bytes", tensor.ErrLimit)
+	if !ok {
+		return nil, errorf(tensor.ErrLimit, "more than 2^63 bytes")
 	}
-	l.pieces = append(l.pieces, h.piece())
-	for _, p := range model {
-		p.Off += headerSize
-		l.pieces = append(l.pieces, p)
-	}
-	for _, p := range external {
-		p.Off += h.TensorOffset
-		l.pieces = append(l.pieces, p)
-	}
+	l.add(0, h.piece())
+	l.add(headerSize, model...)
+	l.add(h.TensorOffset, external...)
 	return l, nil
 }
 
-func (l *layout) writeFile(ctx context.Context, name string) error {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
+// add appends pieces whose offsets count from base.
+func (l *layout) add(base int64, list ...pieces.Piece) {
+	for _, p := range list {
+		p.Off += base
+		l.pieces = append(l.pieces, p)
 	}
-	defer f.Abort()
-	f.Reserve(l.size)
-	if err := l.write(ctx, f); err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 func (l *layout) write(ctx context.Context, w io.Writer) error {

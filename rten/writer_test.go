@@ -406,7 +406,7 @@ func TestUnknownContentSurvives(t *testing.T) {
 		m := r.Model()
 		n := m.Graph().Node(3)
 		op, _ := n.Operator()
-		_, attrs, _ := op.attrs()
+		_, attrs := op.attrs()
 		text, _ := fb.FieldBytes(attrs, slot(0), 1)
 		number := attrs.GetUint64Slot(flatbuffers.VOffsetT(slot(1)), 0)
 		value, _ := m.Graph().Node(2).Value()
