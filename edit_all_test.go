@@ -3,12 +3,67 @@ package tensorfile_test
 import (
 	"bytes"
 	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/bridge/gguf"
 	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/tensor"
 )
+
+// What replaces a tensor is stored as it was then, or nothing is: memory that changed is
+// an error, unless it was replaced again or removed.
+func TestReplacementsThatChange(t *testing.T) {
+	for _, name := range []string{"ztensor/crate-1.2.3-digests.zt",
+		"ztensor/crate-2.1.1-dtypes.zt", "ptd/et-1.5.1-blobs.ptd", "pte/export-1.5.1-methods.pte",
+		"rten/convert-0.22.0-basic.rten", "primitiv/model-nested.primitiv",
+		"safetensors/dtypes.safetensors", "npy/stored.npz", "gguf/many.gguf"} {
+		f, err := tensorfile.Open("testdata/"+name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		replaced := false
+		for x := range f.Tensors() {
+			e, err := tensorfile.NewEdit(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edit := e.Sys().(interface {
+				Replace(name string, t *tensor.Tensor) error
+				Remove(name string) error
+			})
+			buf, err := x.Data.ReadAll()
+			if err != nil || len(buf) == 0 || !x.Dense() {
+				continue
+			}
+			y := *x
+			y.Data = tensor.BlobOf(buf)
+			write := func() error { return e.Write(t.Context(), io.Discard) }
+			if edit.Replace(x.Name, &y) != nil || write() != nil {
+				continue // its bytes are those of others too
+			}
+			replaced = true
+			buf[0] ^= 1
+			if err := write(); !errors.Is(err, tensor.ErrChecksum) ||
+				!strings.Contains(err.Error(), "its memory has changed") {
+				t.Errorf("%s: %s: %v", name, x.Name, err)
+			}
+			if err := errors.Join(edit.Replace(x.Name, &y), write()); err != nil {
+				t.Errorf("%s: %s: replaced again: %v", name, x.Name, err)
+			}
+			buf[0] ^= 1
+			if edit.Remove(x.Name) == nil && errors.Is(write(), tensor.ErrChecksum) {
+				t.Errorf("%s: %s: removed: %v", name, x.Name, write())
+			}
+		}
+		if !replaced {
+			t.Errorf("%s: nothing was replaced", name)
+		}
+	}
+}
 
 // Every format that is edited is edited by the same calls; blobs are renamed in all of
 // them.

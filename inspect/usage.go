@@ -24,7 +24,7 @@ type Usage struct {
 	Blobs    int64        `json:"blobs"`
 	Metadata int64        `json:"metadata"` // headers and footers too
 	Padding  int64        `json:"padding"`
-	Unused   int64        `json:"holes"`
+	Unused   int64        `json:"unused"`
 	Shared   int64        `json:"shared"` // bytes that tensors and blobs use more than once
 	Gaps     []UsageGap   `json:"gaps"`
 	Groups   []UsageGroup `json:"groups"`           // the largest first

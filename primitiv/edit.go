@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/pieces"
@@ -28,6 +30,7 @@ type change struct {
 	removed bool
 	name    string         // "" for its own
 	tensor  *tensor.Tensor // nil for its own
+	kept    pieces.Kept    // of tensor
 }
 
 // NewEdit begins a list of changes to the file of r.
@@ -74,14 +77,15 @@ func (e *Edit) Remove(name string) error {
 }
 
 // Replace gives a tensor the dtype, shape and data of t, whose name is not used. The last
-// dimension is the batch where the replaced tensor has the same shape and a batch.
+// dimension is the batch where the replaced tensor has the same shape and a batch. The
+// memory of t must not change until the file is written: tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	_, c, err := e.change(name)
 	if err == nil {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor = t
+		c.tensor, c.kept = t, pieces.Keep(name, t)
 	}
 	return err
 }
@@ -148,6 +152,13 @@ func (e *Edit) write(ctx context.Context, w *Writer) error {
 
 // fill gives w the content of the changed file.
 func (e *Edit) fill(w *Writer) error {
+	for _, i := range slices.Sorted(maps.Keys(e.changes)) {
+		if c := e.changes[i]; !c.removed {
+			if err := c.kept.Check(); err != nil {
+				return fmt.Errorf("%s: %w", format, err)
+			}
+		}
+	}
 	switch e.r.kind {
 	case KindShape:
 		return w.SetShape(e.r.Shape())

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -18,6 +21,7 @@ type Edit struct {
 	r       *Reader
 	changes map[int]change
 	added   []Entry
+	kept    pieces.Kept // of added
 }
 
 // A change is what becomes of an entry of the original.
@@ -26,6 +30,7 @@ type change struct {
 	renamed bool
 	name    string // if renamed
 	entry   *Entry // what replaces layout and data; nil: nothing
+	kept    pieces.Kept
 }
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
@@ -55,22 +60,32 @@ func (e *Edit) Remove(name string) error {
 }
 
 // Replace stores t, whose Name does not matter, in place of an entry. Its Data must
-// stay readable until Write.
+// stay readable until Write, and its memory unchanged: tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	entry, err := entryOf(t)
 	if err != nil {
 		return err
 	}
-	return e.update(name, func(c *change) { c.removed, c.entry = false, &entry })
+	return e.replace(name, &entry)
 }
 
 // ReplaceBlob stores bytes without a layout in place of an entry.
 func (e *Edit) ReplaceBlob(name string, data tensor.Blob) error {
-	return e.update(name, func(c *change) { c.removed, c.entry = false, &Entry{Data: data} })
+	return e.replace(name, &Entry{Data: data})
+}
+
+func (e *Edit) replace(name string, entry *Entry) error {
+	return e.update(name, func(c *change) {
+		c.removed, c.entry, c.kept = false, entry, pieces.Kept{}
+		c.kept.Add(name, entry.Data)
+	})
 }
 
 // Insert adds an entry after those of the original.
-func (e *Edit) Insert(entry Entry) { e.added = append(e.added, entry) }
+func (e *Edit) Insert(entry Entry) {
+	e.added = append(e.added, entry)
+	e.kept.Add(entry.Name, entry.Data)
+}
 
 // SetAttribute fails with errors.ErrUnsupported: the format has no attributes.
 func (e *Edit) SetAttribute(key, value string) error {
@@ -107,6 +122,20 @@ func (e *Edit) Entries() iter.Seq[Entry] {
 	}
 }
 
+// check reports memory of the caller that has changed since it was handed over.
+func (e *Edit) check() error {
+	err := e.kept.Check()
+	for _, i := range slices.Sorted(maps.Keys(e.changes)) {
+		if c := e.changes[i]; err == nil && !c.removed {
+			err = c.kept.Check()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("ptd: %w", err)
+	}
+	return nil
+}
+
 // options are opts with the alignment of the original where they have none.
 func (e *Edit) options(opts *WriterOptions) *WriterOptions {
 	var o WriterOptions
@@ -120,6 +149,9 @@ func (e *Edit) options(opts *WriterOptions) *WriterOptions {
 // Write writes the edition to w, which it neither seeks nor closes. Without
 // opts.SegmentAlignment the segments keep the alignment that they have.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
+	if err := e.check(); err != nil {
+		return err
+	}
 	out := NewWriter(w, e.options(opts))
 	defer out.Abort()
 	if err := out.addEntries(e.Entries()); err != nil {
@@ -131,5 +163,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 // WriteFile writes the edition as a file, atomically as Create does. name may be that
 // of the original.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
+	if err := e.check(); err != nil {
+		return err
+	}
 	return WriteEntries(ctx, name, e.Entries(), e.options(opts))
 }

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ type Edit struct {
 	users     *pieces.Users           // of ranges of the file, once it is asked for
 	userNames []string                // tensors and blobs
 	data      map[extent]pieces.Piece // what replaces ranges of the file
+	kept      map[extent]pieces.Kept  // of data
+	moved     pieces.Kept             // of what becomes internal
 	over      *pieces.Overlay         // the file with data, while it is written
 	blobs     map[string]*string      // new keys by old ones, nil for those that are removed
 	getters   map[string]*fb.Node     // methods by name; nil for those that are removed
@@ -52,6 +55,7 @@ type Edit struct {
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]pieces.Piece),
+		kept:  make(map[extent]pieces.Kept),
 		blobs: make(map[string]*string), getters: make(map[string]*fb.Node)}
 }
 
@@ -64,10 +68,10 @@ func (e *Edit) open() (err error) {
 }
 
 // Replace replaces the bytes of a constant or of the initial value of state. t must have
-// its type, shape and order, and stay readable until Write. The rest of the file keeps
-// its bytes. It fails with a *SharedError if tensors of another name use the same bytes,
-// unless AllowShared is set, and with errors.ErrUnsupported if the tensor has no bytes in
-// the program.
+// its type, shape and order, stay readable until Write, and its memory unchanged:
+// tensor.ErrChecksum. The rest of the file keeps its bytes. It fails with a *SharedError
+// if tensors of another name use the same bytes, unless AllowShared is set, and with
+// errors.ErrUnsupported if the tensor has no bytes in the program.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	all, err := e.places(name)
 	if err != nil {
@@ -146,7 +150,10 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 		}
 	}
 	var o *output
-	var err error
+	err := e.checkMemory()
+	if err != nil {
+		return nil, err
+	}
 	e.over, err = pieces.NewOverlay(e.r.blob, slices.Collect(maps.Values(e.data)))
 	if err != nil {
 		return nil, fmt.Errorf("pte: %w: %w", errors.ErrUnsupported, err)
@@ -164,6 +171,22 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 		return o, err
 	}
 	return e.wrapped(ctx, o)
+}
+
+// checkMemory reports memory of the caller that has changed since it was handed over.
+func (e *Edit) checkMemory() error {
+	err := e.moved.Check()
+	for _, at := range slices.SortedFunc(maps.Keys(e.kept), func(a, b extent) int {
+		return cmp.Compare(a.off, b.off)
+	}) {
+		if k := e.kept[at]; err == nil {
+			err = k.Check()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pte: %w", err)
+	}
+	return nil
 }
 
 // wrapped puts the test cases around a program.
@@ -303,7 +326,8 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 		}
 	}
 	// Of two for the same bytes the later one counts.
-	e.data[extent{s.Offset, s.Size}] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size,
-		Data: t.Data}
+	at := extent{s.Offset, s.Size}
+	e.data[at] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size, Data: t.Data}
+	e.kept[at] = pieces.Keep(name, t)
 	return nil
 }

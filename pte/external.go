@@ -137,6 +137,7 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 		}
 		v.extraInfo().Remove(ptefb.SlotExtraTensorInfoLocation)
 		v.role, v.data = v.role.moved(), t
+		e.moved.AddTensor(t)
 		n++
 	}
 	e.draft.lists = e.draft.lists || n > 0

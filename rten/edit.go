@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -30,6 +33,8 @@ type Edit struct {
 	names    map[nodeID]string
 	removed  map[nodeID]bool
 	replaced map[int]tensor.Blob // by constant
+	kept     map[int]pieces.Kept // of replaced
+	inserted pieces.Kept         // of constants
 	graphs   map[int]*graphEdit  // those whose operators change
 	steps    int                 // nodes, constants and ranges visited, for tests
 }
@@ -45,6 +50,7 @@ func NewEdit(r *Reader) *Edit {
 		r: r, metadata: make(map[int]*string),
 		names: make(map[nodeID]string), removed: make(map[nodeID]bool),
 		replaced: make(map[int]tensor.Blob), graphs: make(map[int]*graphEdit),
+		kept: make(map[int]pieces.Kept),
 	}
 }
 
@@ -110,7 +116,8 @@ func (e *Edit) Remove(name string) error {
 
 // Replace gives a constant the elements of t, whose dtype and shape must be the same,
 // for the operators rely on them. Where other constants have some of the same bytes,
-// writing fails and names them, unless AllowShared.
+// writing fails and names them, unless AllowShared. The memory of t must not change
+// until then: tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	i, err := e.one(name)
 	if err != nil {
@@ -124,7 +131,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		return errorf(tensor.ErrDType, "%s is %v %v, not %v %v", quote.Name(name),
 			c.DType, c.Shape, t.DType, t.Shape)
 	}
-	e.replaced[i] = t.Data
+	e.replaced[i], e.kept[i] = t.Data, pieces.Keep(name, t)
 	return nil
 }
 
@@ -192,6 +199,9 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.checkMemory(); err != nil {
+		return nil, err
+	}
 	if err := e.check(); err != nil {
 		return nil, err
 	}
@@ -216,6 +226,20 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 			"parts overlap, and %s is newer than this library", newer)
 	}
 	return e.rebuild(o, over)
+}
+
+// checkMemory reports memory of the caller that has changed since it was handed over.
+func (e *Edit) checkMemory() error {
+	err := e.inserted.Check()
+	for _, i := range slices.Sorted(maps.Keys(e.kept)) {
+		if k := e.kept[i]; err == nil && !e.removed[e.r.model.Constant(i).n.id()] {
+			err = k.Check()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("rten: %w", err)
+	}
+	return nil
 }
 
 // needsFields reports whether a change stores a field that is absent: tables cannot grow

@@ -72,6 +72,9 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	if err := scratch.Err(); err != nil {
 		return err
 	}
+	for _, t := range constants {
+		e.inserted.AddTensor(t)
+	}
 	read, redirected := x.readers[n.index]
 	if !redirected {
 		read = n.index

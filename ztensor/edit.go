@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -36,6 +37,7 @@ type tensorChange struct {
 	renamed bool
 	name    string         // if renamed
 	tensor  *tensor.Tensor // that replaces it
+	kept    pieces.Kept    // of tensor
 }
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
@@ -65,7 +67,8 @@ func (e *Edit) Remove(name string) error {
 }
 
 // Replace stores t, whose Name does not matter, in place of a tensor, which keeps
-// its attributes. Its Data must stay readable until Write.
+// its attributes. Its Data must stay readable until Write, and its memory unchanged:
+// tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	if err := t.Check(); err != nil {
 		return err
@@ -74,7 +77,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		if c.tensor == nil {
 			e.order = append(e.order, name)
 		}
-		c.removed, c.tensor = false, t
+		c.removed, c.tensor, c.kept = false, t, pieces.Keep(name, t)
 	})
 }
 
@@ -179,6 +182,9 @@ func (e *Edit) write(ctx context.Context, w *core.Writer, opts *WriterOptions) e
 		c := e.changes[name]
 		if c.tensor == nil {
 			continue
+		}
+		if err := c.kept.Check(); err != nil {
+			return fmt.Errorf("ztensor: %w", err)
 		}
 		t := *c.tensor
 		t.Name = e.newName(name)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -31,6 +32,7 @@ type change struct {
 	removed bool
 	name    *string        // nil for its own
 	tensor  *tensor.Tensor // nil for its own
+	kept    pieces.Kept    // of tensor
 }
 
 // NewEdit begins a list of changes to the file of r.
@@ -71,14 +73,15 @@ func (e *Edit) Remove(name string) error {
 }
 
 // Replace gives a tensor the dtype, shape and data of t, or its quantised blocks. The
-// name of t is not used.
+// name of t is not used. Its memory must not change until the file is written:
+// tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	c, err := e.change(name)
 	if err == nil {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor = t
+		c.tensor, c.kept = t, pieces.Keep(name, t)
 	}
 	return err
 }
@@ -193,6 +196,9 @@ func (e *Edit) info(i int) (x info, removed bool, err error) {
 	case c.removed:
 		return info{}, true, nil
 	case c.tensor != nil:
+		if err := c.kept.Check(); err != nil {
+			return x, false, fmt.Errorf("gguf: %w", err)
+		}
 		changed := *c.tensor
 		changed.Name = name
 		x, err = infoOf(&changed)

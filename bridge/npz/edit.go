@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/numpy"
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -30,6 +31,7 @@ type change struct {
 	renamed bool
 	name    string
 	tensor  *tensor.Tensor // nil for its own
+	kept    pieces.Kept    // of tensor
 }
 
 // NewEdit begins a list of changes to the archive of r.
@@ -103,14 +105,15 @@ func (e *Edit) RemoveBlob(name string) error {
 	return err
 }
 
-// Replace gives an array the dtype, shape and data of t, whose name is not used.
+// Replace gives an array the dtype, shape and data of t, whose name is not used. The
+// memory of t must not change until the archive is written: tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	c, err := e.change(name)
 	if err == nil {
 		err = numpy.Check(t)
 	}
 	if err == nil {
-		c.tensor = t
+		c.tensor, c.kept = t, pieces.Keep(name, t)
 	}
 	return err
 }
@@ -167,6 +170,9 @@ func (e *Edit) file(ctx context.Context, w *Writer, f file) error {
 		return nil
 	case c.tensor == nil:
 		return w.copyMember(ctx, c.name, f)
+	}
+	if err := c.kept.Check(); err != nil {
+		return fmt.Errorf("npz: %w", err)
 	}
 	t := *c.tensor
 	t.Name = c.name

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -27,6 +28,7 @@ type change struct {
 	removed bool
 	name    *string        // nil for its own
 	tensor  *tensor.Tensor // nil for its own
+	kept    pieces.Kept    // of tensor
 }
 
 // NewEdit begins a list of changes to the file of r. Those to a sharded model are
@@ -71,14 +73,15 @@ func (e *Edit) Remove(name string) error {
 	return err
 }
 
-// Replace gives a tensor the dtype, shape and data of t, whose name is not used.
+// Replace gives a tensor the dtype, shape and data of t, whose name is not used. The
+// memory of t must not change until the file is written: tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	c, err := e.change(name)
 	if err == nil {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor = t
+		c.tensor, c.kept = t, pieces.Keep(name, t)
 	}
 	return err
 }
@@ -136,6 +139,10 @@ func (e *Edit) tensors() iter.Seq2[*tensor.Tensor, error] {
 				}
 				changed := *t
 				if c.tensor != nil {
+					if err := c.kept.Check(); err != nil {
+						yield(nil, fmt.Errorf("safetensors: %w", err))
+						return
+					}
 					changed = *c.tensor
 					changed.Name = t.Name
 				}

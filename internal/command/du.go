@@ -12,7 +12,7 @@ func duCommand(a *app) *cobra.Command {
 	var opts inspect.UsageOptions
 	cmd := &cobra.Command{
 		Use:   "du FILE...",
-		Short: "Show what takes up the space: tensors, metadata, padding, holes",
+		Short: "Show what takes up the space: tensors, metadata, padding, unused",
 		Long: `Show what takes up the space, and sum tensors up by the first parts of
 their names: as many parts as it takes for groups to differ, or --depth. Of an index the
 tensors in its shards are summed up.`,
@@ -58,7 +58,7 @@ func (a *app) printUsage(u *inspect.Usage) {
 		name  string
 		bytes int64
 	}{{"tensors", u.Tensors}, {"blobs", u.Blobs}, {"metadata", u.Metadata}, {"padding",
-		u.Padding}, {"holes", u.Unused}} {
+		u.Padding}, {"unused", u.Unused}} {
 		t.add(kind.name, a.size(kind.bytes), shareOf(kind.bytes, u.Size))
 	}
 	t.add("total", a.size(u.Size), shareOf(u.Size, u.Size))
@@ -67,7 +67,7 @@ func (a *app) printUsage(u *inspect.Usage) {
 		fmt.Fprintf(a.out, "%s are used more than once\n", a.size(u.Shared))
 	}
 	for _, g := range u.Gaps {
-		fmt.Fprintf(a.out, "hole: %d bytes at %d\n", g.Size, g.Offset)
+		fmt.Fprintf(a.out, "unused: %d bytes at %d\n", g.Size, g.Offset)
 	}
 	if len(u.Groups) > 0 {
 		a.out.WriteByte('\n')

@@ -35,7 +35,7 @@ func TestAddressesAreFiles(t *testing.T) {
 	}{
 		{[]string{"ls", server.URL + name}, 0, "float32 crc32c"},
 		{[]string{"hash", server.URL + name}, 0, "float32 sha256"},
-		{[]string{"du", server.URL + name}, 0, "holes"},
+		{[]string{"du", server.URL + name}, 0, "unused"},
 		{[]string{"verify", server.URL + name, "../../testdata" + name}, 0, "ok"},
 		{[]string{"diff", server.URL + name, "../../testdata" + name}, 0, "the same"},
 		{[]string{"cat", server.URL + "/pte/export-1.5.1-linear.pte", "forward/1"}, 0, "["},

@@ -24,6 +24,15 @@ type kept struct {
 	hash uint64
 }
 
+// Keep returns the memory of t, which an edit stores under that name.
+func Keep(name string, t *tensor.Tensor) (k Kept) {
+	k.Add(name, t.Data)
+	for i := range t.Parts {
+		k.Add(name, t.Parts[i].Data)
+	}
+	return k
+}
+
 // AddTensor adds what t has in memory.
 func (k *Kept) AddTensor(t *tensor.Tensor) {
 	k.Add(t.Name, t.Data)
