@@ -186,14 +186,22 @@ func narrowest(size int, bits uint64) bool {
 
 // Item reads the head of the next item after its tags.
 func (c *Cursor) Item() (kind uint8, arg uint64) {
-	c.At = c.P
-	if uint(c.P) < uint(len(c.B)) { // most heads are one byte
-		if x := c.B[c.P]; x&31 < 24 && x < Tag<<5 {
-			c.P++
-			return x >> 5, uint64(x & 31)
-		}
+	if kind, arg, ok := c.short(); ok {
+		return kind, arg
 	}
 	return c.longItem()
+}
+
+// short reads a head of one byte, as most are. It is inlined.
+func (c *Cursor) short() (kind uint8, arg uint64, ok bool) {
+	c.At = c.P
+	if uint(c.P) < uint(len(c.B)) {
+		if x := c.B[c.P]; x&31 < 24 && x < Tag<<5 {
+			c.P++
+			return x >> 5, uint64(x & 31), true
+		}
+	}
+	return 0, 0, false
 }
 
 func (c *Cursor) longItem() (kind uint8, arg uint64) {
@@ -207,7 +215,10 @@ func (c *Cursor) longItem() (kind uint8, arg uint64) {
 
 // Uint reads an unsigned integer.
 func (c *Cursor) Uint() uint64 {
-	kind, v := c.Item()
+	kind, v, ok := c.short()
+	if !ok {
+		kind, v = c.longItem()
+	}
 	if kind != Uint {
 		c.unexpected(kind, Uint)
 		return 0
@@ -243,7 +254,14 @@ func (c *Cursor) ascii(n int) bool {
 // RawText is Text without the check of its UTF-8, for what is compared with known words
 // first.
 func (c *Cursor) RawText() []byte {
-	kind, n := c.Item()
+	kind, n, ok := c.short()
+	if !ok {
+		kind, n = c.longItem()
+	}
+	if kind == Text && n <= uint64(len(c.B)-c.P) {
+		c.P += int(n)
+		return c.B[c.P-int(n) : c.P : c.P]
+	}
 	return c.bytes(Text, kind, n)
 }
 
@@ -286,7 +304,10 @@ func (c *Cursor) chunks(want uint8) []byte {
 // Container opens an array or map and returns the number of its elements or
 // pairs, or -1 where only its end shows it. More leaves it.
 func (c *Cursor) Container(want uint8) int {
-	kind, n := c.Item()
+	kind, n, ok := c.short()
+	if !ok {
+		kind, n = c.longItem()
+	}
 	if kind&^Indefinite != want {
 		c.unexpected(kind, want)
 		return 0

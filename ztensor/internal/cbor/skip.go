@@ -57,7 +57,7 @@ func (c *Cursor) Push(key []byte) {
 func (c *Cursor) Unique(mark int) {
 	keys := c.Keys[mark:]
 	c.Keys = c.Keys[:mark]
-	if c.Err != nil {
+	if c.Err != nil || len(keys) < 2 {
 		return
 	}
 	if !slices.IsSortedFunc(keys, bytes.Compare) {

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -36,27 +37,28 @@ const (
 
 // A known key of a kind of map.
 type known struct {
-	word     string
-	key      key
-	required bool
+	word string
+	key  key
 }
 
+// The keys of each kind of map, in the order of writers, and which of them are required.
 var (
-	rootKeys = []known{{"version", keyVersion, false}, {"generator", keyGenerator, false},
-		{"attributes", keyAttributes, false}, {"tensors", keyTensors, false},
-		{"objects", keyTensors, false}}
-	tensorKeys = []known{{"dtype", keyDType, false}, {"shape", keyShape, true},
-		{"format", keyFormat, true}, {"components", keyComponents, true},
-		{"attributes", keyAttributes, false}}
-	componentKeys = []known{{"dtype", keyDType, false}, {"type", keyType, false},
-		{"offset", keyOffset, true}, {"length", keyLength, true},
-		{"uncompressed_length", keyDecoded, false},
-		{"encoding", keyEncoding, false}, {"digest", keyDigest, false}}
-	entryKeys = []known{{"name", keyName, true}, {"offset", keyOffset, true},
-		{"size", keyLength, true},
-		{"dtype", keyDType, true}, {"layout", keyFormat, true}, {"shape", keyShape, true},
-		{"encoding", keyEncoding, false}, {"data_endianness", keyEndian, false},
-		{"checksum", keyDigest, false}}
+	rootKeys = []known{{"version", keyVersion}, {"generator", keyGenerator},
+		{"attributes", keyAttributes}, {"tensors", keyTensors}, {"objects", keyTensors}}
+	tensorKeys = []known{{"dtype", keyDType}, {"shape", keyShape}, {"format", keyFormat},
+		{"components", keyComponents}, {"attributes", keyAttributes}}
+	componentKeys = []known{{"dtype", keyDType}, {"type", keyType}, {"offset", keyOffset},
+		{"length", keyLength}, {"uncompressed_length", keyDecoded},
+		{"encoding", keyEncoding}, {"digest", keyDigest}}
+	entryKeys = []known{{"name", keyName}, {"offset", keyOffset}, {"size", keyLength},
+		{"dtype", keyDType}, {"layout", keyFormat}, {"shape", keyShape},
+		{"encoding", keyEncoding}, {"data_endianness", keyEndian}, {"checksum", keyDigest}}
+)
+
+const (
+	inTensor    = keyShape | keyFormat | keyComponents
+	inComponent = keyOffset | keyLength
+	inEntry     = keyName | keyOffset | keyLength | keyDType | keyFormat | keyShape
 )
 
 // fields are those of the root, a tensor or a component. The strings point into the
@@ -75,16 +77,20 @@ type fields struct {
 }
 
 // read reads a map whose known keys are those.
-func (s *scan) read(f *fields, keys []known) {
-	mark := len(s.Keys)
+func (s *scan) read(f *fields, keys []known, required key) {
+	mark, next := len(s.Keys), 0
 	for n := s.Container(cbor.Map); s.More(&n); {
 		at := s.P
 		word := s.RawText()
 		s.field = le.String(word)
 		k := key(0)
-		for i := range keys {
-			if keys[i].word == s.field {
-				k = keys[i].key
+		for range keys { // from the one after the last, which it nearly always is
+			this := &keys[next]
+			if next++; next == len(keys) {
+				next = 0
+			}
+			if this.word == s.field {
+				k = this.key
 				break
 			}
 		}
@@ -110,10 +116,9 @@ func (s *scan) read(f *fields, keys []known) {
 		s.field = ""
 	}
 	s.Unique(mark)
-	for _, k := range keys {
-		if k.required && f.has&k.key == 0 {
-			s.Malformed(f.at, "%s is missing", k.word)
-		}
+	if missing := required &^ f.has; missing != 0 {
+		i := slices.IndexFunc(keys, func(k known) bool { return k.key&missing != 0 })
+		s.Malformed(f.at, "%s is missing", keys[i].word)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *scan) readEntry() {
 	s.level, s.entry, s.field = 0, len(r.Tensors), ""
 	s.dims = s.dims[:0]
 	f := fields{at: s.P, decoded: -1}
-	s.read(&f, entryKeys)
+	s.read(&f, entryKeys, inEntry)
 	t := s.add(f.name, f.at)
 	if t == nil {
 		return

@@ -103,7 +103,7 @@ func (s *scan) root() {
 		return
 	}
 	var f fields
-	s.read(&f, rootKeys)
+	s.read(&f, rootKeys, 0)
 	if f.has&keyTensors == 0 {
 		s.Malformed(0, `neither "tensors" nor "objects"`)
 	}
@@ -226,7 +226,7 @@ func (s *scan) tensors() {
 		t := s.add(name, at)
 		s.tensor = fields{at: at, product: 1}
 		s.dims, s.roles = s.dims[:0], s.roles[:0]
-		s.read(&s.tensor, tensorKeys)
+		s.read(&s.tensor, tensorKeys, inTensor)
 		if s.Err != nil {
 			return
 		}
@@ -304,9 +304,11 @@ func (s *scan) components() {
 			return
 		}
 		s.level, s.role, s.field = 2, role, ""
-		s.roles = append(s.roles, fields{name: role, at: at, decoded: -1})
+		s.roles = append(s.roles, fields{})
+		f := &s.roles[len(s.roles)-1]
+		f.name, f.at, f.decoded = role, at, -1
 		s.Push(name)
-		s.read(&s.roles[len(s.roles)-1], componentKeys)
+		s.read(f, componentKeys, inComponent)
 	}
 	if s.Err == nil {
 		s.level, s.field = 1, "components"
