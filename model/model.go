@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -218,7 +219,16 @@ func (m *Model) finish() {
 // index is there its files are of one set, else they may be of two.
 func (m *Model) interrupted(journal string) {
 	index, ok := atomicfile.IndexOf(path.Base(journal))
-	if !ok || !m.entries[journal].regular || !isWeights(index) && !isIndex(index) {
+	if !ok || !m.entries[journal].regular {
+		return
+	}
+	head := make([]byte, 64)
+	if r, err := m.fsys.Open(m.path(journal)); err == nil {
+		n, _ := io.ReadFull(r, head)
+		head = head[:n]
+		r.Close()
+	}
+	if !atomicfile.IsJournal(head) {
 		return
 	}
 	f := finding(InterruptedWrite, journal, "",

@@ -104,7 +104,7 @@ func startsAsJournal(name string) bool {
 	defer f.Close()
 	b := make([]byte, len(journalMark))
 	n, _ := f.ReadAt(b, 0)
-	return isJournal(b[:n])
+	return IsJournal(b[:n])
 }
 
 // cleanJournal adds to named the pieces of the set that the journal leaves.

@@ -105,7 +105,7 @@ func parseJournal(dir string, b []byte) (*journal, error) {
 	text, complete := strings.CutSuffix(string(b), "\n"+journalTail)
 	body, ok := strings.CutPrefix(text+"\n", journalHead)
 	switch {
-	case !isJournal(b):
+	case !IsJournal(b):
 		return nil, errors.New("it is not a journal")
 	case !complete:
 		return nil, errIncomplete
@@ -151,9 +151,9 @@ func IndexOf(name string) (index string, ok bool) {
 	return index, ok && hidden && index != ""
 }
 
-// isJournal reports whether a file begins as a journal does, or is the beginning of one,
+// IsJournal reports whether a file begins as a journal does, or is the beginning of one,
 // also one of which a loss of power left zeros.
-func isJournal(b []byte) bool {
+func IsJournal(b []byte) bool {
 	b = bytes.TrimRight(b[:min(len(b), len(journalMark))], "\x00")
 	return strings.HasPrefix(journalMark, string(b))
 }
