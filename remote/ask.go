@@ -288,7 +288,7 @@ func (r *Reader) exchange(method string, u *url.URL, body []byte,
 		cancel(nil)
 		return nil, asked(err, why)
 	}
-	resp.Body = &guarded{resp.Body, guard, r.opts.Timeout, ctx, cancel}
+	resp.Body = &guarded{resp.Body, guard, r.opts.Timeout, trickle, ctx, cancel}
 	return resp, nil
 }
 
@@ -351,18 +351,27 @@ func (s *sent) Close() error {
 	return nil
 }
 
+// trickle is what must come before the time for silence begins anew: a server that
+// sends a byte now and then is silent, too.
+const trickle = 256
+
 // guarded is a body whose reader is not kept waiting for ever.
 type guarded struct {
 	io.ReadCloser
 	guard   *time.Timer
 	timeout time.Duration
+	since   int // bytes since the guard was set last
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 }
 
 func (g *guarded) Read(p []byte) (int, error) {
-	g.guard.Reset(g.timeout)
+	if g.since >= trickle {
+		g.since = 0
+		g.guard.Reset(g.timeout)
+	}
 	n, err := g.ReadCloser.Read(p)
+	g.since += n
 	if err != nil && err != io.EOF {
 		if why := context.Cause(g.ctx); why != nil {
 			err = why

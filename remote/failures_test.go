@@ -335,6 +335,24 @@ func TestASilentServer(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-release
 		},
+		"but for a byte now and then": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Range", "bytes 1000000-1065535/3000000")
+			w.Header().Set("ETag", s.etag)
+			w.Header().Set("Content-Length", "65536")
+			w.WriteHeader(206)
+			for i := 0; r.Context().Err() == nil; i++ {
+				if i == 200 {
+					t.Error("200 bytes are waited for, each as long as the first")
+					return
+				}
+				w.Write(s.data[1_000_000+i:][:1])
+				w.(http.Flusher).Flush()
+				select {
+				case <-release:
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.ranges()

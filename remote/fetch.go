@@ -63,7 +63,8 @@ func (r *Reader) again(do func() (received int64, err error)) error {
 			return fmt.Errorf("remote: %s: given up after %d attempts: %w", r.name(), attempt, err)
 		}
 		if f.after > mostAfter {
-			return fmt.Errorf("remote: %s: %w; the server asks to wait %v", r.name(), err, f.after)
+			return fmt.Errorf("remote: %s: %w; the server asks to wait %v", r.name(), err,
+				f.after.Round(time.Second))
 		}
 		if n < progress && !r.client.retry() {
 			return fmt.Errorf("remote: %s: given up, as too many requests to the server fail: %w",

@@ -77,8 +77,9 @@ type Options struct {
 	// failure may pass; zero means 5.
 	Attempts int
 
-	// Timeout is how long the server may be silent before it is asked again; zero means
-	// 30 seconds. How long a transfer takes as a whole is for the context to say.
+	// Timeout is how long the server may be silent, or send less than 256 bytes, before
+	// it is asked again; zero means 30 seconds. How long a transfer takes as a whole is
+	// for the context to say.
 	Timeout time.Duration
 
 	// Sign is called with each request to the host of the address, each attempt anew,

@@ -247,7 +247,7 @@ func (l *manyFiles) one(item batch.Item) (o outcome) {
 	var out, errs bytes.Buffer
 	var fetched int64
 	if err != nil {
-		fmt.Fprintf(&errs, "tensorfile: %s: %v\n", display(item.File), err)
+		fmt.Fprintf(&errs, "tensorfile: %s: %v\n", display(withoutSecrets(item.File)), err)
 		o.status = statusUnreadable
 	} else {
 		o.status, fetched = a.runFile(args, &out, &errs)

@@ -84,11 +84,12 @@ func (a *app) fail(name string, err error) {
 		a.failed = errorOf(name, err)
 	}
 	if a.ctx.Err() != nil && errors.Is(err, a.ctx.Err()) {
-		a.message("%s: interrupted", display(name))
+		a.message("%s: interrupted", display(withoutSecrets(name)))
 		return
 	}
 	h := hint(err)
 	f := tensorfile.ByName(name)
+	shown := display(withoutSecrets(name))
 	switch {
 	case w != nil && errors.Is(err, fs.ErrPermission):
 		h = "check who may write there"
@@ -104,10 +105,10 @@ func (a *app) fail(name string, err error) {
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}
 	if h != "" {
-		a.message("%s: %v\n  try: %s", display(name), err, h)
+		a.message("%s: %v\n  try: %s", shown, err, h)
 		return
 	}
-	a.message("%s: %v", display(name), err)
+	a.message("%s: %v", shown, err)
 }
 
 // with calls use with an open file, whose name errors get.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net/textproto"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -17,8 +18,23 @@ import (
 )
 
 func isAddress(name string) bool {
-	return strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "http://") ||
-		isListed(name)
+	return isWeb(name) || isListed(name)
+}
+
+// isWeb reports whether a name is an address of a file on a server.
+func isWeb(name string) bool {
+	scheme, _, ok := strings.Cut(name, "://")
+	return ok && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
+}
+
+// withoutSecrets returns an address without what may be a secret: the user, and a query,
+// which has the signature of an address that is signed. Other names stay.
+func withoutSecrets(name string) string {
+	if u, err := url.Parse(name); err == nil && isWeb(name) {
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		return u.String()
+	}
+	return name
 }
 
 // isListed reports whether a name is an address that may be one of a directory: of the
@@ -89,13 +105,16 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		return err
 	}
 	f, err := tensorfile.NewReader(r, size, opts)
+	in.raw = r
 	if err != nil {
+		err = a.explain(in, err)
 		if c, ok := r.(io.Closer); ok {
 			c.Close()
 		}
+		in.raw = nil
 		return err
 	}
-	in.File, in.path, in.raw = f, "", r
+	in.File, in.path = f, ""
 	return nil
 }
 
@@ -269,6 +288,9 @@ func (h *headerFlag) Set(line string) error {
 	k, v, ok := strings.Cut(line, ":")
 	if !ok {
 		return errors.New(`there is no colon, as in "Authorization: Bearer …"`)
+	}
+	if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		return errors.New("there is a control character")
 	}
 	if *h == nil {
 		*h = headerFlag{}

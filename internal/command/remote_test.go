@@ -8,7 +8,24 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
+
+// TestSecretsOfAddressesAreNotShown checks that no message has a signature or password.
+func TestSecretsOfAddressesAreNotShown(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	address := strings.Replace(server.URL, "://", "://user:secret@", 1) + "/a.zt?sig=secret"
+	for _, args := range [][]string{{"ls", address}, {"hash", address},
+		{"convert", address, "x.npz"}} {
+		var out bytes.Buffer
+		status := run(t.Context(), args, strings.NewReader(""), &out, &out, os.Getenv)
+		if status != 3 || strings.Contains(out.String(), "secret") ||
+			!strings.Contains(out.String(), "/a.zt") {
+			t.Errorf("%v: %d, %s", args, status, &out)
+		}
+	}
+}
 
 func TestAddressesAreFiles(t *testing.T) {
 	var requests atomic.Int64
@@ -17,6 +34,10 @@ func TestAddressesAreFiles(t *testing.T) {
 		requests.Add(1)
 		if r.Header.Get("X-Token") == "wrong" {
 			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		if r.URL.Path == "/page.zt" {
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader("<!DOCTYPE html><html>"))
 			return
 		}
 		files.ServeHTTP(w, r)
@@ -49,6 +70,10 @@ func TestAddressesAreFiles(t *testing.T) {
 		{[]string{"ls", server.URL + "/ztensor/README.md"}, 3, "not a tensor file"},
 		{[]string{"ls", "--header", "X-Token: wrong", server.URL + name}, 3, "try: --header"},
 		{[]string{"ls", "--header", "X-Token", server.URL + name}, 2, "colon"},
+		{[]string{"ls", "--header", "X-Token: a\r\nX-Other: b", server.URL + name}, 2,
+			"control character"},
+		{[]string{"ls", server.URL + "/page.zt"}, 3, "it is an HTML page"},
+		{[]string{"ls", strings.Replace(server.URL, "http", "HTTP", 1) + name}, 0, "float32"},
 		{[]string{"ls", "--public-only", server.URL + name}, 3,
 			"127.0.0.1 is not a public address"},
 		{[]string{"ls", "--limit-input", "100", server.URL + name}, 4, "limit"},
