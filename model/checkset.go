@@ -44,6 +44,7 @@ func (m *Model) checkSet(s *Set) {
 	if s.index != nil {
 		m.checkIndex(s, whole)
 	}
+	m.checkSetIDs(s)
 	if s.Format == tensorfile.GGUF.String() {
 		m.checkSplits(s, whole)
 	}
@@ -153,6 +154,33 @@ func (m *Model) checkIndex(s *Set, whole bool) {
 	if !ok || len(seen) != first.n || len(s.Files) != first.n {
 		m.note(ShardNumbering, s.Index, "", "its %d files are not numbered from 1 to %d",
 			len(s.Files), len(s.Files))
+	}
+}
+
+// checkSetIDs compares the IDs of shards, which a writer gives them, with that of their
+// index, or of the first where the index has none.
+func (m *Model) checkSetIDs(s *Set) {
+	want, known := "", false
+	if s.index != nil {
+		want, known = s.index.SetID()
+	}
+	for _, sh := range s.shards {
+		if sh.open == nil {
+			continue
+		}
+		r, ok := sh.open.Sys().(interface{ SetID() string })
+		if !ok {
+			continue
+		}
+		id := r.SetID()
+		if !known {
+			want, known = id, true
+		}
+		if id != want {
+			m.note(MixedShards, sh.name, "",
+				"of the set %s, not of %s: files of two models are mixed", quote.Name(id),
+				quote.Name(want))
+		}
 	}
 }
 

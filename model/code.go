@@ -30,6 +30,7 @@ const (
 	MissingTensor     Code = "missing-tensor"     // in the index, in no shard
 	MisplacedTensor   Code = "misplaced-tensor"   // in another shard than the index says
 	DuplicateTensor   Code = "duplicate-tensor"   // in two shards of a set
+	MixedShards       Code = "mixed-shards"       // a shard is of another set than its index
 	GGUFSplit         Code = "gguf-split"         // split keys contradict the names or each other
 	ShadowedIndex     Code = "shadowed-index"     // STEM.safetensors next to an index of STEM
 	ConfigMalformed   Code = "config-malformed"   // config.json is not a JSON object

@@ -3,8 +3,14 @@ package model
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func TestShards(t *testing.T) {
@@ -46,6 +52,56 @@ func TestShards(t *testing.T) {
 		"x-000000001-of-999999999.gguf")
 	if len(got) != 1 || err == nil || len(err.Error()) > 10_000 {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Shards of two sets, whose writer gave them IDs, are not one model.
+func TestShardsOfTwoSets(t *testing.T) {
+	ts := tensor.Of(tensor.New("a", tensor.Shape{8}, make([]float32, 8)),
+		tensor.New("b", tensor.Shape{8}, make([]float32, 8)))
+	for name, write := range map[string]func(name, id string) ([]string, error){
+		"model.safetensors": func(name, id string) ([]string, error) {
+			return safetensors.WriteShards(t.Context(), name, ts,
+				&safetensors.ShardOptions{MaxSize: 32, ID: id})
+		},
+		"model.gguf": func(name, id string) ([]string, error) {
+			return gguf.WriteShards(t.Context(), name, ts, &gguf.ShardOptions{MaxSize: 32, ID: id})
+		},
+	} {
+		dirs := map[string]string{"step 1": t.TempDir(), "step 2": t.TempDir()}
+		second := ""
+		for id, dir := range dirs {
+			files, err := write(filepath.Join(dir, name), id)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			second = filepath.Base(files[1])
+			if r, err := Check(t.Context(), dir, nil); err != nil || len(r.Findings) > 0 {
+				t.Errorf("%s: %v, %v", name, r.Findings, err)
+			}
+		}
+		for _, dir := range dirs { // without an index the first shard counts
+			if err := os.RemoveAll(filepath.Join(dir, name+".index.json")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(filepath.Join(dirs["step 2"], second),
+			filepath.Join(dirs["step 1"], second)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Check(t.Context(), dirs["step 1"], nil)
+		if !errors.Is(err, tensor.ErrMalformed) || !slices.ContainsFunc(r.Findings,
+			func(f Finding) bool { return f.Code == MixedShards && f.File == second }) {
+			t.Errorf("%s: %v, %v", name, r.Findings, err)
+		}
+		m, err := Open(dirs["step 1"], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if _, err := m.Whole(); !errors.Is(err, tensor.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

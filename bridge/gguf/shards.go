@@ -23,6 +23,7 @@ const (
 	splitNo      = "split.no"            // from 0
 	splitCount   = "split.count"         // of shards
 	splitTensors = "split.tensors.count" // in all shards
+	splitID      = "split.shard_set_id"  // ShardOptions.ID, which gguf-split does not know
 )
 
 // ShardOptions control how [WriteShards] divides a model.
@@ -32,6 +33,9 @@ type ShardOptions struct {
 	MaxSize int64
 	// MaxTensors is how many tensors a file has at most; 0 is no limit.
 	MaxTensors int
+	// ID, if not empty, identifies the set, such as by the training step. It is the value
+	// of split.shard_set_id in every file. Merge refuses shards whose IDs differ.
+	ID string
 	// NoReplace refuses to replace files, with fs.ErrExist.
 	NoReplace bool
 	// DryRun returns the names, and writes nothing.
@@ -64,6 +68,10 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	metadata, alignment, err := wo.metadata()
 	if err != nil {
 		return nil, err
+	}
+	id, err := NewValue(o.ID)
+	if err != nil {
+		return nil, fmt.Errorf("%w in ShardOptions.ID", err)
 	}
 	shards, total, err := o.divide(ctx, ts, alignment)
 	if err != nil {
@@ -103,6 +111,9 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		so.Metadata = append(so.Metadata[:len(so.Metadata):len(so.Metadata)],
 			entryOf(splitNo, uint16(i)), entryOf(splitTensors, int32(total)),
 			entryOf(splitCount, uint16(len(shards))))
+		if o.ID != "" {
+			so.Metadata = append(so.Metadata, KeyValue{splitID, id})
+		}
 		w := NewWriter(f, &so)
 		w.file = f
 		if err := w.writeAll(ctx, tensor.Of(shard...)); err != nil {
@@ -119,7 +130,7 @@ func entryOf(key string, x any) KeyValue {
 }
 
 func isSplitKey(key string) bool {
-	return key == splitNo || key == splitCount || key == splitTensors
+	return key == splitNo || key == splitCount || key == splitTensors || key == splitID
 }
 
 // divide says which tensors go to which shard, of which there is at least one.
@@ -176,6 +187,14 @@ func (r *Reader) Split() (no, count int, ok bool) {
 	return int(k), int(c), true
 }
 
+// SetID returns the ShardOptions.ID that the file was written with, "" for none. Shards
+// of one model have the same.
+func (r *Reader) SetID() string {
+	v, _ := r.Value(splitID)
+	id, _ := v.Any(0).(string)
+	return id
+}
+
 // Merge returns what the shards of a split model, in any order, are together: the
 // metadata of the first, without that of the split, and all tensors in order. Shards
 // that are not those of one model, or not all, are tensor.ErrMalformed. The Readers
@@ -205,7 +224,12 @@ func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], err
 		total += r.Len()
 	}
 	names := map[string]struct{}{}
-	for _, r := range sorted {
+	for i, r := range sorted {
+		if id, first := r.SetID(), sorted[0].SetID(); id != first {
+			return nil, nil, refuseKey(splitID, tensor.ErrMalformed,
+				"shard %d is of the set %s, not of %s: files of two models are mixed", i,
+				quote.Name(id), quote.Name(first))
+		}
 		v, _ := r.Value(splitTensors)
 		if n, ok := v.Any(0).(int32); !ok || int(n) != total {
 			return nil, nil, refuseKey(splitTensors, tensor.ErrMalformed, "%s, the shards have %d",

@@ -99,6 +99,8 @@ func TestShardsThatAreRefused(t *testing.T) {
 		"a bool": {ShardOptions{}, []*tensor.Tensor{tensor.New("b", tensor.Shape{1},
 			[]bool{true})}, tensor.ErrDType},
 		"a size below 0": {ShardOptions{MaxSize: -1}, nil, nil},
+		"an ID that is bytes": {ShardOptions{ID: "\xff"}, []*tensor.Tensor{x},
+			errors.ErrUnsupported},
 	} {
 		if names, err := WriteShards(t.Context(), filepath.Join(dir, "m.gguf"),
 			tensor.Of(c.ts...), &c.o); err == nil || c.want != nil && !errors.Is(err, c.want) {
@@ -107,6 +109,39 @@ func TestShardsThatAreRefused(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// An ID is in every shard and not in what they are together; shards of two IDs are not
+// merged.
+func TestShardIDs(t *testing.T) {
+	shards := map[string][]*Reader{}
+	for _, id := range []string{"step 1", "step 2"} {
+		files, err := WriteShards(t.Context(), filepath.Join(t.TempDir(), "m.gguf"),
+			tensor.Of(tensor.New("a", tensor.Shape{1}, []int8{1}),
+				tensor.New("b", tensor.Shape{1}, []int8{2})), &ShardOptions{MaxTensors: 1, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			r, err := Open(name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if r.SetID() != id {
+				t.Errorf("%s has ID %q", name, r.SetID())
+			}
+			shards[id] = append(shards[id], r)
+		}
+		metadata, _, err := Merge(shards[id]...)
+		if err != nil || len(metadata) > 0 {
+			t.Errorf("%v, %v", metadata, err)
+		}
+	}
+	_, _, err := Merge(shards["step 1"][0], shards["step 2"][1])
+	if !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("of two sets: %v", err)
 	}
 }
 

@@ -311,6 +311,13 @@ func (r *Reader) mergeMetadata() {
 	}
 }
 
+// SetID returns the ShardOptions.ID that the file was written with, "" for none. Shards
+// of one model have the same.
+func (r *Reader) SetID() string { return r.setID }
+
+// SetID returns the ShardOptions.ID that the index was written with, if it was.
+func (x *Index) SetID() (id string, ok bool) { return get(x.metadata, setKey) }
+
 // setID is what ShardOptions.ID was when a shard, or an index, was written.
 func setID(metadata [][2]string) string {
 	id, _ := get(metadata, setKey)
