@@ -192,7 +192,7 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 			p := pte.NewBuilder()
 			m := p.Method("forward")
 			m.Return(m.Constant(x))
-			return p.WriteFile(name, nil)
+			return p.WriteFile(t.Context(), name, nil)
 		}),
 	}
 }

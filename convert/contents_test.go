@@ -237,7 +237,7 @@ func (c contents) file(t *testing.T, f form) *tensorfile.File {
 		for _, name := range slices.Sorted(maps.Keys(c.blobs)) {
 			b.Named(name, tensor.BlobOf(c.blobs[name]), 16)
 		}
-		err = b.Write(&out, nil)
+		err = b.Write(t.Context(), &out, nil)
 	default:
 		attributes := map[string]string{}
 		for k, v := range c.attributes {

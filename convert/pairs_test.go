@@ -136,7 +136,7 @@ func TestFromPrograms(t *testing.T) {
 	}
 	m.Return()
 	var out bytes.Buffer
-	if err := b.Write(&out, nil); err != nil {
+	if err := b.Write(t.Context(), &out, nil); err != nil {
 		t.Fatal(err)
 	}
 	program := open(t, out.Bytes())

@@ -40,7 +40,7 @@ func TestVerifyArgumentCount(t *testing.T) {
 		{"aten::add", 1, true},
 	} {
 		var w bytes.Buffer
-		if err := callOf(c.operator, c.n).Write(&w, nil); err != nil {
+		if err := callOf(c.operator, c.n).Write(t.Context(), &w, nil); err != nil {
 			t.Fatal(err)
 		}
 		r, err := OpenBytes(w.Bytes(), nil)
@@ -92,7 +92,7 @@ func TestRuntimeArgumentCounts(t *testing.T) {
 	needed := regexp.MustCompile(`stack\.size\(\) == (\d+)`)
 	for _, operator := range strings.Fields(string(list)) {
 		t.Run(operator, func(t *testing.T) {
-			if err := callOf(operator, 0).WriteFile(file, nil); err != nil {
+			if err := callOf(operator, 0).WriteFile(t.Context(), file, nil); err != nil {
 				t.Fatal(err)
 			}
 			out, _ := exec.Command(runtime, "run", file).CombinedOutput()

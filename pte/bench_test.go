@@ -40,7 +40,7 @@ func large(t testing.TB, n int) []byte {
 	}
 	m.Return(x)
 	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Write(t.Context(), &w, nil); err != nil {
 		t.Fatal(err)
 	}
 	return w.Bytes()
@@ -140,7 +140,7 @@ func big(b *testing.B, n int64) string {
 	}
 	m.Return(m.Int(1))
 	name := filepath.Join(b.TempDir(), "big.pte")
-	if err := p.WriteFile(name, nil); err != nil {
+	if err := p.WriteFile(b.Context(), name, nil); err != nil {
 		b.Fatal(err)
 	}
 	return name

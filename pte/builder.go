@@ -112,17 +112,17 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 }
 
 // Write writes the program. It never seeks.
-func (b *Builder) Write(w io.Writer, opts *WriterOptions) error {
+func (b *Builder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := b.output(opts)
 	if err != nil {
 		return err
 	}
-	return o.writeTo(context.Background(), w)
+	return o.writeTo(ctx, w)
 }
 
 // WriteFile writes the program into a file, which appears whole or not at all.
-func (b *Builder) WriteFile(name string, opts *WriterOptions) error {
-	return atomicfile.Write(name, func(w io.Writer) error { return b.Write(w, opts) })
+func (b *Builder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
+	return atomicfile.Write(name, func(w io.Writer) error { return b.Write(ctx, w, opts) })
 }
 
 // output makes the flatbuffer and lays out the payloads.

@@ -322,7 +322,7 @@ func planned(m Method) (total int64) {
 func opened(t *testing.T, b *Builder) *Reader {
 	t.Helper()
 	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Write(t.Context(), &w, nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := OpenBytes(w.Bytes(), nil)
@@ -338,7 +338,7 @@ func TestBuilderMakesProgramsThatVerify(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "p.pte")
 			b := NewBuilder()
 			p.build(b)
-			if err := b.WriteFile(file, p.opts); err != nil {
+			if err := b.WriteFile(t.Context(), file, p.opts); err != nil {
 				t.Fatal(err)
 			}
 			r := openFile(t, file)
@@ -349,7 +349,7 @@ func TestBuilderMakesProgramsThatVerify(t *testing.T) {
 			again := NewBuilder()
 			p.build(again)
 			var w bytes.Buffer
-			if err := again.Write(&w, p.opts); err != nil {
+			if err := again.Write(t.Context(), &w, p.opts); err != nil {
 				t.Fatal(err)
 			}
 			if want, _ := os.ReadFile(file); !bytes.Equal(w.Bytes(), want) {
@@ -374,7 +374,7 @@ func TestBuilderMakesProgramsThatRun(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "p.pte")
 			b := NewBuilder()
 			p.build(b)
-			if err := b.WriteFile(file, p.opts); err != nil {
+			if err := b.WriteFile(t.Context(), file, p.opts); err != nil {
 				t.Fatal(err)
 			}
 			p.run(t, file)
@@ -389,7 +389,7 @@ func TestDevices(t *testing.T) {
 	x := m.Input(tensor.F32, tensor.Shape{2}).Name("tokens").Place(2, 0)
 	m.Return(x)
 	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Write(t.Context(), &w, nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := OpenBytes(craft(t, w.Bytes(), func(c crafted) {
@@ -417,7 +417,7 @@ func TestDevices(t *testing.T) {
 func TestBuilderNamesOnlyTensors(t *testing.T) {
 	b := NewBuilder()
 	b.Method("forward").String("x").Name("no tensor")
-	if b.Err() == nil || b.Write(io.Discard, nil) != b.Err() {
+	if b.Err() == nil || b.Write(t.Context(), io.Discard, nil) != b.Err() {
 		t.Errorf("a string is given a tensor's name: %v", b.Err())
 	}
 }
@@ -430,7 +430,7 @@ func TestPlannerUsesMemoryAgain(t *testing.T) {
 		var w bytes.Buffer
 		b := NewBuilder()
 		p.build(b)
-		if err := b.Write(&w, nil); err != nil {
+		if err := b.Write(t.Context(), &w, nil); err != nil {
 			t.Fatal(err)
 		}
 		r, err := OpenBytes(w.Bytes(), nil)
@@ -453,14 +453,14 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 		b := NewBuilder()
 		p.build(b)
 		var first, second bytes.Buffer
-		if err := b.Write(&first, p.opts); err != nil {
+		if err := b.Write(t.Context(), &first, p.opts); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Write(io.Discard,
+		if err := b.Write(t.Context(), io.Discard,
 			&WriterOptions{SegmentAlignment: 4096, Alignment: 64}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Write(&second, p.opts); err != nil {
+		if err := b.Write(t.Context(), &second, p.opts); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(first.Bytes(), second.Bytes()) {
@@ -468,18 +468,18 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 		}
 	}
 	b := NewBuilder()
-	if err := b.Write(io.Discard, nil); err == nil || b.Err() != nil {
+	if err := b.Write(t.Context(), io.Discard, nil); err == nil || b.Err() != nil {
 		t.Errorf("a program without methods: %v, %v", err, b.Err())
 	}
 	m := b.Method("forward")
 	l := m.Label()
 	m.JumpFalse(m.Bool(false), l)
 	m.Return(m.Int(1))
-	if err := b.Write(io.Discard, nil); err == nil || b.Err() != nil {
+	if err := b.Write(t.Context(), io.Discard, nil); err == nil || b.Err() != nil {
 		t.Errorf("a label that is not marked: %v, %v", err, b.Err())
 	}
 	m.Mark(l)
-	if err := b.Write(io.Discard, nil); err != nil {
+	if err := b.Write(t.Context(), io.Discard, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -500,11 +500,11 @@ func TestMemoryThatChangesBeforeWrite(t *testing.T) {
 	} {
 		b, data := NewBuilder(), []byte{1, 2, 3}
 		add(b, b.Method("forward"), data)
-		if err := b.Write(io.Discard, nil); err != nil {
+		if err := b.Write(t.Context(), io.Discard, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		data[1]++
-		if err := b.Write(io.Discard, nil); !errors.Is(err, tensor.ErrChecksum) {
+		if err := b.Write(t.Context(), io.Discard, nil); !errors.Is(err, tensor.ErrChecksum) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

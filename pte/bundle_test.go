@@ -34,7 +34,7 @@ func bundles(t testing.TB) (all []*Bundle, programs [][]byte) {
 	b.Method("nothing").Return()
 	b.Named("page", tensor.BlobOf(make([]byte, 5000)), 4096)
 	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Write(t.Context(), &w, nil); err != nil {
 		t.Fatal(err)
 	}
 	in := tensor.New("", tensor.Shape{1, 2, 1, 2}, []float32{1, float32(math.Inf(1)), -3, 4})

@@ -29,7 +29,7 @@ func base(t testing.TB, name string) []byte {
 	if name == "empty" {
 		m.Return(m.Constant(tensor.New("", tensor.Shape{0}, []float32{})))
 		var out bytes.Buffer
-		if err := b.Write(&out, nil); err != nil {
+		if err := b.Write(t.Context(), &out, nil); err != nil {
 			t.Fatal(err)
 		}
 		return out.Bytes()
@@ -70,7 +70,7 @@ func base(t testing.TB, name string) []byte {
 		m.Free(y)               // 6
 	}
 	var out bytes.Buffer
-	if err := b.Write(&out, nil); err != nil {
+	if err := b.Write(t.Context(), &out, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()

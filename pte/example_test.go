@@ -56,7 +56,7 @@ func ExampleBuilder() {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "add.pte")
-	if err := p.WriteFile(name, nil); err != nil {
+	if err := p.WriteFile(context.Background(), name, nil); err != nil {
 		log.Fatal(err)
 	}
 	r, err := pte.Open(name, nil)

@@ -132,7 +132,7 @@ func TestFlowOfDelegates(t *testing.T) {
 func written(t *testing.T, b *Builder) Method {
 	t.Helper()
 	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Write(t.Context(), &w, nil); err != nil {
 		t.Fatal(err)
 	}
 	r, err := OpenBytes(w.Bytes(), nil)

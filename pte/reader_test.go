@@ -122,7 +122,7 @@ func TestOpeningTakesLittleMemory(t *testing.T) {
 		m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{1, 1}, Data: one})
 	}
 	var w bytes.Buffer
-	if err := b.Write(&w, nil); err != nil {
+	if err := b.Write(t.Context(), &w, nil); err != nil {
 		t.Fatal(err)
 	}
 	limit := 1<<20 + 4*int64(w.Len())

@@ -20,7 +20,7 @@ func TestWritingFailsAtEveryByte(t *testing.T) {
 	r := opened(t, b)
 	for n := range r.Size() {
 		for what, write := range map[string]func(io.Writer) error{
-			"Builder": func(w io.Writer) error { return b.Write(w, nil) },
+			"Builder": func(w io.Writer) error { return b.Write(t.Context(), w, nil) },
 			"Edit":    func(w io.Writer) error { return NewEdit(r).Write(t.Context(), w, nil) },
 		} {
 			if err := write(readtest.FailingWriter(io.Discard, n)); !errors.Is(err,
@@ -43,7 +43,7 @@ func TestWritingFailsAtEveryByte(t *testing.T) {
 			})
 		m.Return(m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{6}, Data: data}))
 		name := filepath.Join(t.TempDir(), "p.pte")
-		if err := b.WriteFile(name, nil); err == nil {
+		if err := b.WriteFile(t.Context(), name, nil); err == nil {
 			t.Errorf("%d bytes for 24 are taken", n)
 		}
 		if _, err := os.Stat(name); err == nil {
@@ -65,7 +65,7 @@ func TestWritingFailsAtEveryByte(t *testing.T) {
 		}
 		func() {
 			defer func() { recover() }()
-			if err := b.WriteFile(name, nil); err == nil {
+			if err := b.WriteFile(t.Context(), name, nil); err == nil {
 				t.Errorf("a source that %s is taken", what)
 			}
 		}()
@@ -156,7 +156,7 @@ func TestBuilderRefuses(t *testing.T) {
 	} {
 		b := NewBuilder()
 		build(b)
-		if err := b.Write(io.Discard, nil); err == nil {
+		if err := b.Write(t.Context(), io.Discard, nil); err == nil {
 			t.Errorf("%s is written", what)
 		}
 	}
@@ -164,7 +164,7 @@ func TestBuilderRefuses(t *testing.T) {
 	b.Metadata("m", 1)
 	for _, o := range []WriterOptions{{SegmentAlignment: -1}, {Alignment: 3},
 		{SegmentAlignment: 1 << 40}} {
-		if err := b.Write(io.Discard, &o); err == nil {
+		if err := b.Write(t.Context(), io.Discard, &o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}

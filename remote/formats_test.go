@@ -84,7 +84,7 @@ func TestRequestsOfEachFormat(t *testing.T) {
 				m.Constant(x)
 			}
 			m.Return()
-			return p.WriteFile(name, nil)
+			return p.WriteFile(t.Context(), name, nil)
 		}, 1},
 		// No index, or one without shapes: a look at the beginning of each.
 		"model.primitiv": {func(name string) error {

@@ -128,7 +128,7 @@ func TestStringsAreWhole(t *testing.T) {
 	b := pte.NewBuilder()
 	b.Metadata("get_template", text)
 	name := filepath.Join(t.TempDir(), "p.pte")
-	if err := b.WriteFile(name, nil); err != nil {
+	if err := b.WriteFile(t.Context(), name, nil); err != nil {
 		t.Fatal(err)
 	}
 	info := runJSON(t, 0, "info", "--json", name)["pte"].(map[string]any)

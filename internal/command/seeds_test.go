@@ -294,7 +294,7 @@ func programOf(t *testing.T, n int) []byte {
 	m.Call("aten::add.out", x, a, m.Int(1), y, y)
 	m.Return(y)
 	name := filepath.Join(t.TempDir(), "x.pte")
-	if err := p.WriteFile(name, nil); err != nil {
+	if err := p.WriteFile(t.Context(), name, nil); err != nil {
 		t.Fatal(err)
 	}
 	return filesOf(t, filepath.Dir(name), "x.pte")["x.pte"]
