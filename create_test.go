@@ -177,3 +177,39 @@ func ExampleCreate() {
 	fmt.Println(f.Format(), f.Len())
 	// Output: npz 1
 }
+
+// TestCreateRefusesASecondTensorOfAName: Check and Add report it, not Close, and the file
+// has what was added before.
+func TestCreateRefusesASecondTensorOfAName(t *testing.T) {
+	for _, f := range []tensorfile.Format{tensorfile.Safetensors, tensorfile.PTD,
+		tensorfile.ZTensor, tensorfile.Primitiv, tensorfile.NPZ, tensorfile.GGUF,
+		tensorfile.RTen} {
+		name := filepath.Join(t.TempDir(), "file")
+		w, err := tensorfile.Create(name, f, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add(tensor.New("a.b", tensor.Shape{1}, []float32{1})); err != nil {
+			t.Fatal(f, err)
+		}
+		second := tensor.New("a.b", tensor.Shape{1}, []float32{2})
+		if err := w.Check(second); !errors.Is(err, tensor.ErrDuplicate) {
+			t.Errorf("%v: Check: %v", f, err)
+		}
+		if err := w.Add(second); !errors.Is(err, tensor.ErrDuplicate) {
+			t.Errorf("%v: Add: %v", f, err)
+		}
+		if err := w.Close(); err != nil {
+			t.Errorf("%v: Close: %v", f, err)
+			continue
+		}
+		r, err := tensorfile.Open(name, nil)
+		if err != nil {
+			t.Fatal(f, err)
+		}
+		if n := r.Len(); n != 1 {
+			t.Errorf("%v: %d tensors", f, n)
+		}
+		r.Close()
+	}
+}

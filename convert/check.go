@@ -64,9 +64,7 @@ func newChecker(p *Plan) checker {
 			if err := p.opts.RTen.Check(); err != nil {
 				return err
 			}
-			g := rten.NewGraphBuilder()
-			g.Constant(t)
-			return g.Err()
+			return rten.NewGraphBuilder().Check(t)
 		}
 	case tensorfile.ZTensor:
 		c.option = "ZTensor"

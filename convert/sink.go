@@ -97,8 +97,8 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 	case tensorfile.RTen:
 		g := rten.NewGraphBuilder()
 		add := func(t *tensor.Tensor) error {
-			g.Constant(t) // Write returns its errors
-			return nil
+			g.Constant(t)
+			return g.Err()
 		}
 		return &sink{each(add), noBlobs, func() error { return g.Write(ctx, w, p.opts.RTen) },
 			func() {}}, nil

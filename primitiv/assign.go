@@ -18,6 +18,11 @@ type pending struct {
 	exact  bool
 }
 
+// key is a string that no other place in a file has.
+func (o Origin) key() string {
+	return fmt.Sprintf("%q %t %q", o.Path, o.IsStatistic, o.Statistic)
+}
+
 func place(t *tensor.Tensor) pending {
 	p := pending{t: t, Origin: Origin{Batch: 1}}
 	if t == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -51,7 +52,8 @@ type Writer struct {
 	pending   []pending
 	params    []*Parameter // as given
 	kept      pieces.Kept
-	paths     [][]string // of parameters that were streamed
+	paths     [][]string          // of parameters that were streamed
+	places    map[string]struct{} // that are taken, by Origin.key
 }
 
 // NewWriter returns a Writer that writes to w, which it neither seeks nor closes.
@@ -76,6 +78,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 func newWriter(w *Writer, opts *WriterOptions) *Writer {
+	w.places = make(map[string]struct{})
 	if opts != nil {
 		w.opts = *opts
 	}
@@ -149,21 +152,32 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		w.tensor, w.opts.Batch = t, batch
 		return nil
 	}
-	if err := w.opts.accepts(t, p.Batch); err != nil {
+	if err := w.accepts(p); err != nil {
 		return err
 	}
+	w.places[p.key()] = struct{}{}
 	w.kept.Add(t.Name, t.Data)
 	w.pending = append(w.pending, p)
 	return nil
 }
 
-// Check reports whether Add would accept a tensor, as far as that depends on the tensor
-// alone. It reads no data.
+// Check reports whether Add would accept a tensor. What all tensors together do not make,
+// such as one that is below another, Close reports. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	return w.opts.accepts(t, place(t).Batch)
+	return w.accepts(place(t))
+}
+
+func (w *Writer) accepts(p pending) error {
+	if err := w.opts.accepts(p.t, p.Batch); err != nil {
+		return err
+	}
+	if _, taken := w.places[p.key()]; taken {
+		return fmt.Errorf("%s: tensor %s: %w", format, quote.Name(p.t.Name), tensor.ErrDuplicate)
+	}
+	return nil
 }
 
 // AddAll adds all tensors. An error of ts, or the end of ctx, ends it.
@@ -194,11 +208,16 @@ func (w *Writer) AddParameter(p *Parameter) error {
 	if err := p.check(&w.opts); err != nil {
 		return err
 	}
+	if w.opts.Count > 0 && uint32(len(w.paths)) == w.opts.Count {
+		return fmt.Errorf("%s: more parameters than the %d announced: %w",
+			format, w.opts.Count, fs.ErrInvalid)
+	}
+	key := Origin{Path: p.Path}.key()
+	if _, taken := w.places[key]; taken {
+		return clash(p.Path, p.Path)
+	}
+	w.places[key] = struct{}{}
 	if w.opts.Count > 0 {
-		if uint32(len(w.paths)) == w.opts.Count {
-			return fmt.Errorf("%s: more parameters than the %d announced: %w",
-				format, w.opts.Count, fs.ErrInvalid)
-		}
 		w.paths = append(w.paths, p.Path)
 		w.parameter(p)
 		return w.err

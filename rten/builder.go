@@ -27,14 +27,13 @@ type GraphBuilder struct {
 	outputs  []int
 	captures []int
 	captured map[*builtNode]int
-	// constants are those with a name, by their tensors.
-	constants map[*tensor.Tensor]Ref
-	names     map[string]*builtNode // of constants and values, from finish on
+	names    map[string]*builtNode // of constants and values
 }
 
 // A builtNode is one node; which fields count depends on the kind.
 type builtNode struct {
 	kind  NodeKind
+	id    int // in its graph
 	name  string
 	named bool
 
@@ -75,7 +74,7 @@ type Attrs map[string]any
 // NewGraphBuilder begins a model.
 func NewGraphBuilder() *GraphBuilder {
 	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields())),
-		kept: new(pieces.Kept), constants: make(map[*tensor.Tensor]Ref)}
+		kept: new(pieces.Kept), names: make(map[string]*builtNode)}
 }
 
 // Subgraph begins a graph for an attribute of an operator of this one: the
@@ -83,7 +82,7 @@ func NewGraphBuilder() *GraphBuilder {
 // graphs around it as inputs: those are captured by name.
 func (g *GraphBuilder) Subgraph() *GraphBuilder {
 	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, kept: g.kept,
-		constants: make(map[*tensor.Tensor]Ref), captured: make(map[*builtNode]int)}
+		names: make(map[string]*builtNode), captured: make(map[*builtNode]int)}
 }
 
 func (g *GraphBuilder) fail(format string, args ...any) {
@@ -115,8 +114,21 @@ func (g *GraphBuilder) add(n *builtNode) Ref {
 		g.fail("%w: more than 2^31 nodes", tensor.ErrLimit)
 		return Ref{}
 	}
+	n.id = len(g.nodes)
 	g.nodes = append(g.nodes, n)
-	return Ref{g, len(g.nodes) - 1}
+	return Ref{g, n.id}
+}
+
+// name names a constant or value of the graph.
+func (g *GraphBuilder) name(n *builtNode, name string) {
+	if !utf8.ValidString(name) {
+		g.fail("the name %s is not UTF-8", quote.Name(name))
+	}
+	if g.names[name] != nil {
+		g.fail("%w: another constant or value is named %s", tensor.ErrDuplicate, quote.Name(name))
+	}
+	n.name, n.named = name, true
+	g.names[name] = n
 }
 
 // Input adds a value that the caller of the model gives. Without dimensions not even
@@ -141,7 +153,10 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 			g.fail("value %s: the name of dimension %d is not UTF-8", quote.Name(name), i)
 		}
 	}
-	return g.add(&builtNode{kind: ValueNode, name: name, named: true, dtype: d, dims: dims})
+	n := &builtNode{kind: ValueNode, dtype: d, dims: dims}
+	r := g.add(n)
+	g.name(n, name)
+	return r
 }
 
 // Constant adds a tensor, which is kept until the model is written: what is in memory is
@@ -150,21 +165,35 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 // *Tensor twice stores its bytes once, and in one graph a *Tensor with a name is one
 // constant.
 func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
-	if err := checkConstant(t); err != nil {
-		g.fail("%w", err)
+	if err := g.Check(t); err != nil {
+		g.note(err)
 		t = &tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{0}}
 	}
-	if t.Name != "" {
-		if r, ok := g.constants[t]; ok {
-			return r
-		}
+	n := &builtNode{kind: ConstantNode, tensor: t}
+	if t.Name == "" {
+		g.kept.Add("", t.Data)
+		return g.add(n)
+	}
+	if same := g.names[t.Name]; same != nil {
+		return Ref{g, same.id}
 	}
 	g.kept.Add(t.Name, t.Data)
-	r := g.add(&builtNode{kind: ConstantNode, name: t.Name, named: t.Name != "", tensor: t})
-	if t.Name != "" {
-		g.constants[t] = r
-	}
+	r := g.add(n)
+	g.name(n, t.Name)
 	return r
+}
+
+// Check returns what keeps t from being a constant of the graph, such as the name of
+// another one. It reads no data.
+func (g *GraphBuilder) Check(t *tensor.Tensor) error {
+	if err := checkConstant(t); err != nil {
+		return fmt.Errorf("rten: %w", err)
+	}
+	if n := g.names[t.Name]; n != nil && n.tensor != t && t.Name != "" {
+		return errorf(tensor.ErrDuplicate, "another constant or value is named %s",
+			quote.Name(t.Name))
+	}
+	return nil
 }
 
 // checkConstant says why t cannot be a constant.
@@ -341,7 +370,7 @@ func (g *GraphBuilder) Output(name string, r Ref) {
 	switch {
 	case name == "" || n.named && n.name == name:
 	case !n.named && n.kind == ValueNode && n.captures == nil:
-		n.name, n.named = name, true
+		g.name(n, name)
 	default:
 		out := g.Value(name, tensor.Unknown)
 		g.OpInto([]Ref{out}, "Identity", nil, Ref{g, id})

@@ -3,7 +3,6 @@ package rten
 import (
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -45,24 +44,10 @@ func (g *GraphBuilder) order() {
 	}
 }
 
-// finish gives names to what has none and needs one, for captures go by name,
-// and reports names that are not unique.
+// finish gives names to what has none and needs one, for captures go by name.
 func (g *GraphBuilder) finish() {
 	if len(*g.errs) == 0 {
 		g.order()
-	}
-	g.names = make(map[string]*builtNode)
-	for i, n := range g.nodes {
-		if !n.named || n.kind == OperatorNode {
-			continue
-		}
-		if !utf8.ValidString(n.name) {
-			g.fail("the name %s is not UTF-8", quote.Name(n.name))
-		}
-		if g.names[n.name] != nil {
-			g.fail("node %d: another constant or value is named %s", i, quote.Name(n.name))
-		}
-		g.names[n.name] = n
 	}
 	name := func(n *builtNode, prefix string, id int) {
 		for k := id; !n.named; k++ {
