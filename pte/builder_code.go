@@ -185,7 +185,7 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 		SetVector(ptefb.SlotExecutionPlanNonConstBufferSizes, vector(sizes), 8), nil
 }
 
-// chain makes the table of the instructions.
+// chain makes the table of instructions.
 func (m *MethodBuilder) chain() *fb.Node {
 	instructions := make([]*fb.Node, len(m.code))
 	for i, x := range m.code {

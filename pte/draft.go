@@ -294,7 +294,7 @@ func (d *draft) finish(alignment int64) (*output, error) {
 		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit,
 			len(head), size)
 	}
-	putHeader(head, int64(len(head)), uint32(length), base, size)
+	Header{length, int64(len(head)), base, size}.put(head)
 	copy(head[8+headerLength:], d.tail)
 	o := &output{head: head, size: base + size}
 	for _, s := range d.segments {

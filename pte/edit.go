@@ -228,21 +228,21 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		o.pieces = e.over.Section(r.at, o.size, 0)
 		return o, nil
 	}
-	length, size := h.Length, h.SegmentDataSize
 	if e.upgrades() {
-		length, size = headerLength, r.dataEnd()-r.at-base
+		h.Length, h.SegmentDataSize = headerLength, r.dataEnd()-r.at-base
 		if root := int64(r.root.Table().Pos); root < 8+headerLength {
 			return nil, malformed(r.at, "root",
 				"a header of %d bytes does not fit before the table at %d", headerLength, root)
 		}
 	}
-	o.head = slices.Clone(r.buf[:8+length])
+	n := 8 + h.Length
+	o.head = slices.Clone(r.buf[:n])
 	if h.SegmentBase == 0 {
-		putHeader(o.head, h.ProgramSize, uint32(length), 0, 0)
+		h.SegmentDataSize = 0
 	} else {
-		putHeader(o.head, h.ProgramSize, uint32(length), moved, size)
+		h.SegmentBase = moved
 	}
-	n := 8 + length
+	h.put(o.head)
 	o.pieces = append(e.over.Section(r.at+n, end-n, n),
 		e.over.Section(r.at+base, o.size-base, moved)...)
 	o.size += moved - base

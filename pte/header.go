@@ -64,54 +64,66 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 	if len(head) < 12 || string(head[8:10]) != "eh" {
 		return none, nil
 	}
+	refuse := func(class error, off int64, field, format string, args ...any) (Header, error) {
+		return none, fail(class, at+off, "extended_header"+field, format, args...)
+	}
 	if v := string(head[10:12]); v != "00" {
 		if strings.Trim(v, "0123456789") == "" {
-			return none, fail(errors.ErrUnsupported, at+8, "extended_header.magic",
-				"version %s", v)
+			return refuse(errors.ErrUnsupported, 8, ".magic", "version %s", v)
 		}
-		return none, malformed(at+8, "extended_header.magic",
-			"%s is not eh00", quote.Name(string(head[8:12])))
+		return refuse(tensor.ErrMalformed, 8, ".magic", "%s is not eh00",
+			quote.Name(string(head[8:12])))
 	}
+	const cut = "the file ends inside it"
 	if len(head) < 32 {
-		return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header", "the file ends inside it")
+		return refuse(io.ErrUnexpectedEOF, 8, "", cut)
 	}
 	length := int64(binary.LittleEndian.Uint32(head[12:]))
 	program, base, data := u64s(head, 2), u64s(head, 3), uint64(0)
-	if length < 24 {
-		return none, malformed(at+12, "extended_header.length",
+	switch {
+	case length < 24:
+		return refuse(tensor.ErrMalformed, 12, ".length",
 			"%d bytes are fewer than the 24 of the first version", length)
+	case length >= headerLength && len(head) < 40:
+		return refuse(io.ErrUnexpectedEOF, 8, "", cut)
+	case length >= headerLength:
+		data = u64s(head, 4)
 	}
-	if length >= 32 {
-		if len(head) < 40 {
-			return none, fail(io.ErrUnexpectedEOF, at+8, "extended_header",
-				"the file ends inside it")
-		}
-		data = binary.LittleEndian.Uint64(head[32:])
-	}
+	const inProgram, inBase = ".program_size", ".segment_base_offset"
 	switch {
 	case program < 8 || program >= 1<<31:
-		return none, malformed(at+16, "extended_header.program_size",
-			"%d bytes are not a flatbuffer", program)
+		return refuse(tensor.ErrMalformed, 16, inProgram, "%d bytes are not a flatbuffer", program)
 	case program > uint64(size):
-		return none, fail(io.ErrUnexpectedEOF, at+16, "extended_header.program_size",
-			"%d bytes, but the file has %d", program, size)
+		return refuse(io.ErrUnexpectedEOF, 16, inProgram, "%d bytes, but the file has %d", program,
+			size)
 	case length > int64(program)-8:
-		return none, malformed(at+12, "extended_header.length",
+		return refuse(tensor.ErrMalformed, 12, ".length",
 			"%d bytes leave nothing of a program of %d", length, program)
 	case base != 0 && base < program:
-		return none, malformed(at+24, "extended_header.segment_base_offset",
-			"%d is inside the program of %d bytes", base, program)
+		return refuse(tensor.ErrMalformed, 24, inBase, "%d is inside the program of %d bytes",
+			base, program)
 	case base > 1<<63-1 || data > 1<<63-1-base:
-		return none, malformed(at+24, "extended_header.segment_base_offset",
-			"%d and segment_data_size %d overflow", base, data)
+		return refuse(tensor.ErrMalformed, 24, inBase, "%d and segment_data_size %d overflow",
+			base, data)
 	case data > 0 && base+data > uint64(size):
-		return none, fail(io.ErrUnexpectedEOF, at+32, "extended_header.segment_data_size",
+		return refuse(io.ErrUnexpectedEOF, 32, ".segment_data_size",
 			"%d bytes from %d on, but the file has %d", data, base, size)
 	case base > uint64(size):
-		return none, malformed(at+24, "extended_header.segment_base_offset",
-			"%d is beyond the file's %d bytes", base, size)
+		return refuse(tensor.ErrMalformed, 24, inBase, "%d is beyond the file's %d bytes", base,
+			size)
 	}
 	return Header{length, int64(program), int64(base), int64(data)}, nil
+}
+
+// put writes the header into the first bytes of a program.
+func (h Header) put(head []byte) {
+	copy(head[8:], "eh00")
+	binary.LittleEndian.PutUint32(head[12:], uint32(h.Length))
+	binary.LittleEndian.PutUint64(head[16:], uint64(h.ProgramSize))
+	binary.LittleEndian.PutUint64(head[24:], uint64(h.SegmentBase))
+	if h.Length >= headerLength {
+		binary.LittleEndian.PutUint64(head[32:], uint64(h.SegmentDataSize))
+	}
 }
 
 // checkRoot refuses a root table inside the identifier or the extended header.

@@ -29,7 +29,8 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 			all := make([]any, 0, min(n, 16))
 			for i := range n {
 				v := m.Value(int(m.t.Outputs(i)))
-				if budget -= v.weight(); budget < 0 {
+				items, _ := v.items(v.Kind())
+				if budget -= 16 + len(items); budget < 0 {
 					return
 				}
 				all = append(all, v.constant())
@@ -43,15 +44,6 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 			}
 		}
 	}
-}
-
-// weight is about how many bytes the value takes when it is shown.
-func (v Value) weight() int {
-	if v.Kind() == KindTensorList || v.Kind() == KindOptionalTensorList {
-		return 16
-	}
-	b, _ := v.items(v.Kind())
-	return 16 + len(b)
 }
 
 // constant is the value in Go's types, nil when it has none.

@@ -1,8 +1,8 @@
 package pte
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -34,13 +34,8 @@ type WriterOptions struct {
 
 // alignments checks the options and fills in ExecuTorch's values.
 func (o *WriterOptions) alignments() (segment, data int64, err error) {
-	segment, data = o.SegmentAlignment, o.Alignment
-	if segment == 0 {
-		segment = defaultSegmentAlignment
-	}
-	if data == 0 {
-		data = defaultTensorAlignment
-	}
+	segment = cmp.Or(o.SegmentAlignment, defaultSegmentAlignment)
+	data = cmp.Or(o.Alignment, defaultTensorAlignment)
 	if min(segment, data) < 1 || max(segment, data) > maxAlignment || data&(data-1) != 0 {
 		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d",
 			segment, data)
@@ -53,16 +48,6 @@ type output struct {
 	head   []byte // flatbuffer with its header
 	pieces []pieces.Piece
 	size   int64
-}
-
-func putHeader(head []byte, size int64, length uint32, base, dataSize int64) {
-	copy(head[8:], "eh00")
-	binary.LittleEndian.PutUint32(head[12:], length)
-	binary.LittleEndian.PutUint64(head[16:], uint64(size))
-	binary.LittleEndian.PutUint64(head[24:], uint64(base))
-	if length >= 32 {
-		binary.LittleEndian.PutUint64(head[32:], uint64(dataSize))
-	}
 }
 
 // check opens what is about to be written.

@@ -166,15 +166,7 @@ func (m Method) Operator(i int) (Operator, bool) {
 // IsGetter reports whether the method only returns values that are stored in the program:
 // exporters write metadata so.
 func (m Method) IsGetter() bool {
-	if m.t.InputsLength() > 0 || m.t.OutputsLength() == 0 {
-		return false
-	}
-	for _, c := range fb.Each(m.t.ChainsLength(), m.t.Chains) {
-		if c.InstructionsLength() > 0 {
-			return false
-		}
-	}
-	return true
+	return m.t.InputsLength() == 0 && m.t.OutputsLength() > 0 && m.NumInstructions() == 0
 }
 
 // A Delegate is a part of a method that a backend compiled and runs itself. What its

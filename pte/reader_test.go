@@ -310,7 +310,7 @@ func TestLongerHeader(t *testing.T) {
 	long := fb.Splice(fbuf, 64)
 	h := r.Header()
 	base := (int64(len(long)) + 127) &^ 127
-	putHeader(long, int64(len(long)), 48, base, h.SegmentDataSize)
+	Header{48, int64(len(long)), base, h.SegmentDataSize}.put(long)
 	copy(long[40:], "sixteen new byte")
 	long = append(long, make([]byte, base-int64(len(long)))...)
 	long = append(long, program[h.SegmentBase:]...)

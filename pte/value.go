@@ -149,23 +149,19 @@ func (v Value) Items() []int {
 }
 
 // Doubles are the numbers of a KindDoubleList.
-func (v Value) Doubles() []float64 {
-	if v.Kind() != KindDoubleList {
-		return nil
-	}
-	b, _ := v.items(KindDoubleList)
-	return elements(b, 8, doubleAt)
-}
+func (v Value) Doubles() []float64 { return list(v, KindDoubleList, doubleAt) }
 
 func doubleAt(b []byte) float64 { return math.Float64frombits(u64s(b, 0)) }
 
 // Bools are the values of a KindBoolList.
-func (v Value) Bools() []bool {
-	if v.Kind() != KindBoolList {
+func (v Value) Bools() []bool { return list(v, KindBoolList, boolAt) }
+
+func list[T any](v Value, k Kind, element func([]byte) T) []T {
+	if v.Kind() != k {
 		return nil
 	}
-	b, _ := v.items(KindBoolList)
-	return elements(b, 1, boolAt)
+	b, size := v.items(k)
+	return elements(b, size, element)
 }
 
 func boolAt(b []byte) bool { return b[0] != 0 }
