@@ -56,7 +56,7 @@ func TestAGroupThatCannotBeKeptLosesItsRights(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to be somebody else")
 	}
-	dir, err := os.MkdirTemp("", "atomicfile")
+	dir, err := os.MkdirTemp("/tmp", "atomicfile") // others may not pass $TMPDIR
 	if err != nil {
 		t.Fatal(err)
 	}

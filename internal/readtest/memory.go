@@ -10,14 +10,15 @@ import (
 )
 
 // Measuring reports whether tests may measure time and memory: with TENSORFILE_MEASURE=1,
-// which is for a machine that does nothing else.
+// which is for a machine that does nothing else, and GODEBUG=gcstoptheworld=1: else what
+// is allocated during a collection counts as live.
 func Measuring() bool { return os.Getenv("TENSORFILE_MEASURE") == "1" }
 
 // Measure skips a test that only measures, unless Measuring.
 func Measure(t testing.TB) {
 	t.Helper()
 	if !Measuring() {
-		t.Skip("measures time or memory: set TENSORFILE_MEASURE=1")
+		t.Skip("measures time or memory: set TENSORFILE_MEASURE=1 GODEBUG=gcstoptheworld=1")
 	}
 }
 
