@@ -139,15 +139,16 @@ func payload(t *tensor.Tensor) int64 {
 
 // A PayloadStats is the statistics of the elements of a tensor, or of one of its parts.
 type PayloadStats struct {
-	Role    string // "" for the elements of a dense tensor
+	Role    string // "" for the elements of a dense tensor, or of quantised blocks
 	DType   tensor.DType
 	Summary *Summary // nil after an error
 	Err     error
 }
 
-// StatsEach yields the statistics of many tensors, in order: of a dense one those of
-// its elements, of another one those of each part. An error of one tensor is in its
-// entry; the one that is yielded is that of the context, and the last.
+// StatsEach yields the statistics of many tensors, in order: of a dense one and of
+// quantised blocks those of its elements, of another one those of each part. An error
+// of one tensor is in its entry; the one that is yielded is that of the context, and
+// the last.
 func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
 	var o StatsOptions
@@ -164,9 +165,11 @@ func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 			s.Err = err
 			all = append(all, s)
 		}
-		switch {
+		switch _, isBlocks := blocksOf(t); {
 		case t.External:
 			add(PayloadStats{DType: t.DType}, nil, ErrExternal)
+		case isBlocks:
+			add(PayloadStats{DType: tensor.F32}, t, nil)
 		case t.Dense():
 			add(PayloadStats{DType: t.DType}, t, nil)
 		default:

@@ -68,9 +68,16 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*m
 	if o.Bins == 0 {
 		o.Bins = 10
 	}
-	switch {
-	case t == nil:
+	if t == nil {
 		return nil, tensor.ErrNoTensor
+	}
+	if _, ok := blocksOf(t); ok {
+		var err error
+		if t, err = tensor.As(t, tensor.F32); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case !t.Dense() || t.External:
 		return nil, fmt.Errorf(
 			"%w: statistics of tensor %s, which is not dense or not in the file",

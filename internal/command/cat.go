@@ -123,9 +123,16 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 			return nil, err
 		}
 	case !t.Dense():
-		return nil, advise("--part with one of: "+plain(roles(t)),
-			fmt.Errorf("%w: %s is %s, which has no dense form here",
-				errors.ErrUnsupported, quote(name), quote(t.Scheme)))
+		values, err := tensor.As(t, tensor.F32) // of quantised blocks
+		if errors.Is(err, tensor.ErrMalformed) || errors.Is(err, tensor.ErrLimit) {
+			return nil, err
+		}
+		if err != nil {
+			return nil, advise("--part with one of: "+plain(roles(t)),
+				fmt.Errorf("%w: %s is %s, which has no dense form here",
+					errors.ErrUnsupported, quote(name), quote(t.Scheme)))
+		}
+		t = values
 	}
 	if err := t.Check(); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func statsCommand(a *app) *cobra.Command {
 		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram
 of all tensors, or of those named (NAME may have * ? [a-z]). All but the counts are over
 the finite values. The standard deviation is that of the population. What has no values,
-such as the blocks of a quantised tensor, is an error only where it is named.`,
+such as a dtype that is not known here, is an error only where it is named.`,
 		Example: `  tensorfile stats model.zt
   tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.5`,
 		Args: cobra.MinimumNArgs(1),
@@ -153,8 +153,10 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 		}
 		for _, p := range payloads {
 			part := &line
-			if p.Role != "" {
+			if !r.tensor.Dense() {
 				line.Scheme = r.scheme()
+			}
+			if p.Role != "" {
 				line.Parts = append(line.Parts,
 					statsRow{Role: p.Role, label: r.label() + ":" + escape(p.Role),
 						DType: p.DType.String()})
@@ -232,7 +234,8 @@ func (r *statsRow) addTo(t *table) {
 		return
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	cells := []string{r.label, escape(r.DType), n(s.Count), shortNumber(s.Min), shortNumber(s.Max),
+	cells := []string{r.label, escape(cmp.Or(r.DType, r.Scheme)), n(s.Count), shortNumber(s.Min),
+		shortNumber(s.Max),
 		shortNumber(s.Mean), shortNumber(s.Std), n(s.Zeros), n(s.NaN), n(s.Inf)}
 	for i := range len(t.head) - 11 {
 		if i < len(s.Quantiles) {
