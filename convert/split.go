@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
@@ -68,19 +70,13 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 		return s.ztensor(ctx, r)
 	case isModel:
 		return s.model(ctx, model)
+	case f.Format() == tensorfile.Safetensors:
+		return s.safetensors(ctx)
+	case f.Format() == tensorfile.GGUF:
+		return s.gguf(ctx)
 	}
-	switch r := f.Sys().(type) {
-	case *ptd.Reader:
+	if r, ok := f.Sys().(*ptd.Reader); ok {
 		return s.ptd(ctx, r)
-	case *safetensors.Reader:
-		return s.safetensors(ctx, r)
-	case *gguf.Reader:
-		o := &gguf.ShardOptions{MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun,
-			Writer: &gguf.WriterOptions{}}
-		for k, v := range r.Metadata() {
-			o.Writer.Metadata = append(o.Writer.Metadata, gguf.KeyValue{Key: k, Value: v})
-		}
-		return gguf.WriteShards(ctx, s.name+tensorfile.GGUF.Ext(), tensor.Each(r.Tensors()), o)
 	}
 	return s.tensors(ctx)
 }
@@ -92,20 +88,68 @@ type splitter struct {
 	SplitOptions
 }
 
-func (s *splitter) safetensors(ctx context.Context, r *safetensors.Reader) ([]string, error) {
+// safetensors splits a file, or the shards of a model that are one.
+func (s *splitter) safetensors(ctx context.Context) ([]string, error) {
 	m := map[string]string{}
-	for k, v := range r.Attributes() {
+	for k, v := range s.f.Attributes() {
 		m[k] = v
 	}
-	for range r.Shards() {
+	if sharded(s.f) {
 		delete(m, "total_size") // of the old ones
-		break
 	}
 	return safetensors.WriteShards(ctx, s.name+tensorfile.Safetensors.Ext(),
-		tensor.Each(r.Tensors()), &safetensors.ShardOptions{
+		tensor.Each(s.counted()), &safetensors.ShardOptions{
 			MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun,
 			Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true},
 		})
+}
+
+// counted yields the tensors, whose data counts what is read of it as written.
+func (s *splitter) counted() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for t := range s.f.Tensors() {
+			c := *t
+			c.Data = s.count(t.Data)
+			c.Parts = slices.Clone(t.Parts)
+			for i := range c.Parts {
+				c.Parts[i].Data = s.count(c.Parts[i].Data)
+			}
+			if !yield(&c) {
+				return
+			}
+		}
+	}
+}
+
+func (s *splitter) count(b tensor.Blob) tensor.Blob {
+	return tensor.BlobFunc(b.Size(), func() (io.ReadCloser, error) {
+		r, err := b.Open()
+		return &countingReader{r, s.Progress}, err
+	})
+}
+
+type countingReader struct {
+	io.ReadCloser
+	add func(bytes int64)
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.add(int64(n))
+	return n, err
+}
+
+// gguf splits a file, or the shards of a model that are one.
+func (s *splitter) gguf(ctx context.Context) ([]string, error) {
+	o := &gguf.ShardOptions{MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun,
+		Writer: &gguf.WriterOptions{}}
+	values := valuesOf(s.f)
+	for k := range s.f.Attributes() {
+		if v, ok := values[k].(gguf.Value); ok {
+			o.Writer.Metadata = append(o.Writer.Metadata, gguf.KeyValue{Key: k, Value: v})
+		}
+	}
+	return gguf.WriteShards(ctx, s.name+tensorfile.GGUF.Ext(), tensor.Each(s.counted()), o)
 }
 
 func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, error) {

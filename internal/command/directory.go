@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -33,6 +34,7 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 	case len(primary.Files) == 1 || primary.Format == tensorfile.ZTensor.String():
 		name = primary.Files[0]
 	}
+	in.set = firstOf(primary)
 	if name == "" {
 		in.File, in.path = m.File(), ""
 		a.cleanup = append(a.cleanup, func() { m.Close() })
@@ -40,6 +42,14 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 	}
 	in.path = filepath.Join(m.Dir(), filepath.FromSlash(name))
 	return m.Close()
+}
+
+// firstOf returns the index of a set, or its first file; "" of several sets.
+func firstOf(s *model.Set) string {
+	if s == nil {
+		return ""
+	}
+	return cmp.Or(s.Index, s.Files[0])
 }
 
 // adviseCheck says what shows why a directory is not one model.

@@ -23,6 +23,7 @@ type input struct {
 	*tensorfile.File
 	name string      // as it was given
 	path string      // of the file on disk, "" where there is none
+	set  string      // of a directory the index or first file of what it was opened as
 	raw  io.ReaderAt // its bytes, once they have been asked for
 }
 

@@ -94,9 +94,11 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 			return err
 		}
 		a.cleanup = append(a.cleanup, func() { m.Close() })
-		if _, err := m.Whole(); err != nil {
+		primary, err := m.Whole()
+		if err != nil {
 			return adviseCheck(err)
 		}
+		in.set = firstOf(primary)
 		in.File, in.path = m.File(), ""
 		return nil
 	}

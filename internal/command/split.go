@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +45,7 @@ All files appear together or not at all.`,
 					return wrong("--max 5GB", "split needs --max SIZE for %v", in.Format())
 				}
 				if name == "" {
-					name = stem(in.name)
+					name = stem(cmp.Or(in.set, in.name))
 				}
 				return a.split(in, filepath.Join(dir, filename.Safe(name)), int64(max), &o)
 			})

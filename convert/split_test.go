@@ -1,0 +1,99 @@
+package convert
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func threeTensors() []*tensor.Tensor {
+	var ts []*tensor.Tensor
+	for _, name := range []string{"a", "b", "c"} {
+		ts = append(ts, tensor.New(name, tensor.Shape{64}, make([]float32, 64)))
+	}
+	return ts
+}
+
+// Every format that is split counts the bytes that it has written.
+func TestSplitReportsProgress(t *testing.T) {
+	for _, f := range forms() {
+		if f.caps().MaxTensors == 1 || f.caps().Program {
+			continue
+		}
+		ts := threeTensors()
+		if f.format == tensorfile.Primitiv {
+			for _, x := range ts {
+				x.Order = tensor.ColumnMajor(1)
+			}
+		}
+		src := write(t, f, ts, nil)
+		written := int64(0)
+		files, err := Split(t.Context(), src, filepath.Join(t.TempDir(), "x"), &SplitOptions{
+			MaxSize: 600, Progress: func(n int64) { written += n }})
+		if err != nil || len(files) < 2 || written < 3*256 {
+			t.Errorf("%v: %q, %d bytes, %v", f, files, written, err)
+		}
+	}
+}
+
+// The shards of a directory that are one model are split as a file is: with an index, or
+// with the keys of gguf-split and the types of metadata.
+func TestSplitOfADirectory(t *testing.T) {
+	number, err := gguf.NewValue(uint32(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metadata := []gguf.KeyValue{{Key: "k", Value: number}}
+	for _, format := range []tensorfile.Format{tensorfile.Safetensors, tensorfile.GGUF} {
+		dir, out := t.TempDir(), t.TempDir()
+		name := filepath.Join(dir, "m"+format.Ext())
+		ts := tensor.Of(threeTensors()...)
+		if format == tensorfile.GGUF {
+			_, err = gguf.WriteShards(t.Context(), name, ts, &gguf.ShardOptions{MaxTensors: 1,
+				Writer: &gguf.WriterOptions{Metadata: metadata}})
+		} else {
+			_, err = safetensors.WriteShards(t.Context(), name, ts,
+				&safetensors.ShardOptions{MaxSize: 256})
+			err = errors.Join(err, os.Remove(name+".index.json")) // numbered files, as one model
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := model.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if _, err := Split(t.Context(), m.File(), filepath.Join(out, "m"),
+			&SplitOptions{MaxSize: 512}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := model.Check(t.Context(), out, nil)
+		if err != nil || len(r.Findings) > 0 || r.Tensors != 3 || r.Shards != 2 {
+			t.Errorf("%v: %+v, %v", format, r, err)
+		}
+		if format != tensorfile.GGUF {
+			continue
+		}
+		var shards []*gguf.Reader
+		for i := range 2 {
+			r, err := gguf.Open(gguf.ShardName(filepath.Join(out, "m"), i, 2), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			shards = append(shards, r)
+		}
+		merged, _, err := gguf.Merge(shards...)
+		if err != nil || len(merged) != 1 || merged[0].Value.Type() != gguf.TypeUint32 {
+			t.Errorf("%v, %v", merged, err)
+		}
+	}
+}
