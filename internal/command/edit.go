@@ -181,10 +181,14 @@ func modernize(ed tensorfile.Edit) error {
 	return p.Modernize()
 }
 
-// suggest adds what to try to the error of a change that is not supported.
+// suggest adds what to try to the error of a change that is not supported, or of a name
+// that is taken: the file itself is sound.
 func suggest(try string, err error) error {
-	if errors.Is(err, errors.ErrUnsupported) {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
 		return advise(try, err)
+	case errors.Is(err, tensor.ErrDuplicate):
+		return advise("another name with --rename, or --drop of the one that has it", err)
 	}
 	return err
 }
