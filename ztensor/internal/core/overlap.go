@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"context"
-	"math/bits"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/finding"
@@ -44,40 +43,18 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 	}
 }
 
-// byOffset returns the extents of the payloads that are not empty. It counts how many
-// begin in each of many ranges of equal size, so that there is little left to compare.
+// byOffset returns the extents of the payloads that are not empty, in the order in which
+// they begin.
 func (x *Index) byOffset() []placed {
-	n, last := int32(0), int64(0)
-	for _, p := range x.Payloads {
-		last = max(last, p.Offset)
-	}
-	shift := bits.Len64(uint64(last) / uint64(2*len(x.Payloads)))
-	ends := make([]int32, last>>shift+1)
-	for _, p := range x.Payloads {
+	all := make([]placed, 0, len(x.Payloads))
+	for i, p := range x.Payloads {
 		if p.Length > 0 {
-			ends[p.Offset>>shift]++
+			all = append(all, placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
 		}
 	}
-	for i := range ends {
-		n += ends[i]
-		ends[i] = n
-	}
-	all := make([]placed, n)
-	for i, p := range slices.Backward(x.Payloads) {
-		if p.Length > 0 {
-			at := &ends[p.Offset>>shift]
-			*at--
-			all[*at] = placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)}
-		}
-	}
-	for i := len(ends) - 1; i >= 0; i-- { // now where each range begins
-		if from := ends[i]; n > from+1 {
-			slices.SortFunc(all[from:n], func(a, b placed) int {
-				return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.i, b.i))
-			})
-		}
-		n = ends[i]
-	}
+	slices.SortFunc(all, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.i, b.i))
+	})
 	return all
 }
 
