@@ -106,6 +106,9 @@ func (f Format) CapsOf(version string) Caps {
 		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true,
 			Blocks: version == "2",
 			Extras: version != "2", Attributes: true}
+		if version == "2" {
+			c.MaxRank = 64
+		}
 		return c
 	case PTD:
 		return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1,
@@ -126,9 +129,10 @@ func (f Format) CapsOf(version string) Caps {
 		return Caps{DTypes: safetensors.DTypes(), ZeroDims: true, Attributes: true}
 	case NPY:
 		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1,
-			ZeroDims: true}
+			MaxRank: 64, ZeroDims: true}
 	case NPZ:
-		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, ZeroDims: true}
+		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, MaxRank: 64,
+			ZeroDims: true}
 	case GGUF:
 		return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true,
 			Blocks:     true,

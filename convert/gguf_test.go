@@ -171,6 +171,16 @@ func TestQuantize(t *testing.T) {
 			t.Errorf("%v: norm is %v", to, y)
 		}
 	}
+	// zTensor 2 registers no layout for these blocks: they stay opaque.
+	wide := sample(tensor.F32, tensor.Shape{2, 256})
+	wide.Name = "wide"
+	o := version2.options()
+	o.Quantize, o.Allow = func(*tensor.Tensor) string { return "TQ2_0" }, 0
+	end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{wide}, nil), version2, o)
+	if y := end.Tensor("wide"); len(p.Losses()) != 0 || y == nil || y.Scheme != "TQ2_0" {
+		t.Errorf("TQ2_0 in zTensor 2: %v, %v", y, p.Losses())
+	}
+
 	for name, c := range map[string]struct {
 		to   form
 		kind string

@@ -32,6 +32,10 @@ func (p *Plan) planQuantize(ctx context.Context, it *item) error {
 		return nil
 	}
 	return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-		return gguf.Quantize(t, it.quantize)
+		blocks, err := gguf.Quantize(t, it.quantize)
+		if err == nil && p.caps.Sparse { // zTensor, where parts have a dtype
+			blocks.Parts[0].DType = tensor.U8
+		}
+		return blocks, err
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,6 +156,20 @@ func TestRefusedArrays(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		face.Same(t, c.b, describe)
+	}
+	// NumPy has at most 64 dimensions: more are read here, and not written.
+	deep := array(with("'<f4'", "False", "("+strings.Repeat("1,", 65)+")"), "1234")
+	if r, err := OpenBytes(deep, nil); err != nil || len(r.Warnings()) != 1 {
+		t.Errorf("65 dimensions: %v", err)
+	} else {
+		x := slices.Collect(r.Tensors())[0]
+		if err := NewWriter(io.Discard, nil).Check(x); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("65 dimensions are written: %v", err)
+		}
+	}
+	if _, err := OpenBytes(deep, &ReaderOptions{Strict: true}); !errors.Is(err,
+		tensor.ErrMalformed) {
+		t.Errorf("65 dimensions, Strict: %v", err)
 	}
 	if _, err := OpenBytes(array(good, "1234"), &ReaderOptions{Strict: true}); err != nil {
 		t.Error(err)

@@ -26,23 +26,16 @@ type chunk struct {
 
 // tensor checks that the chunks cover the tensor, each element once.
 func (c *chunked) tensor() (tensor.Tensor, error) {
-	t := tensor.Tensor{Name: c.name, DType: c.dtype.d, Shape: c.shape}
-	if c.dtype.packed > 1 {
-		if len(c.shape) == 0 {
-			return t, shardError("", c.name, "a scalar of packed values")
-		}
-		t.Shape = slices.Clone(c.shape)
-		t.Shape[len(c.shape)-1] *= c.dtype.packed
-	}
+	t := tensor.Tensor{Name: c.name, DType: c.dtype.d}
 	n, _ := c.shape.Elements()
-	size, ok := align.Mul(n, c.dtype.size*c.dtype.packed)
-	if !ok {
+	size, fits := align.Mul(n, c.dtype.size*c.dtype.packed)
+	shape, ok := c.dtype.unpacked(c.shape)
+	if !ok || !fits {
 		return t, shardError("", c.name, "%v of %s", c.shape, c.dtype.word)
 	}
-	c.size = size / c.dtype.packed
+	t.Shape, c.size = shape, size/c.dtype.packed
 	c.chunks = slices.DeleteFunc(c.chunks, func(k chunk) bool {
-		return slices.Contains(k.sizes,
-			0)
+		return slices.Contains(k.sizes, 0)
 	})
 	if n == 0 {
 		return t, nil

@@ -351,6 +351,34 @@ func TestBigEndian(t *testing.T) {
 	}
 }
 
+// torch counts packed values by their bytes: a scalar holds two values as well.
+func TestPackedValues(t *testing.T) {
+	packed := func(size, stride []int64) []byte {
+		return archive(call(name("torch._utils", "_rebuild_tensor_v3"),
+			storageOf("UntypedStorage", "0", 16), integer(0), ints(size...), ints(stride...),
+			"\x89", "N", name("torch", "float4_e2m1fn_x2")))
+	}
+	for _, c := range []struct{ size, stride, want []int64 }{
+		{nil, nil, []int64{2}},
+		{[]int64{4, 3}, []int64{3, 1}, []int64{4, 6}},
+		{[]int64{0, 1 << 61}, []int64{1, 1}, []int64{0, 1 << 62}},
+	} {
+		r, err := OpenBytes(packed(c.size, c.stride), nil)
+		if err != nil {
+			t.Errorf("%v: %v", c.size, err)
+			continue
+		}
+		x := r.Tensor("tensor")
+		if x.DType != tensor.F4E2M1FN || !x.Shape.Equal(c.want) || x.Check() != nil {
+			t.Errorf("%v is %v, %v", c.size, x.Shape, x.Check())
+		}
+	}
+	if _, err := OpenBytes(packed([]int64{0, 1 << 62}, []int64{1, 1}), nil); !errors.Is(err,
+		tensor.ErrMalformed) {
+		t.Errorf("2^63 values: %v", err)
+	}
+}
+
 func TestLegacyView(t *testing.T) {
 	view := strings.Replace(legacyStorage(4), "NtQ", tup(str("v"), integer(1), integer(2))+"tQ", 1)
 	r, err := OpenBytes(legacy(tensorOf(view, 1, []int64{1}, []int64{1}), "]"+str("0")+"a",

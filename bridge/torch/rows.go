@@ -214,14 +214,10 @@ func (w *rows) warn(name, text string) {
 
 // tensor returns a row of the file.
 func (a *array) tensor(name string, limits tensor.Limits) (tensor.Tensor, error) {
-	t := tensor.Tensor{Name: name, DType: a.dtype.d, Shape: a.shape, Scheme: a.scheme}
-	if a.dtype.packed > 1 {
-		last := len(a.shape) - 1
-		if last < 0 {
-			return t, malformed("a scalar of packed values")
-		}
-		t.Shape = slices.Clone(a.shape)
-		t.Shape[last] *= a.dtype.packed
+	t := tensor.Tensor{Name: name, DType: a.dtype.d, Scheme: a.scheme}
+	var ok bool
+	if t.Shape, ok = a.dtype.unpacked(a.shape); !ok {
+		return t, malformed("%v of %s", a.shape, a.dtype.word)
 	}
 	for _, p := range a.parts {
 		part, err := p.part(limits)

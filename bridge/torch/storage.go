@@ -3,6 +3,7 @@ package torch
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -17,7 +18,8 @@ type dtype struct {
 	d    tensor.DType // Unknown where this library has no name for it
 	word string       // torch's name
 	size int64        // of an element in a storage
-	// packed is how many values of the last dimension an element holds.
+	// packed is how many values of the last dimension an element holds; a scalar has the
+	// shape [packed].
 	packed int64
 }
 
@@ -36,6 +38,20 @@ func dtypeOf(word string) (dtype, bool) {
 		return dtype{}, false
 	}
 	return dtype{d: d, word: word, size: int64(d.Size()), packed: 1}, true
+}
+
+// unpacked returns the dimensions of the values of a tensor, false where they overflow.
+func (d dtype) unpacked(shape tensor.Shape) (tensor.Shape, bool) {
+	if d.packed <= 1 {
+		return shape, true
+	}
+	if len(shape) == 0 {
+		return tensor.Shape{d.packed}, true
+	}
+	last, ok := align.Mul(shape[len(shape)-1], d.packed)
+	shape = slices.Clone(shape)
+	shape[len(shape)-1] = last
+	return shape, ok
 }
 
 // storageTypes are the dtypes of torch's classes of storages, without their "Storage".

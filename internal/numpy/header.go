@@ -26,6 +26,9 @@ const Suffix = ".npy"
 // Alignment is the multiple at which NumPy puts the elements.
 const Alignment = 64
 
+// maxRank is NumPy's NPY_MAXDIMS.
+const maxRank = 64
+
 // maxHeader bounds the text of a header: numpy itself refuses 10,000 bytes unless told to
 // trust the file.
 const maxHeader = 1 << 20
@@ -214,6 +217,10 @@ func (h *Header) setType(base int64) error {
 			"the dtype %s does not give its byte order: read as little-endian",
 			quote.Name(h.Descr))
 	}
+	if len(h.Shape) > maxRank {
+		h.Warning = Error(base, "shape", tensor.ErrMalformed,
+			"%d dimensions: NumPy reads at most %d", len(h.Shape), maxRank)
+	}
 	n, ok := h.Shape.Elements()
 	size, sized := int64(0), true
 	if h.DType == tensor.Unknown {
@@ -289,6 +296,9 @@ func Check(t *tensor.Tensor) error {
 		return refuse(errors.ErrUnsupported, "its size is only known after decoding")
 	case !ok:
 		return refuse(tensor.ErrDType, t.DType.String()+" is not supported")
+	case len(t.Shape) > maxRank:
+		return refuse(errors.ErrUnsupported, fmt.Sprintf("%d dimensions, NumPy has at most %d",
+			len(t.Shape), maxRank))
 	}
 	return nil
 }
