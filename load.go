@@ -26,12 +26,10 @@ const (
 // tensor, where its elements go, by [tensor.Into] or [tensor.IntoBytes]; the zero Dst
 // leaves it out. into is called by the goroutine that called LoadAll, in file order.
 //
-// From an io.ReaderAt it reads adjacent tensors together, up to 8 MiB at a time,
-// and keeps eight such reads in flight, so that latency is paid seldom; else it uses
-// all cores. It stops at the first error, or when ctx ends, and returns when nothing
-// is being written any more. External tensors, and those that are neither dense nor
-// quantised blocks, are left out. What encoded tensors decode to is bounded by
-// Limits.MaxDecodedTotal.
+// From an io.ReaderAt it reads adjacent tensors together, with eight reads of up to 8 MiB
+// in flight; else it uses all cores. It stops at the first error, or when ctx ends, and
+// writes nothing after it returned. External tensors, and those that are neither dense
+// nor quantised blocks, are left out. Limits.MaxDecodedTotal bounds what is decoded.
 func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.Dst) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

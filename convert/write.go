@@ -20,12 +20,10 @@ func (p *Plan) WriteFile(ctx context.Context, name string) error {
 	return atomicfile.Write(name, func(w io.Writer) error { return p.Write(ctx, w) })
 }
 
-// Write carries the plan out into w, which it neither seeks nor closes. It fails
-// with a *LossError, before it writes anything, while a loss is not allowed.
-// After another error w has part of a file. Digests of the source are checked
-// while it writes; when one is wrong, Write fails, but w already has the bytes.
-// It ends soon after ctx does. A method Reserve(bytes int64) of w is called with an
-// estimate of the size before the first Write.
+// Write writes the converted file to w, which it neither seeks nor closes. A loss that is
+// not allowed is a *LossError before anything is written; after another error, such as a
+// wrong digest of the source, w has part of a file. It ends soon after ctx does. If w has
+// a method Reserve(bytes int64), it is called first, with an estimate of the size.
 func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err := p.Err(); err != nil {
 		return err

@@ -61,15 +61,14 @@ func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) 
 	}
 }
 
-// Content returns an id of what tensors are, whatever file, format, order or shards
-// hold them: the SHA-256 over their names in order, and for each its dtype, shape and
-// the SHA-256 of its row-major, little-endian elements. Sparse tensors have a hash for
-// each part, by role; state without an initial value has the word none. Tensors that are
-// not in the file, and duplicate names, are errors. Each line that is hashed has the form
+// Content returns an id of tensors that is the same for every file, format, order and set
+// of shards: the SHA-256 of a line for each tensor, sorted by name,
 //
 //	"name" dtype [dimensions] sha256 …
 //
-// with the name quoted as Go does, and ends in a newline.
+// with the name quoted as in Go and the SHA-256 of the row-major, little-endian elements:
+// of each part by role if the tensor is sparse, the word none for state without an
+// initial value. External tensors and duplicate names are errors.
 func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, error) {
 	sorted := slices.SortedFunc(slices.Values(ts),
 		func(a, b *tensor.Tensor) int { return cmp.Compare(a.Name, b.Name) })

@@ -271,12 +271,10 @@ func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	return c, c.Size(), nil
 }
 
-// ReadAt fills p from offset off, as io.ReaderAt asks: all of it, or an error, which is
-// io.EOF if the file has no more bytes. Small reads take more than they need, so that
-// those which follow cost nothing: 64 KiB, and the more the longer reading goes on in
-// one direction, until Options.InFlight requests of 8 MiB are under way. A read of 1
-// MiB or more takes no more than that at first; one of more than 8 MiB is several
-// requests at once.
+// ReadAt fills p from offset off, as io.ReaderAt specifies. A small read fetches 64 KiB,
+// and reading that goes on in order fetches more and more ahead, until Options.InFlight
+// requests of 8 MiB are under way. A read of 1 MiB or more fetches no more than that at
+// first; one of more than 8 MiB is several requests at once.
 func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, fmt.Errorf("remote: negative offset %d", off)

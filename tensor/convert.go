@@ -9,13 +9,12 @@ import (
 	"github.com/tensorfile/tensorfile/internal/quote"
 )
 
-// Convert returns the elements of a dense tensor of any dtype as T, in row-major order;
-// the result is the caller's. Quantised blocks of ggml are decoded to float32 first, as
-// ggml does. What T cannot hold exactly is rounded to the nearest
-// where T is a float, and ErrDType where it is an integer, as is converting complex
-// numbers to real ones. Quantised integers are taken as they are stored, without scale
-// and zero point. Other errors are those of [Load]. It costs one allocation, and about
-// a nanosecond an element.
+// Convert returns the elements of a dense tensor of any dtype as T, in row-major order,
+// in memory of the caller. What T cannot represent is rounded to the nearest if T is a
+// float, and ErrDType if it is an integer, as are complex numbers for a real T.
+// Quantised blocks of ggml are decoded to float32 first, quantised integers are
+// converted as stored, without scale and zero point. Other errors are those of [Load].
+// It takes about 1 ns an element.
 func Convert[T Element](t *Tensor) ([]T, error) {
 	t, err := convertible(t, DTypeOf[T]())
 	if err != nil {

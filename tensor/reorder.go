@@ -8,14 +8,11 @@ import (
 	"github.com/tensorfile/tensorfile/internal/strided"
 )
 
-// Reordered returns a dense copy of t whose elements are in another order in
-// memory; nil means row-major. The shape stays: only the storage changes. The
-// copy is in memory and belongs to the caller; where t already has the order,
-// the result shares t's data. Types of less than a byte are ErrDType, tensors
-// that are not dense errors.ErrUnsupported.
-//
-// It holds the whole tensor in memory twice while it works, and checks a digest,
-// as writers do.
+// Reordered returns a dense copy of t with its elements in another order in memory; nil
+// means row-major. The shape stays. The copy is the caller's; if t already has the
+// order, the result shares t's data. Dtypes of less than a byte are ErrDType, tensors
+// that are not dense errors.ErrUnsupported. It takes twice the tensor in memory, and
+// checks a digest.
 func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	if err := dense(t); err != nil {
 		return nil, err

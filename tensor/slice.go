@@ -87,11 +87,10 @@ func (i At) axis(n int64) (axis, error) {
 }
 
 // Slice returns a part of a dense tensor, in row-major order, as NumPy's basic slicing
-// does: the first dimensions are indexed as given, the others are whole. Nothing is
-// read until the data is; then only the elements of the part are, with gaps of less
-// than 4 KiB between them, and of encoded data what decoding them takes. Reading holds
-// a few MiB. The result has the name and dtype of t;
-// a part of quantised blocks of ggml is float32.
+// does: the first dimensions are indexed as given, the others are whole. It reads
+// nothing; the result's Data reads the elements of the part, gaps of less than 4 KiB
+// between them, and what decoding them takes, in a few MiB of memory. The result has
+// the name and dtype of t; a part of quantised blocks of ggml is float32.
 func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 	t, err := numbers(t)
 	if err != nil {

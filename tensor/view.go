@@ -40,14 +40,12 @@ func dense(t *Tensor) error {
 	return t.Check()
 }
 
-// View returns the elements of t in storage order without a copy. They are
-// borrowed: see the package comment. It returns [ErrNoView] where the bytes are
-// not in memory, encoded, misaligned for T, or in another byte order than the
-// machine's, and then [Load] works; ErrDType where t is not of type T;
-// errors.ErrUnsupported where t is not dense; ErrNoTensor for a nil t.
-//
-// It takes constant time, but for bool, whose bytes are first looked at: other
-// values than 0 and 1 are ErrMalformed.
+// View returns the elements of t in storage order without a copy. They are borrowed: see
+// the package comment. Bytes that are not in memory, encoded, misaligned for T, or in
+// another byte order than the machine's are [ErrNoView], and then [Load] works; another
+// dtype than T is ErrDType, a tensor that is not dense errors.ErrUnsupported, nil
+// ErrNoTensor. It takes constant time, but for bool: a byte other than 0 and 1 is
+// ErrMalformed.
 func View[T Element](t *Tensor) ([]T, error) {
 	n, err := elements[T](t)
 	if err != nil {

@@ -42,17 +42,15 @@ type ShardOptions struct {
 	Writer *WriterOptions
 }
 
-// WriteShards writes a model of version 2 as several files: shards, each a complete
-// file with a manifest of its own, canonical as far as Writer allows, and named
-// ROOT-00001.zt and so on; and the root called name, which has no data but says what is
-// where. Opened, the root is the model. Tensors are divided in the order given. If
-// everything fits into one shard, name is an ordinary file with all of it. The result are
-// the names of the files, the root last.
+// WriteShards writes a model of version 2 as several files, in the order given: shards,
+// each a complete file named ROOT-00001.zt and so on, and the root, name, which has no
+// data and is the model when it is opened. What fits into one shard is one ordinary file,
+// name. It returns the names, the root last.
 //
-// Root and shards replace those of an earlier call together. After an error the old set
-// is as it was; what a crash leaves is finished by the next WriteShards of that name,
-// or 'tensorfile clean', and opening the root reports it. A symbolic link in place of a
-// shard is an error: readers do not follow those.
+// The files replace those of an earlier call as one set. An error leaves the old set;
+// after a crash, opening the root reports what is unfinished, and the next WriteShards of
+// that name, or 'tensorfile clean', finishes it. A symbolic link in place of a shard is
+// an error: readers do not follow those.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)

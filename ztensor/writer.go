@@ -204,13 +204,12 @@ func (w *Writer) Check(t *tensor.Tensor) error { return w.w.Check(t) }
 // uint64; so its parts are read twice.
 func (w *Writer) Add(t *tensor.Tensor) error { return w.w.Add(t) }
 
-// AddAll adds all tensors that ts yields, with the bytes that [Writer.Add] would write
-// for one after the other. What is compressed or hashed is so on all cores, with up to
-// 32 MiB of data in flight and an encoder for each core, of 2 MiB at levels 1 and 2, 3
-// below 7, 9 below 16, and 40 from there on. Memory that ts has yielded must not change
-// until AddAll returns; a change that is noticed is an error. After an error that is
-// not final, such as a tensor that the version cannot represent, those before it are in
-// the file and more can be added.
+// AddAll adds all tensors that ts yields, and writes the same bytes as [Writer.Add] for
+// each of them. It compresses and hashes on all cores, with up to 32 MiB of data in
+// flight and an encoder for each core: 2 MiB at levels 1 and 2, 3 below 7, 9 below 16,
+// else 40. Memory that ts has yielded must not change until AddAll returns. After an
+// error that is not final, such as a tensor that the version cannot represent, more can
+// be added.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	return w.w.AddAll(ctx, ts)
 }

@@ -45,22 +45,15 @@ type ShardOptions struct {
 	Writer *WriterOptions
 }
 
-// WriteShards writes a model as several files, in the order given, with names as
-// Hugging Face's libraries use them: for "dir/model.safetensors" they are
-// dir/model-00001-of-00003.safetensors and so on, and
-// dir/model.safetensors.index.json. Where everything fits into one file, it is
-// called name and there is no index. WriteShards returns the names, the index
-// last.
+// WriteShards writes a model as several files, in the order given, with the names of
+// Hugging Face's libraries: for "dir/model.safetensors",
+// model-00001-of-00003.safetensors and so on, and model.safetensors.index.json. What
+// fits into one file is written to name, without an index. It returns the names, the
+// index last.
 //
-// The files replace what WriteShards wrote under that name before, the single
-// file or the index and all shards, together: while there is an index, it and
-// its shards are of one set. Everything is written under temporary names first.
-// An error until then, or a crash, leaves the old set as it was (a crash also the
-// temporary files, .NAME.tmp-…). The renames themselves, in which the old index
-// goes first and the new one comes last, are listed in a journal,
-// .model.safetensors.index.json.journal. A crash in the middle leaves that, and
-// opening the index reports it; the next WriteShards of that name, or
-// 'tensorfile clean', finishes the work.
+// The files replace those of an earlier call as one set. An error leaves the old set;
+// after a crash, opening the index reports what is unfinished, and the next WriteShards
+// of that name, or 'tensorfile clean', finishes it.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions

@@ -117,7 +117,7 @@ directory with -r, an https:// or hf:// address, or - for standard input. "tenso
 FILE" is "tensorfile info FILE".
 
 Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage, 3
-a file could not be read, 4 a limit was hit, 130 interrupted, 143 terminated.`
+a file could not be read or written, 4 a limit was hit, 130 interrupted, 143 terminated.`
 
 func newRoot(a *app) *cobra.Command {
 	var version bool

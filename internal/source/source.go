@@ -131,10 +131,9 @@ const firstRead = 16 << 20
 
 // Metadata returns n bytes at off as a copy that the caller owns, so that what was
 // checked cannot change afterwards. A range outside the source is an error before
-// anything is allocated. From a reader, whose size is only a promise, the copy grows as
-// bytes arrive: up to 16 MiB with the first read, then eight times as much each time,
-// so that what growing allocates in addition to the copy is less than a sixth of it.
-// Files may be sparse, so callers compare n with their own limit first.
+// anything is allocated; from a reader the copy grows as bytes arrive, 16 MiB at first,
+// then by a factor of eight. Files may be sparse: callers compare n with their limit
+// first.
 func (s *Source) Metadata(off, n int64) ([]byte, error) { return s.grow(nil, off, n) }
 
 // grow returns n bytes at off, of which p has the first.
