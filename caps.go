@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// Caps say what a format can represent, so that whoever writes it can tell
+// Caps say what a format can represent, so that its writer knows
 // what would be lost. They are about tensors as this library writes them: a
 // format without DTypes is not written from tensors.
 type Caps struct {
@@ -55,6 +55,7 @@ const (
 	OnlyColumnMajor                // as in Fortran
 )
 
+// String returns the words of docs/formats.md.
 func (o Orders) String() string {
 	return [...]string{"row-major", "row- or column-major", "any", "column-major"}[o]
 }
@@ -74,29 +75,30 @@ func (o Orders) Hold(order tensor.Order, rank int) bool {
 	return order.RowMajor()
 }
 
-// Names say what a tensor may be called.
+// Names say which names tensors may have.
 type Names uint8
 
 const (
 	AnyText   Names = iota // UTF-8, each name once
 	Paths                  // parts joined by dots; none is the beginning of another
 	Members                // of a zip archive: UTF-8 without NUL, each once
-	OneName                // the format has none: a single tensor called "data"
+	OneName                // the format has none: a single tensor named "data"
 	MayRepeat              // UTF-8 or none at all, and more than once
 	ShortText              // UTF-8 of at most 63 bytes, each name once
 )
 
+// String returns the words of docs/formats.md.
 func (n Names) String() string {
 	return [...]string{"any text, once", "paths", "members of an archive", "none",
 		"any text, repeated or none",
 		"up to 63 bytes, once"}[n]
 }
 
-// Caps of the version that is written by default, which [Format.Writes] names
-// first.
+// Caps returns those of the version that is written by default, which [Format.Writes]
+// names first.
 func (f Format) Caps() Caps { return f.CapsOf("") }
 
-// CapsOf are those of one of the versions that [Format.Writes] names.
+// CapsOf returns the Caps of a version that [Format.Writes] names.
 func (f Format) CapsOf(version string) Caps {
 	switch f {
 	case ZTensor:

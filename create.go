@@ -49,7 +49,7 @@ type CreateOptions struct {
 }
 
 // ByName returns the format whose extension the name of a file has, 0 if there is none.
-// It is for naming new files: [Detect] never looks at names.
+// It is for naming new files: [Detect] ignores names.
 func ByName(name string) Format {
 	ext := strings.ToLower(filepath.Ext(name))
 	for _, f := range Formats() {

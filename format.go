@@ -77,7 +77,7 @@ func (f Format) String() string {
 }
 
 // Ext is the usual extension of a file's name, with its dot; "" for the zero value.
-// It is for naming new files: [Detect] never looks at names.
+// It is for naming new files: [Detect] ignores names.
 func (f Format) Ext() string {
 	if f >= numFormats {
 		return ""

@@ -35,7 +35,7 @@ func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
 	return f, nil
 }
 
-// companionsFS opens the files that the file called name refers to, in its directory.
+// companionsFS opens the files that the named file refers to, in its directory.
 func companionsFS(fsys fs.FS, name string, o Options) func(string) (io.ReaderAt, int64, error) {
 	dir := path.Dir(name)
 	return func(companion string) (io.ReaderAt, int64, error) {

@@ -23,7 +23,7 @@ type CompareOptions struct {
 	Numeric bool
 	// Figures asks for Mean, RMS, RelativeRMS and Cosine.
 	Figures bool
-	// Progress is told of bytes that were read, of both sides.
+	// Progress is called with the number of bytes that were read, of both sides.
 	Progress Progress
 }
 

@@ -30,7 +30,7 @@ type DiffOptions struct {
 	Filter func(name string) bool
 	// External, if not nil, returns a tensor whose elements are in another file.
 	External func(name string) *tensor.Tensor
-	// Progress is told of bytes that were read, of both sides.
+	// Progress is called with the number of bytes that were read, of both sides.
 	Progress Progress
 }
 

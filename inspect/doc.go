@@ -1,7 +1,7 @@
-// Package inspect computes what the command tensorfile shows of tensors: statistics,
-// hashes and differences. Every function takes a context, uses all cores, holds a few
-// MiB besides its result and reports progress; results are structs with JSON tags, the
-// same on every machine.
+// Package inspect computes what the command tensorfile shows: statistics, hashes and
+// differences of tensors, summaries, usage and graphs of files. What reads tensors takes
+// a context, uses all cores, holds a few MiB in addition to its result and reports
+// progress. Results are structs with JSON tags, the same on every machine.
 package inspect
 
 // Progress is called with the number of bytes that were read since the last call, from

@@ -21,6 +21,7 @@ import (
 // A Sum is a SHA-256 in JSON as hexadecimal digits.
 type Sum [sha256.Size]byte
 
+// String returns the hexadecimal digits.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
 // MarshalText implements encoding.TextMarshaler.

@@ -17,8 +17,8 @@ type HistogramOptions struct {
 	// Min and Max are the range, so that histograms of several tensors are comparable.
 	// If both are 0, it is that of the finite elements.
 	Min, Max float64
-	// Progress is told of bytes that were read. Without a range, dtypes of more than 16
-	// bits are read twice.
+	// Progress is called with the number of bytes that were read. Without a range,
+	// dtypes of more than 16 bits are read twice.
 	Progress Progress
 }
 

@@ -17,8 +17,8 @@ type StatsOptions struct {
 	Bins int
 	// Quantiles are numbers from 0 to 1.
 	Quantiles []float64
-	// Progress is told of bytes that were read. Dtypes of more than 16 bits are read
-	// twice.
+	// Progress is called with the number of bytes that were read. Dtypes of more than
+	// 16 bits are read twice.
 	Progress Progress
 }
 

@@ -44,8 +44,8 @@ type UsageGroup struct {
 	Bytes   int64  `json:"bytes"` // as they are stored
 }
 
-// NewUsage says what the bytes of a file are for. Of an index it sums up the tensors in
-// the shards.
+// NewUsage returns what the bytes of a file are for. Of an index it sums up the tensors
+// in the shards.
 func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	var o UsageOptions
 	if opts != nil {

@@ -23,7 +23,7 @@ type cache struct {
 	commit     string
 }
 
-// locate returns what a directory is in a cache, and the directory to look at, which
+// locate returns what a directory is in a cache, and the directory to read, which
 // for a repository is a snapshot of it; nil outside of caches. The findings are of the
 // refs.
 func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// CheckOptions say how much Check looks at. nil is the zero value: names, sizes, links,
+// CheckOptions say how much Check reads. nil is the zero value: names, sizes, links,
 // indexes and headers.
 type CheckOptions struct {
 	// Deep reads every weights file, and every file that has a digest in a cache, in a

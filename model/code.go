@@ -15,7 +15,7 @@ type Code string
 const (
 	NoWeights         Code = "no-weights"         // no weights file, no index
 	MissingShard      Code = "missing-shard"      // named by an index or its siblings, not there
-	DanglingLink      Code = "dangling-link"      // a link ends nowhere or in a circle
+	DanglingLink      Code = "dangling-link"      // a link without a target, or in a cycle
 	MissingSnapshot   Code = "missing-snapshot"   // a ref names a commit that is not in the cache
 	MissingComponent  Code = "missing-component"  // named by model_index.json, not there
 	EmptyFile         Code = "empty-file"         // 0 bytes

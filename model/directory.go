@@ -37,7 +37,7 @@ type entry struct {
 	err     error  // of looking at it, or at the link's target
 }
 
-// dangling reports whether it is a link that ends nowhere or in a circle.
+// dangling reports whether it is a link without a target, or in a cycle.
 func (e *entry) dangling() bool {
 	return e.link != "" && e.err != nil && !errors.Is(e.err, fs.ErrPermission)
 }

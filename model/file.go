@@ -68,8 +68,8 @@ func (d *directory) read(f *file, opts *Options) {
 	}
 }
 
-// refusal says why a file could not be opened; nil of a pickle of another library, or one
-// older than what is read.
+// refusal returns why a file could not be opened; nil of a pickle of another library,
+// or one older than what is read.
 func (d *directory) refusal(f *file, err error) *Finding {
 	code := Malformed
 	class := tensor.ClassOf(err)

@@ -11,7 +11,7 @@ import (
 // headSize is how much of a file shows what it is.
 const headSize = 4 << 10
 
-// sniff looks at the start of a file that its format's reader refused, for something else
+// sniff searches the start of a file that its format's reader refused for something else
 // than the name says; nil where it finds nothing.
 func (d *directory) sniff(f *file) (*Finding, error) {
 	in, err := d.fsys.Open(d.path(f.name))

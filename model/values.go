@@ -12,7 +12,7 @@ import (
 // minConstant is how many elements a tensor has that is suspicious if all are the same.
 const minConstant = 16
 
-// checkValues looks at the elements of a floating-point tensor. The error is only that of
+// checkValues reads the elements of a floating-point tensor. The error is only that of
 // the context.
 func checkValues(ctx context.Context, file string, t *tensor.Tensor) ([]Finding, error) {
 	if !t.Dense() || !t.DType.IsFloat() || t.External {

@@ -122,7 +122,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return e.write(ctx, NewWriter(w, e.options(opts)))
 }
 
-// WriteFile writes the changed file to the file called name, which appears whole or not
+// WriteFile writes the changed file to the named file, which appears whole or not
 // at all.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	w, err := Create(name, e.options(opts))

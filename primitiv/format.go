@@ -25,6 +25,7 @@ const (
 // A Kind is what a file holds. The zero value is none of them.
 type Kind uint8
 
+// The kinds of files.
 const (
 	KindShape Kind = iota + 1
 	KindTensor
@@ -36,6 +37,7 @@ const (
 var kindNames = [...]string{KindShape: "shape", KindTensor: "tensor", KindParameter: "parameter",
 	KindModel: "model", KindOptimizer: "optimizer"}
 
+// String returns the name of the kind, such as "model".
 func (k Kind) String() string {
 	if k.valid() {
 		return kindNames[k]

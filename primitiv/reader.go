@@ -60,7 +60,7 @@ type entry struct {
 	start  int64 // offset of the name
 }
 
-// Open opens the file called name and reads everything but the payloads. The file is
+// Open opens the named file and reads everything but the payloads. The file is
 // mapped where that is possible.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.Open(name, opts != nil && opts.NoMap)
@@ -143,9 +143,9 @@ func (r *Reader) Shape() Shape { return Shape{slices.Clone(r.shape.Dims), r.shap
 // Len is the number of tensors: values and statistics.
 func (r *Reader) Len() int { return len(r.entries) }
 
-// Warnings are departures from the format that did not prevent reading, each a
+// Warnings returns departures from the format that did not prevent reading, each a
 // *[tensor.FormatError], up to a thousand. Without options there is one: a parameter
-// whose path is below that of another, which no model can hold.
+// whose path is below that of another, which no model can have.
 func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // Blobs yields nothing: the format has tensors alone.

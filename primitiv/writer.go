@@ -62,7 +62,7 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	return newWriter(&Writer{encoder: encoder{out: buf}, buf: buf}, opts)
 }
 
-// Create returns a Writer of the file called name, which appears whole when it is closed,
+// Create returns a Writer of the named file, which appears whole when it is closed,
 // or not at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
@@ -295,7 +295,7 @@ func (w *Writer) Abort() {
 	w.ended, w.err = true, cmp.Or(w.err, fs.ErrClosed)
 }
 
-// WriteFile writes the tensors to the file called name, which appears whole or not at
+// WriteFile writes the tensors to the named file, which appears whole or not at
 // all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {

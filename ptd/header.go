@@ -88,8 +88,8 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (Header, error) 
 	return h, nil
 }
 
-// recognise says what a file that begins with head is, when it is not one of ours. What
-// is missing at the end of a short head is ignored.
+// recognise returns what a file that begins with head is, when it is not one of ours.
+// What is missing at the end of a short head is ignored.
 func recognise(head []byte) error {
 	at := func(off int) string { return string(head[min(off, len(head)):min(off+4, len(head))]) }
 	id, ext := at(4), at(8)

@@ -144,8 +144,8 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(func(string, string) bool) {}
 }
 
-// Warnings are the departures from the format that opening came across and could live
-// with.
+// Warnings returns the departures from the format that did not prevent
+// opening.
 func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // An Entry is a name with the bytes that it stands for.

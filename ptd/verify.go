@@ -104,7 +104,7 @@ func (v *verification) zero(off, end int64, what string) error {
 	return err
 }
 
-// bools looks at every byte that is an element of a bool tensor, once, and reports the
+// bools checks every byte that is an element of a bool tensor, once, and reports the
 // first that is not a bool in each.
 func (v *verification) bools() error {
 	var spans []tensor.Span

@@ -103,7 +103,7 @@ func (m *MethodBuilder) Move(from, to Ref) {
 		SetNumber(ptefb.SlotMoveCallMoveTo, 4, uint64(b)), a, b)
 }
 
-// Free gives up the memory of a tensor whose shape is not bounded.
+// Free releases the memory of a tensor whose shape is not bounded.
 func (m *MethodBuilder) Free(r Ref) {
 	v := m.use(r, "Free")
 	m.do(OpFree, number32(ptefb.SlotFreeCallValueIndex, v), v)

@@ -103,11 +103,11 @@ func (m Method) Value(i int) Value {
 	return v
 }
 
-// Inputs are the values that the caller gives. The file has no names for them. An index
-// that names no value gives the zero Value.
+// Inputs returns the values that the caller gives. The file has no names for them. An
+// index that names no value gives the zero Value.
 func (m Method) Inputs() []Value { return m.list(m.t.InputsLength(), m.t.Inputs) }
 
-// Outputs are the values that the caller gets.
+// Outputs returns the values that the caller gets.
 func (m Method) Outputs() []Value { return m.list(m.t.OutputsLength(), m.t.Outputs) }
 
 func (m Method) list(n int, index func(int) int32) []Value {
@@ -192,7 +192,8 @@ func delegateName(method string, index int) string {
 	return delegatePrefix + method + "/" + strconv.Itoa(index)
 }
 
-// Delegates are the parts of the method that a backend runs, in the order of the file.
+// Delegates returns the parts of the method that a backend runs, in the order of the
+// file.
 func (m Method) Delegates() []Delegate {
 	all := make([]Delegate, m.t.DelegatesLength())
 	for i := range all {

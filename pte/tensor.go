@@ -71,6 +71,7 @@ const (
 	RoleExternalState
 )
 
+// String returns the name of the role.
 func (r Role) String() string {
 	names := [...]string{"planned", "caller", "constant", "state", "external", "external state"}
 	if int(r) < len(names) {

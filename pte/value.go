@@ -129,7 +129,7 @@ func itemsOf(k Kind) (slot, size int) {
 	return 0, 0
 }
 
-// Items are the indices of the values that a KindIntList, KindTensorList or
+// Items returns the indices of the values that a KindIntList, KindTensorList or
 // KindOptionalTensorList is made of; -1 in the last is None. They are as the file has
 // them, not checked.
 func (v Value) Items() []int {
@@ -148,12 +148,12 @@ func (v Value) Items() []int {
 	})
 }
 
-// Doubles are the numbers of a KindDoubleList.
+// Doubles returns the numbers of a KindDoubleList.
 func (v Value) Doubles() []float64 { return list(v, KindDoubleList, doubleAt) }
 
 func doubleAt(b []byte) float64 { return math.Float64frombits(u64s(b, 0)) }
 
-// Bools are the values of a KindBoolList.
+// Bools returns the values of a KindBoolList.
 func (v Value) Bools() []bool { return list(v, KindBoolList, boolAt) }
 
 func list[T any](v Value, k Kind, element func([]byte) T) []T {

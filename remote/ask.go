@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// A StatusError is an answer that is neither content nor a redirect. errors.Is knows it
-// as fs.ErrNotExist, fs.ErrPermission or ErrChanged where its status is of that kind.
+// A StatusError is a response that is neither content nor a redirect. errors.Is matches
+// it as fs.ErrNotExist, fs.ErrPermission or ErrChanged where its status is of that
+// kind.
 type StatusError struct {
 	Code   int
 	Header http.Header
@@ -292,7 +293,7 @@ func (r *Reader) exchange(method string, u *url.URL, body []byte,
 	return resp, nil
 }
 
-// asked says what a request failed of.
+// asked adds to an error which request failed.
 func asked(err, why error) error {
 	if why != nil {
 		return why

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Client opens files and fetches small answers with the same options over the same
+// A Client opens files and fetches small responses with the same options over the same
 // connections: what an Opener is made of. It is safe for concurrent use.
 type Client struct {
 	opts       Options
@@ -108,7 +108,7 @@ func (c *Client) Open(ctx context.Context, address string) (*Reader, error) {
 	return r, nil
 }
 
-// Fetch returns an answer of at most limit bytes that is not a part of a file, such as
+// Fetch returns a response of at most limit bytes that is not a part of a file, such as
 // a page of a listing, and its header.
 func (c *Client) Fetch(ctx context.Context, address string, limit int64) ([]byte, http.Header,
 	error) {

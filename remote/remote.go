@@ -8,8 +8,8 @@
 //
 // The server is not trusted. It must answer a range with that range, of a file whose
 // size and version stay the same; what it sends beyond that is not read. Credentials go
-// to the host that they were given for, and to no other. Failures that pass are waited
-// for; a server that falls silent is asked again; and there is a limit to everything.
+// to the host that they were given for, and to no other. Temporary failures are retried,
+// a silent server times out, and everything is limited.
 package remote
 
 import (

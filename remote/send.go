@@ -27,9 +27,9 @@ type ObjectWriter interface {
 	Abort()       // gives it up; does nothing after Close
 }
 
-// Send makes a request with a body and returns an answer of at most limit bytes. The
+// Send makes a request with a body and returns a response of at most limit bytes. The
 // request is tried again as those that read are: it must be one that may arrive twice.
-// An answer with another status than 2xx and 308 is a *StatusError.
+// A response with another status than 2xx and 308 is a *StatusError.
 func (c *Client) Send(ctx context.Context, method, address string, header http.Header,
 	body []byte, limit int64) ([]byte, http.Header, error) {
 	u, err := url.Parse(address)

@@ -196,7 +196,7 @@ func (g *GraphBuilder) Check(t *tensor.Tensor) error {
 	return nil
 }
 
-// checkConstant says why t cannot be a constant.
+// checkConstant returns why t cannot be a constant.
 func checkConstant(t *tensor.Tensor) error {
 	if t == nil {
 		return errors.New("a constant is nil")

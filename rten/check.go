@@ -14,14 +14,14 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// RTen's verifier gives up beyond these.
+// RTen's verifier refuses what exceeds these.
 const (
 	rtenMaxTables = 1_000_000
 	rtenMaxDepth  = 64
 )
 
 // check verifies the whole flatbuffer, then finds its graphs and constants and refuses
-// what the schema cannot express but no reader can live with.
+// what the schema cannot express but every reader must refuse.
 func (m *Model) check(limits tensor.Limits) error {
 	// As RTen's verifier: strings are UTF-8, and unions have a tag and a value or
 	// neither.

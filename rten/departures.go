@@ -60,7 +60,7 @@ type departures struct {
 	done   bool
 }
 
-// table looks at the table at hand.
+// table checks the current table.
 func (d *departures) table() {
 	v := d.at
 	if d.tables++; d.tables == rtenMaxTables+1 {

@@ -193,7 +193,7 @@ func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
 	return r.src.Metadata(at, n)
 }
 
-// Close gives up the file. Borrowed slices are invalid afterwards, reads fail with
+// Close releases the file. Borrowed slices are invalid afterwards, reads fail with
 // fs.ErrClosed; names, shapes and the graph stay. A second Close does nothing.
 func (r *Reader) Close() error { return r.src.Close() }
 
@@ -250,7 +250,7 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 // Attributes yields the metadata that is set, by the schema's names and in its order.
 func (r *Reader) Attributes() iter.Seq2[string, string] { return r.model.Metadata() }
 
-// Warnings are the departures from what RTen's writers make that did not prevent
+// Warnings returns the departures from what RTen's writers make that did not prevent
 // reading, each a *tensor.FormatError; at most some hundred of them.
 func (r *Reader) Warnings() []error { return r.warnings() }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // Verify reads the whole file and reports everything that is wrong with it,
-// beyond what Open refuses: ranges that overlap, bytes that belong to nothing,
-// graphs that RTen loads but cannot run or runs with a surprise. Most of these
+// beyond what Open refuses: ranges that overlap, bytes that nothing refers to,
+// graphs that RTen loads but cannot run, or runs with an unexpected result. Most of these
 // are warnings, for files with them exist; Strict makes them errors.
 //
 // A .rten file has no digests: damaged weights cannot be told from others.

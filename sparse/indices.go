@@ -71,7 +71,7 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 	case values == nil:
 		return nil, malformed("no component values")
 	}
-	n := int64(-1) // where their dtype does not tell
+	n := int64(-1) // where their dtype is not known
 	if width := int64(values.DType.Size()); width > 0 {
 		size := values.Data.Size()
 		if size < 0 { // only decoding shows it

@@ -25,7 +25,7 @@ import (
 //	Seekable() bool                // whether ReadAt costs only what it reads; without
 //	                               // it, whether the bytes are stored plain
 type Source interface {
-	// Size is the number of (decoded) bytes, -1 when only decoding shows it.
+	// Size is the number of (decoded) bytes, -1 where it is known only after decoding.
 	Size() int64
 	// Bytes returns all bytes without a copy, or false. The slice is borrowed.
 	Bytes() ([]byte, bool)
@@ -70,8 +70,8 @@ func BlobFunc(size int64, open func() (io.ReadCloser, error)) Blob {
 	return Blob{&stream{size, open}}
 }
 
-// Size is the number of bytes that reading gives, or -1 when only decoding
-// tells.
+// Size is the number of bytes that reading gives, or -1 where it is known
+// only after decoding.
 func (b Blob) Size() int64 {
 	if b.src == nil {
 		return 0

@@ -16,7 +16,7 @@ import (
 // [Stored] then has the word that the file uses.
 type DType uint8
 
-// The dtypes of the five formats, of safetensors and of NumPy.
+// The dtypes of all formats.
 const (
 	Unknown DType = iota
 	Bool

@@ -10,11 +10,13 @@ import (
 // Severity separates damage from a departure that does not prevent reading.
 type Severity uint8
 
+// The severities.
 const (
 	SeverityError Severity = iota
 	SeverityWarning
 )
 
+// String returns "error" or "warning".
 func (s Severity) String() string {
 	if s == SeverityWarning {
 		return "warning"
@@ -45,6 +47,7 @@ func FindingOf(err error) Finding {
 	return f
 }
 
+// String returns the severity and the message.
 func (f Finding) String() string { return f.Severity.String() + ": " + f.Err.Error() }
 
 // MarshalJSON writes an object of severity, class, message and, where they are

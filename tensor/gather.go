@@ -58,7 +58,7 @@ type gathered struct {
 	max int64
 }
 
-// Stored says that the elements are not at one place of the file.
+// Stored reports that the elements are not at one place of the file.
 func (g *gathered) Stored() Stored {
 	st := Stored{Offset: -1, Size: min(g.size, g.data.Size()), Encoding: "strided"}
 	if in, ok := g.data.Stored(); ok {

@@ -166,7 +166,7 @@ func open(f *core.File) error {
 	return f.Bad(0, "magic", err)
 }
 
-// Close gives up the file. It may be called more than once, and does nothing where the
+// Close releases the file. It may be called more than once, and does nothing where the
 // Reader does not own what it reads. Afterwards reading is fs.ErrClosed, and borrowed
 // slices must not be touched; names, shapes and attributes stay valid.
 func (r *Reader) Close() error { return r.f.Close() }
@@ -246,7 +246,7 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 // Verify reads the whole file on all cores and reports what is wrong with it:
 // lengths that do not fit shapes, roles that are missing, digests, payloads
 // that do not decode, bools other than 0 and 1, sparse indices that lead
-// nowhere, bytes that belong to nothing. Departures that do not prevent reading
+// nowhere, bytes that nothing refers to. Departures that do not prevent reading
 // are warnings; they are errors with opts.Strict.
 //
 // opts may be nil. With depth VerifyStructure nothing is decoded and no digest

@@ -30,6 +30,7 @@ const (
 // bytes before compression.
 type Digest = core.Digest
 
+// The digests.
 const (
 	NoDigest = core.NoDigest
 	CRC32C   = core.CRC32C // finds accidents; costs next to nothing

@@ -11,6 +11,7 @@ import (
 // A ValueType is the type of a metadata value, by its number in the file.
 type ValueType uint32
 
+// The types of metadata values.
 const (
 	TypeUint8 ValueType = iota
 	TypeInt8
@@ -30,6 +31,7 @@ const (
 var typeNames = [...]string{"uint8", "int8", "uint16", "int16", "uint32", "int32", "float32",
 	"bool", "string", "array", "uint64", "int64", "float64"}
 
+// String returns the name of the type, such as "uint8".
 func (t ValueType) String() string {
 	if int64(t) < int64(len(typeNames)) {
 		return typeNames[t]

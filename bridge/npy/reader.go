@@ -47,7 +47,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 	return size >= int64(len(b)) && n == len(b) && string(b[:]) == numpy.Magic
 }
 
-// Open maps the file called name and reads its header.
+// Open maps the named file and reads its header.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
 	return source.OpenAs(name, o.NoMap, o.newReader)

@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Read returns the elements of the file called name, in row-major order, and their shape.
+// Read returns the elements of the named file, in row-major order, and their shape.
 // An array of another dtype than T's is tensor.ErrDType.
 func Read[T tensor.Element](name string) ([]T, tensor.Shape, error) {
 	r, err := Open(name, nil)

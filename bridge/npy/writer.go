@@ -31,7 +31,7 @@ type Writer struct {
 // NewWriter writes an array to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return &Writer{w: w} }
 
-// Create writes the file called name, which appears whole when Close succeeds, or not at
+// Create writes the named file, which appears whole when Close succeeds, or not at
 // all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
@@ -109,7 +109,7 @@ func (w *Writer) Abort() {
 	}
 }
 
-// WriteFile writes the one tensor of ts to the file called name, which appears whole or
+// WriteFile writes the one tensor of ts to the named file, which appears whole or
 // not at all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {

@@ -133,7 +133,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return e.write(ctx, NewWriter(w, opts))
 }
 
-// WriteFile writes the changed archive to the file called name, which appears whole or
+// WriteFile writes the changed archive to the named file, which appears whole or
 // not at all.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	w, err := Create(name, opts)

@@ -81,7 +81,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 	return n == len(end) && string(end) == numpy.Suffix
 }
 
-// Open maps the file called name and reads its directory and the headers of its arrays.
+// Open maps the named file and reads its directory and the headers of its arrays.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
 	return source.OpenAs(name, o.NoMap, o.newReader)

@@ -65,7 +65,7 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 	return nw
 }
 
-// Create writes the archive called name, which appears whole when Close succeeds, or not
+// Create writes the named archive, which appears whole when Close succeeds, or not
 // at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
@@ -207,7 +207,7 @@ func (w *Writer) Abort() {
 	}
 }
 
-// WriteFile writes the tensors to the archive called name, which appears whole or not at
+// WriteFile writes the tensors to the named archive, which appears whole or not at
 // all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {

@@ -124,7 +124,7 @@ func parse(b []byte, dataSize int64, limits tensor.Limits) (*header, error) {
 	}
 	body := bytes.TrimRight(b, " ")
 	s := &scanner{b: body, base: headerStart, lax: -1}
-	// An entry has a brace and at least 49 bytes: about right for an honest file,
+	// An entry has a brace and at least 49 bytes: about right for a genuine file,
 	// and bounded by the bytes that are there for the others.
 	n := min(bytes.Count(body, []byte("{")), len(body)/49+1)
 	n = int(min(int64(n), limits.MaxTensors))

@@ -63,7 +63,7 @@ func Metadata(name string) string {
 	return name
 }
 
-// Open maps the file called name and reads its pickle. The directory of a distributed
+// Open maps the named file and reads its pickle. The directory of a distributed
 // checkpoint opens like the .metadata in it.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)

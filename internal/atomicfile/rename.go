@@ -18,7 +18,7 @@ func retry(do func() bool, pause func(time.Duration)) {
 	}
 }
 
-// Rename gives a file that Create made another name in the same directory, for good:
+// Rename gives a file that Create made another name in the same directory, durably:
 // whatever has that name is replaced.
 func Rename(old, name string) error {
 	if err := rename(old, name, nil, inUse, time.Sleep); err != nil {
@@ -28,7 +28,7 @@ func Rename(old, name string) error {
 }
 
 // rename moves temp over target. On windows that is refused while somebody has one of
-// them open, if only a virus scanner that looks at the new file: it is tried again.
+// them open, such as a virus scanner: it is tried again.
 func rename(temp, target string, h hook, inUse func(error) bool, pause func(time.Duration)) error {
 	var err error
 	retry(func() bool {

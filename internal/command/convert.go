@@ -309,7 +309,7 @@ func flagOf(err *convert.OptionError) string {
 	return "--" + strings.ToLower(err.Option)
 }
 
-// writeConverted writes the output, and says so.
+// writeConverted writes the output, and reports it.
 func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss, about int64,
 	write func(w io.Writer) error) error {
 	if err := a.write(out, &c.outputs, about, write); err != nil {

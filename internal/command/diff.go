@@ -142,7 +142,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	return nil
 }
 
-// differenceLine says a difference to people.
+// differenceLine returns a difference as text.
 func differenceLine(d inspect.Difference) string {
 	label := d.Kind + " " + escape(d.Name) + ": "
 	switch {
@@ -166,7 +166,7 @@ func differenceLine(d inspect.Difference) string {
 	return line
 }
 
-// sides are both values of a difference, with quotes where only these tell them apart: a
+// sides are both values of a difference, with quotes where only these distinguish them: a
 // number and its text.
 func sides(d inspect.Difference) string {
 	a, b := plain(d.A), plain(d.B)

@@ -52,7 +52,7 @@ func firstOf(s *model.Set) string {
 	return cmp.Or(s.Index, s.Files[0])
 }
 
-// adviseCheck says what shows why a directory is not one model.
+// adviseCheck returns what shows why a directory is not one model.
 func adviseCheck(err error) error {
 	if errors.Is(err, model.ErrNoModel) {
 		return err

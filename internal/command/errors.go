@@ -131,7 +131,7 @@ func statusOf(err error) int {
 	return statusUnreadable
 }
 
-// hint says what to try.
+// hint returns what to try.
 func hint(err error) string {
 	var pe *fs.PathError
 	var le *convert.LossError

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxListed is how much of a list people are shown.
+// maxListed is how much of a list is shown as text.
 const maxListed = 30
 
 // A field is a label and what people are shown under it: text or, without it, what
@@ -63,7 +63,7 @@ func (f *field) String() string {
 	return plainJSON(f.value)
 }
 
-// printFields shows fields to people as indented lines.
+// printFields prints fields as indented lines.
 func (a *app) printFields(fields []field, indent string) {
 	width := 0
 	for _, f := range fields {

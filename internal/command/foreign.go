@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 )
 
-// explain says what a file is that has no known format.
+// explain returns what a file is that has no known format.
 func (a *app) explain(in *input, err error) error {
 	if !errors.Is(err, tensorfile.ErrUnknownFormat) {
 		return err

@@ -51,10 +51,10 @@ func (in *input) warnings() []string {
 	return all
 }
 
-// maxText is how much of an attribute people are shown.
+// maxText is how much of an attribute is shown as text.
 const maxText = 1000
 
-// printInfo shows the same to people: sizes also in words, totals once.
+// printInfo prints the same as text: sizes also with units, totals once.
 func (a *app) printInfo(in *input, d *inspect.Info) {
 	line := func(label, text string) field { return field{label: label, text: text} }
 	all := []field{line("format", d.Format)}

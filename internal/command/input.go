@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An input is a file that a command looks at.
+// An input is a file that a command reads.
 type input struct {
 	*tensorfile.File
 	name string      // as it was given

@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// The exit statuses. Where several apply, worse says which one counts.
+// The exit statuses. Where several apply, worse returns the one that counts.
 const (
 	statusOK          = 0
 	statusFound       = 1 // verify found damage, diff found a difference
@@ -62,7 +62,7 @@ func Main(o *Options) int {
 		}
 		signal.Stop(signals) // a second one ends the process at once
 		cancel()
-		// What does not look at its context need not end: what writes has the time to
+		// What does not check its context need not end: what writes has the time to
 		// remove its temporary file, or to have a store forget an upload (ten seconds).
 		select {
 		case <-ended:

@@ -150,7 +150,7 @@ type writtenDocument struct {
 	Written bool   `json:"written"`
 }
 
-// wrote says, for programs, that a file was written.
+// wrote prints as JSON that a file was written.
 func (a *app) wrote(from, out string, o *outputs) error {
 	if a.json && out != "-" {
 		return a.printJSON(writtenDocument{from, out, !o.dryRun})

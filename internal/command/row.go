@@ -100,7 +100,7 @@ func (r *row) scheme() string {
 	return r.tensor.Scheme
 }
 
-// label is the name for people.
+// label is the name as text.
 func (r *row) label() string { return string(r.appendLabel(nil)) }
 
 func (r *row) appendLabel(b []byte) []byte {

@@ -209,7 +209,7 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 	return d, nil
 }
 
-// adviseOnValues says what needs no values.
+// adviseOnValues returns commands that need no values.
 func adviseOnValues(err error) error {
 	if errors.Is(err, inspect.ErrExternal) {
 		return errExternal

@@ -35,7 +35,7 @@ type Builder struct {
 	lower    int // by how much the buffer must be shorter than 2 GiB, for tests
 }
 
-// Grow says that at least n more bytes are to come, and reserves space for some more
+// Grow reserves space for at least n more bytes
 // than that, so that a builder who is almost right makes the buffer in one piece. If
 // that is more than a FlatBuffer can have, Finish fails, and until then nothing takes
 // memory.

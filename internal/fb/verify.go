@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 //
 // It does not compare a field with the table size in the vtable: builders share vtables
 // between tables of different size, and genuine files fail that comparison. The
-// identifier is the caller's business.
+// caller checks the identifier.
 func Verify(buf []byte, s *Schema, root int, l Limits) error {
 	if err := sized(buf); err != nil {
 		return err
@@ -98,7 +98,7 @@ type NewerTable struct {
 	Pos   int64
 }
 
-// VerifySummary is Verify, and says what it visited.
+// VerifySummary is Verify, and returns what it visited.
 func VerifySummary(buf []byte, s *Schema, root int, l Limits) (Summary, error) {
 	if err := sized(buf); err != nil {
 		return Summary{}, err

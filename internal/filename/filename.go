@@ -13,7 +13,7 @@ const maxFileName = 200
 // Names gives names from a file names on disk: what is not a letter, a
 // digit, a dot, a dash or an underscore becomes %XX, no name begins with a dot or
 // a dash or is a device of Windows, and none equals another one on a file system that
-// does not tell upper from lower case.
+// does not distinguish upper and lower case.
 type Names struct {
 	taken map[string]bool
 	next  map[string]int // the number to try first for a name that was taken

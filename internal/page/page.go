@@ -48,7 +48,7 @@ func NewSession(sources ...Source) *Session {
 	return s
 }
 
-// Progress is told how much of a call is done.
+// Progress is called with how much of a call is done.
 type Progress func(done, total int64)
 
 // params are the parameters of all methods; zero where one is not used.

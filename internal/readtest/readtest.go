@@ -2,7 +2,7 @@
 // form in which a package can be given it, readers and writers that misbehave, damaged
 // copies of a file, and a measure of memory.
 //
-// A format package says once what its face is,
+// A format package says once what its common API is,
 //
 //	var face = readtest.Face[*Reader]{
 //		Open: func(name string, noMap bool) (*Reader, error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Companions returns a function that opens the files which the file called name refers
+// Companions returns a function that opens the files that the named file refers
 // to: its shards, its external weights. Their names use slashes and cannot leave the
 // directory of name; links are followed wherever they lead, as those of Hugging Face's
 // caches must be, or with noLinks only within the directory. Only regular files are

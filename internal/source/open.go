@@ -12,7 +12,7 @@ import (
 	"golang.org/x/exp/mmap"
 )
 
-// Open opens the regular file called name. It is mapped where the platform can, unless
+// Open opens the named regular file. It is mapped where the platform can, unless
 // noMap is set; otherwise reads go to the open file. Anything but a regular file is
 // refused, because directories, pipes, devices and files of /proc misbehave in three
 // different ways when they are mapped or asked for their size.
@@ -24,7 +24,7 @@ func Open(name string, noMap bool) (*Source, error) {
 	return s, nil
 }
 
-// OpenAs opens the file called name and makes a reader of it, which owns it then.
+// OpenAs opens the named file and makes a reader of it, which owns it then.
 func OpenAs[R any](name string, noMap bool, newReader func(*Source) (*R, error)) (*R, error) {
 	src, err := Open(name, noMap)
 	if err != nil {

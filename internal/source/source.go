@@ -79,10 +79,10 @@ func Mapping(r io.ReaderAt) *Source {
 // Size is the length in bytes, as it was when the Source was made.
 func (s *Source) Size() int64 { return s.size }
 
-// Mapped says whether the bytes are in memory, so that Bytes can hand them out.
+// Mapped reports whether the bytes are in memory, so that Bytes can hand them out.
 func (s *Source) Mapped() bool { return s.r == nil }
 
-// Close gives up what Open acquired, after waiting for the copying reads that run.
+// Close releases what Open acquired, after waiting for the copying reads that run.
 // Slices from Bytes are invalid afterwards, and reads fail with fs.ErrClosed. A second
 // Close does nothing.
 func (s *Source) Close() error {

@@ -1,5 +1,5 @@
 // Package zipfile reads the directory of a zip archive and its members. It trusts
-// nothing that an archive says: duplicate names, and members that share bytes of the
+// nothing in an archive: duplicate names, and members that share bytes of the
 // file, are malformed.
 package zipfile
 

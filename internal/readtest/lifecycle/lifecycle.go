@@ -118,7 +118,7 @@ func payloads(r Reader) (all []tensor.Blob) {
 	return all
 }
 
-// readAll reads all of a file, also what only Verify looks at.
+// readAll reads all of a file, also what only Verify reads.
 func readAll(r Reader) error {
 	var errs []error
 	for _, b := range payloads(r) {

@@ -77,7 +77,7 @@ type ShardID struct {
 // Size is the size of the file in bytes.
 func (r *File) Size() int64 { return r.Src.Size() }
 
-// Close gives up the file.
+// Close releases the file.
 func (r *File) Close() error {
 	err := r.Generation.Close()
 	if e := r.Src.Close(); e != nil {

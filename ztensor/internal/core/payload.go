@@ -279,7 +279,7 @@ func (s *Stream) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close gives up what is read from.
+// Close releases what is read from.
 func (s *Stream) Close() error {
 	if s.in = nil; s.Err == nil {
 		s.Err = ErrClosedStream

@@ -166,7 +166,7 @@ func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
 	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", quote.Name(t.Name), role, err))
 }
 
-// Unnamed is what an error of package sparse says of a tensor, without its name.
+// Unnamed returns an error of package sparse without the name of its tensor.
 func Unnamed(err error) error {
 	var named *sparse.Error
 	if errors.As(err, &named) {
@@ -175,7 +175,7 @@ func Unnamed(err error) error {
 	return err
 }
 
-// OfTensor says of which tensor an error is.
+// OfTensor adds the name of its tensor to an error.
 func OfTensor(name string, err error) error {
 	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), Unnamed(err))
 }

@@ -299,7 +299,7 @@ func CheckData(ctx context.Context, t *tensor.Tensor) error {
 	return ruled(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
 }
 
-// ruled says of indices that do not fit which rule they break. What reading the
+// ruled returns the rule that invalid indices break. What reading the
 // parts says of itself stays as it is.
 func ruled(err error) error {
 	var placed *tensor.FormatError

@@ -45,10 +45,10 @@ const (
 	ShardIdentity    = "ShardIdentity"
 )
 
-// New says that a rule is broken, with an error that has a class.
+// New returns the error of a broken rule, with an error that has a class.
 func New(rule string, err error) error { return &Error{rule, err} }
 
-// Broken says that a rule is broken, and how.
+// Broken returns the error of a broken rule, with a message.
 func Broken(rule, format string, args ...any) error {
 	class := tensor.ErrMalformed
 	if rule == ManifestHash || rule == Digest || rule == ShardIdentity {

@@ -335,7 +335,7 @@ func (s *scan) footer() {
 	}
 }
 
-// finish checks what only the whole manifest can tell.
+// finish checks what needs the whole manifest.
 func (s *scan) finish() {
 	r := s.r
 	if s.Err != nil {

@@ -97,7 +97,7 @@ func Open(r *core.File) error {
 	return s.run()
 }
 
-// Close gives up the shards that were opened.
+// Close releases the shards that were opened.
 func (c *Container) Close() (err error) {
 	for i := range c.List {
 		s := &c.List[i]

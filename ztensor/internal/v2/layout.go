@@ -97,7 +97,7 @@ func layoutName(scheme string) string {
 	return scheme
 }
 
-// Check says what of a tensor version 2 cannot hold.
+// Check returns what of a tensor version 2 cannot represent.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	if err := l.checkName(t.Name, "the name"); err != nil {
 		return err
