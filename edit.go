@@ -25,6 +25,7 @@ type Edit interface {
 	RenameBlob(old, new string) error
 	RemoveBlob(name string) error
 	SetAttribute(key, value string) error
+	// RemoveAttribute removes an attribute. One that is absent is no error.
 	RemoveAttribute(key string) error
 	// Write writes the changed file, in the layout and version of the original.
 	Write(ctx context.Context, w io.Writer) error

@@ -113,6 +113,10 @@ func testEdit[O interface{}](t *testing.T, f *tensorfile.File, a, b string,
 			t.Errorf("%s of an absent tensor: %v", what, err)
 		}
 	}
+	if err := edit().RemoveAttribute("absent"); err != nil &&
+		!errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("RemoveAttribute of an absent one: %v", err)
+	}
 	e := edit()
 	if err := e.Rename(a, b); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -99,15 +98,12 @@ func (e *Edit) SetAttribute(key, value string) error {
 	return e.optimizer.Set(key, value)
 }
 
-// RemoveAttribute removes a setting of an optimizer file; fs.ErrNotExist if there is
-// none.
+// RemoveAttribute removes a setting of an optimizer file; one that is absent is no error.
 func (e *Edit) RemoveAttribute(key string) error {
 	if e.optimizer == nil {
 		return e.noAttributes()
 	}
-	if !e.optimizer.Remove(key) {
-		return fmt.Errorf("%s: setting %s: %w", format, quote.Name(key), fs.ErrNotExist)
-	}
+	e.optimizer.Remove(key)
 	return nil
 }
 

@@ -182,9 +182,6 @@ func TestEditOfOtherKinds(t *testing.T) {
 	files, _ := goldens(t)
 	optimizer := edited(t, open(t, files["optimizer-Adam-default.primitiv"]),
 		func(e *primitiv.Edit) error {
-			if err := e.RemoveAttribute("absent"); !errors.Is(err, fs.ErrNotExist) {
-				t.Error(err)
-			}
 			if err := e.SetAttribute(primitiv.Epoch, "-1"); !errors.Is(err, tensor.ErrDType) {
 				t.Errorf("a negative epoch: %v", err)
 			}

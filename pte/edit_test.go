@@ -315,7 +315,9 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 		}
 	}
 	if err := errors.Join(e.RemoveAttribute("get_rope"), e.Rename("decode/0", "first of decode"),
-		e.Rename("encode/0", "decode/1"), e.Rename("decode/1", "encode/0")); err != nil {
+		e.Rename("encode/0", "decode/1"), e.Rename("decode/1", "encode/0"),
+		e.SetMetadata("added", 1), e.RemoveAttribute("added"), e.RemoveAttribute("flag"),
+		e.SetMetadata("flag", true)); err != nil {
 		t.Fatal(err)
 	}
 	got := rewritten(t, e)
@@ -327,7 +329,8 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 			t.Errorf("%s is %v, not %v", name, x, v)
 		}
 	}
-	if _, ok := all["get_rope"]; ok ||
+	_, rope := all["get_rope"]
+	if _, added := all["added"]; rope || added ||
 		got.root.ExecutionPlanLength() != r.root.ExecutionPlanLength()+1 {
 		t.Errorf("%d methods: %v", got.root.ExecutionPlanLength(), all)
 	}
@@ -340,7 +343,6 @@ func TestNamesAndMetadataAreEdited(t *testing.T) {
 	for what, err := range map[string]error{
 		"a method":  NewEdit(r).SetMetadata("forward", 1),
 		"removed":   NewEdit(r).RemoveAttribute("forward"),
-		"no such":   NewEdit(r).RemoveAttribute("get_nothing"),
 		"a tensor":  NewEdit(r).SetMetadata("x", tensor.New("", nil, []float32{1})),
 		"a channel": NewEdit(r).SetMetadata("x", make(chan int)),
 		"no name":   NewEdit(r).Rename("decode/0", ""),

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -160,10 +161,18 @@ func parseAs(kind Kind, text string) (any, bool) {
 	return text, kind == KindString
 }
 
-// RemoveAttribute drops the constant getter of that name.
+// RemoveAttribute drops the constant getter of that name; one that is absent is no error,
+// a method of another kind errors.ErrUnsupported.
 func (e *Edit) RemoveAttribute(key string) error {
-	if m, ok := e.r.Program().Method(key); !ok || !m.IsGetter() {
-		return fmt.Errorf("pte: %w: no attribute %s", tensor.ErrNoTensor, quote.Name(key))
+	switch m, ok := e.r.Program().Method(key); {
+	case !ok:
+		if _, added := e.getters[key]; added {
+			e.getters[key] = nil
+		}
+		return nil
+	case !m.IsGetter():
+		return fmt.Errorf("pte: %w: method %s is not an attribute", errors.ErrUnsupported,
+			quote.Name(key))
 	}
 	if err := e.open(); err != nil {
 		return err

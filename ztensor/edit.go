@@ -87,7 +87,7 @@ func (e *Edit) SetAttribute(key, value string) error {
 	return nil
 }
 
-// RemoveAttribute leaves out an attribute of the file, if there is one.
+// RemoveAttribute leaves out an attribute of the file; one that is absent is no error.
 func (e *Edit) RemoveAttribute(key string) error {
 	e.attributes[key] = nil
 	return nil

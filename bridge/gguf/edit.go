@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"unicode/utf8"
@@ -115,13 +114,11 @@ func (e *Edit) SetValue(key string, v Value) error {
 	return nil
 }
 
-// RemoveAttribute removes a metadata entry; fs.ErrNotExist if there is none.
+// RemoveAttribute removes a metadata entry; one that is absent is no error.
 func (e *Edit) RemoveAttribute(key string) error {
-	i := e.index(key)
-	if i < 0 {
-		return refuseKey(key, fs.ErrNotExist, "no such key")
+	if i := e.index(key); i >= 0 {
+		e.metadata = slices.Delete(e.metadata, i, i+1)
 	}
-	e.metadata = slices.Delete(e.metadata, i, i+1)
 	return nil
 }
 

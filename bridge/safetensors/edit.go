@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/pieces"
@@ -92,11 +91,8 @@ func (e *Edit) SetAttribute(key, value string) error {
 	return nil
 }
 
-// RemoveAttribute removes a key of __metadata__; fs.ErrNotExist if there is none.
+// RemoveAttribute removes a key of __metadata__; one that is absent is no error.
 func (e *Edit) RemoveAttribute(key string) error {
-	if _, ok := e.metadata[key]; !ok {
-		return fmt.Errorf("safetensors: attribute %s: %w", quote.Name(key), fs.ErrNotExist)
-	}
 	delete(e.metadata, key)
 	return nil
 }

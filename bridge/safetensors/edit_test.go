@@ -3,7 +3,6 @@ package safetensors
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -87,8 +86,6 @@ func TestEdit(t *testing.T) {
 			return e.Replace("x",
 				tensor.New("x", nil, []int8{1}))
 		}, "", tensor.ErrNoTensor},
-		"absent attribute": {func(e *Edit) error { return e.RemoveAttribute("x") }, "",
-			fs.ErrNotExist},
 	} {
 		r, err := edited(t, c.do)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
