@@ -82,7 +82,8 @@ func report(file string, line int, text, term string) {
 func main() {
 	files := os.Args[1:]
 	if len(files) == 0 {
-		out, err := exec.Command("git", "ls-files", "-z", "--cached", "--", "*.go", "*.md", "*.sh", "*.py", ".ci/*").Output()
+		out, err := exec.Command("git", "ls-files", "-z", "--cached", "--", "*.go", "*.md", "*.sh", "*.py", "*.js", "*.mjs", "*.html",
+			"*.yml", "*.yaml", "*.txtar", ".ci/*").Output()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)

@@ -81,7 +81,7 @@ export async function wasm() {
   return {
     can: () => true,
     call: (method, params = {}, options) => post({method, params: JSON.stringify(params)}, options),
-    // open opens files as one model; with another true beside the one that is open.
+    // open opens files as one model; with another true next to the one that is open.
     open: (files, another) => post({files: [...files], another}),
   };
 }

@@ -14,8 +14,8 @@ export function showFacts(facts) {
   ]);
   const dtypes = Object.entries(info.dtypes).sort((a, b) => b[1].bytes - a[1].bytes);
   if (dtypes.length) {
-    add(s, 'h3', 'Element types');
-    table(s, 'Element types', [{title: 'dtype'}, {title: 'tensors', number: true}, {title: 'parameters', number: true}, {title: 'size', number: true}],
+    add(s, 'h3', 'Dtypes');
+    table(s, 'Dtypes', [{title: 'dtype'}, {title: 'tensors', number: true}, {title: 'parameters', number: true}, {title: 'size', number: true}],
       dtypes.map(([name, t]) => [name, t.tensors.toLocaleString('en'), t.parameters.toLocaleString('en'), human(t.bytes)]));
   }
   if (info.shards?.length) {
@@ -47,7 +47,7 @@ export function showFindings(backend, facts) {
     const rows = found.findings.map(f => [f.severity, f.class, f.offset ?? '', f.error ?? f.message])
       .concat(found.model.map(f => [f.severity, f.code, f.offset ?? '', [f.file, f.tensor, f.error ?? f.message].filter(Boolean).join(': ')]));
     const errors = rows.filter(r => r[0] === 'error').length;
-    if (!rows.length) add(out, 'p', 'None: the file is sound.');
+    if (!rows.length) add(out, 'p', 'No findings.');
     else {
       add(out, 'p', `${count(errors, 'error')}, ${count(rows.length - errors, 'warning')}.`, {class: errors ? 'error' : 'warning'});
       table(out, 'Findings', [{title: 'severity'}, {title: 'class'}, {title: 'offset', number: true}, {title: 'what'}], rows);

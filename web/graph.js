@@ -120,7 +120,7 @@ function draw(parent, g, openBlock) {
     apply();
   };
   fit();
-  if (view.k < .3) start(.8);
+  if (view.k < .5) start(.8);
 }
 
 function drawGroup(scene, group, number, nodes) {
@@ -148,8 +148,8 @@ function showNode(details, n, nodes, g, choose, openBlock) {
   if (n.block >= 0 && openBlock) add(details, 'button', 'Open this block', {click: () => openBlock(n.block)});
   const group = g.groups[n.group];
   const near = {
-    'Takes from': group.edges.filter(e => e.to === n.index).map(e => nodes[group.first + e.from]),
-    'Gives to': group.edges.filter(e => e.from === n.index).map(e => nodes[group.first + e.to]),
+    'Inputs from': group.edges.filter(e => e.to === n.index).map(e => nodes[group.first + e.from]),
+    'Outputs to': group.edges.filter(e => e.from === n.index).map(e => nodes[group.first + e.to]),
     'Runs': g.links.filter(l => l.group === n.group && l.node === n.index && g.groups[l.to].nodes?.length).map(l => nodes[g.groups[l.to].first]),
   };
   for (const [title, list] of Object.entries(near)) {

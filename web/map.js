@@ -19,20 +19,21 @@ function bar(parent, label, parts) {
   });
 }
 
-// treeOf cuts names at dots and slashes.
+// treeOf cuts names at dots and slashes. A name that another one continues is a leaf of its own.
 function treeOf(rows) {
   const root = {name: '', label: '', children: new Map(), bytes: 0};
   for (const r of rows) {
     const bytes = Math.max(r.stored, 0) || Math.max(r.bytes, 0);
     root.bytes += bytes;
     let at = root;
-    for (const part of r.name.split(/(?<=[./])(?=.)/)) {
+    const parts = r.name.split(/(?<=[./])(?=.)/), leaf = parts.pop();
+    for (const part of parts) {
       let next = at.children.get(part);
-      if (!next) at.children.set(part, next = {name: at.name + part, label: part, up: at, children: new Map(), bytes: 0});
+      if (!next) at.children.set(part, next = {name: at.name + part, up: at, children: new Map(), bytes: 0});
       next.bytes += bytes;
       at = next;
     }
-    at.row = r;
+    at.children.set(r, {name: at.name + leaf, up: at, children: new Map(), bytes, row: r});
   }
   return root;
 }
@@ -90,7 +91,7 @@ export function showUsage(facts, rows, openRow) {
   bar(s, 'Bytes of the file', ['tensors', 'blobs', 'metadata', 'padding', 'unused'].map(k => ({name: k, bytes: u[k]})));
   const dtypes = [...Object.keys(info.dtypes), 'blob'];
   const colourOf = d => colours[Math.max(dtypes.indexOf(d), 0) % colours.length];
-  bar(s, 'Element types', Object.keys(info.dtypes).map(d => ({name: d, bytes: info.dtypes[d].bytes, colour: colourOf(d)})).sort((a, b) => b.bytes - a.bytes));
+  bar(s, 'Dtypes', Object.keys(info.dtypes).map(d => ({name: d, bytes: info.dtypes[d].bytes, colour: colourOf(d)})).sort((a, b) => b.bytes - a.bytes));
   const root = treeOf(rows);
   if (!root.bytes) return;
   add(s, 'h3', 'Tensors by name');
@@ -98,11 +99,12 @@ export function showUsage(facts, rows, openRow) {
   const up = add(path, 'button', 'One level up');
   const where = add(path, 'span', '', {'aria-live': 'polite'});
   const map = add(s, 'div', undefined, {class: 'map', role: 'group', 'aria-label': 'Tensors by size; arrow keys move, Enter opens'});
+  const label = n => n.row ? n.name : n.name.replace(/[./]$/, '');
   const only = n => n.children.size === 1 ? [...n.children.values()][0] : undefined;
   const show = (node, focus) => {
     map.replaceChildren();
     where.textContent = '';
-    add(where, 'span', `${node.name || 'all'}: ${human(node.bytes)}`);
+    add(where, 'span', `${label(node) || 'all'}: ${human(node.bytes)}`);
     let above = node.up;
     while (above?.up && only(above)) above = above.up;
     up.disabled = !above;
@@ -111,14 +113,14 @@ export function showUsage(facts, rows, openRow) {
     if (nodes.length > maxTiles) {
       const rest = nodes.slice(maxTiles);
       nodes = nodes.slice(0, maxTiles);
-      nodes.push({label: `${rest.length} more`, name: `${rest.length} more`, children: new Map(), bytes: rest.reduce((t, n) => t + n.bytes, 0)});
+      nodes.push({name: `${rest.length} more`, children: new Map(), bytes: rest.reduce((t, n) => t + n.bytes, 0)});
     }
     squarify(nodes, 0, 0, 100, 100, (n, x, y, w, h) => {
       let inner = n;
       while (only(inner)) inner = only(inner);
-      const label = n.up ? inner.name.slice(node.name.length).replace(/[./]$/, '') : n.label;
-      const tile = add(map, 'button', `${label} ${human(n.bytes)}`, {
-        tabindex: map.children.length ? -1 : 0, title: `${inner.name} ${human(n.bytes)}`,
+      const text = n.up ? label(inner).slice(node.name.length) : n.name;
+      const tile = add(map, 'button', `${text || '(no name)'}: ${human(n.bytes)}`, {
+        tabindex: map.children.length ? -1 : 0, title: `${label(inner)}: ${human(n.bytes)}`,
         click: () => { if (inner.children.size) show(inner, true); else if (inner.row) openRow(inner.row); },
       });
       Object.assign(tile.style, {left: x + '%', top: y + '%', width: w + '%', height: h + '%', background: inner.children.size ? '#c4cdd6' : colourOf(inner.row?.dtype)});

@@ -26,7 +26,7 @@ function showPTE(pte, plans) {
       add(s, 'p', 'Delegates');
       table(s, `Delegates of ${m.name}`, [{title: 'backend'}, {title: 'size', number: true}, {title: 'payload'}], m.delegates.map(x => [x.id, human(x.bytes), x.payload ?? '']));
     }
-    add(s, 'p', `Memory plan: ${count(Math.max(m.memory.buffers.length - 1, 0), 'buffer')} of ${m.memory.buffers.slice(1).map(human).join(', ') || 'nothing'}; at one time at most ${human(m.memory.peak)} are in use`);
+    add(s, 'p', `Memory plan: ${count(Math.max(m.memory.buffers.length - 1, 0), 'buffer')} of ${m.memory.buffers.slice(1).map(human).join(', ') || 'nothing'}; peak use ${human(m.memory.peak)}`);
     plan(s, m, plans[number]);
   }
 }
@@ -49,7 +49,7 @@ function plan(parent, m, places) {
 
 function showRTen(rten) {
   const s = section('Program');
-  if (rten.release) add(s, 'p', `Runs in RTen from ${rten.release} on.`);
+  if (rten.release) add(s, 'p', `Requires RTen ${rten.release} or later.`);
   const inputs = new Set(rten.inputs);
   add(s, 'h3', 'Inputs and outputs');
   table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'dtype'}, {title: 'shape'}],

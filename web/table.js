@@ -2,7 +2,7 @@
 import { add, human, section } from './dom.js';
 
 const columns = [
-  {key: 'name', title: 'Name'}, {key: 'dtype', title: 'Type'}, {key: 'shape', title: 'Shape'},
+  {key: 'name', title: 'Name'}, {key: 'dtype', title: 'Dtype'}, {key: 'shape', title: 'Shape'},
   {key: 'bytes', title: 'Size', number: true}, {key: 'offset', title: 'Offset', number: true}, {key: 'how', title: 'Stored as'},
 ];
 
@@ -30,7 +30,7 @@ export function showTable(rows, openRow) {
   }
   const row = add(s, 'div', undefined, {class: 'row'});
   const label = add(row, 'label', 'Filter ');
-  const filter = add(label, 'input', undefined, {type: 'search', placeholder: 'name, type or shape', id: 'filter'});
+  const filter = add(label, 'input', undefined, {type: 'search', placeholder: 'name, dtype or shape', id: 'filter'});
   const folding = add(row, 'label');
   const folded = add(folding, 'input', undefined, {type: 'checkbox', id: 'fold'});
   add(folding, 'span', 'Join names that differ in numbers only');

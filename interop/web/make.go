@@ -135,6 +135,7 @@ func hostile(dir string) error {
 		`</script><script>document.title='owned'</script>`, `<img src=x onerror="alert(1)">`,
 		`"><svg onload=alert(1)>`, `<iframe src="https://example.com/">`, "\u202egnp.\u2028]]>-->",
 		`javascript:alert(1)`, `__proto__`, `constructor.toString`,
+		"", ".", "./within", // a name that another one continues, as if it were a directory
 	}
 	var ts []*tensor.Tensor
 	for _, name := range names {
