@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -200,6 +203,41 @@ func TestGraphsOfPrograms(t *testing.T) {
 	defer f.Close()
 	if _, err := NewGraph(f); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
+	}
+}
+
+// TestGraphShowsNamelessState has a buffer without name and initial data, which is how the
+// exporter writes them by default.
+func TestGraphShowsNamelessState(t *testing.T) {
+	b := pte.NewBuilder()
+	m := b.Method("forward")
+	x := m.Input(tensor.F32, tensor.Shape{4}).Place(1, 0)
+	state := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 16)
+	sum := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 32)
+	m.Call("aten::add.out", state, x, m.Int(1), sum, sum)
+	m.Call("aten::copy_", state, sum, m.Bool(false), state)
+	m.Return(sum)
+	var w bytes.Buffer
+	if err := b.Write(t.Context(), &w, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := tensorfile.OpenBytes(w.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGraph(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, edges := g.Groups[0].Nodes, 0
+	at := slices.IndexFunc(nodes, func(n Node) bool { return n.Kind == NodeState })
+	for _, e := range g.Groups[0].Edges {
+		if e.From == at {
+			edges++
+		}
+	}
+	if at < 0 || nodes[at].Detail != "float32[4]" || edges != 2 {
+		t.Errorf("state is node %d with %d edges of %+v", at, edges, g.Groups[0])
 	}
 }
 

@@ -172,11 +172,11 @@ func pteGroup(m pte.Method) Group {
 		at, ok := stored[s.Origin]
 		if !ok {
 			t, ok := m.Value(s.Origin).Tensor()
-			if !ok || t.Role == pte.RolePlanned || t.Role == pte.RoleCaller {
+			if !ok || t.Role == pte.RoleCaller {
 				return
 			}
 			kind := NodeConstant
-			if t.Role.Mutable() {
+			if t.Role.Mutable() || t.Role == pte.RolePlanned {
 				kind = NodeState
 			}
 			name := t.Name

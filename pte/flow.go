@@ -166,6 +166,7 @@ func (f *flow) sources(v int) []Source {
 		}
 	}
 	if f.from[origin] == nil {
+		f.write(v, -1, false) // what memory held before the call: state without a name
 		return []Source{{v, v, -1}}
 	}
 	steps := f.from[origin]
@@ -184,7 +185,8 @@ func (f *flow) read(s *Step, args []int) {
 	seen := make(map[int]bool)
 	for _, v := range s.Writes {
 		t, ok := f.m.Value(v).Tensor()
-		seen[v] = !ok || !t.Role.Mutable()
+		before := f.from[v] != nil && f.from[v][0] < 0 // it held data when the call began
+		seen[v] = !ok || !before && !t.Role.Mutable()
 	}
 	for _, a := range args {
 		all := []int{a}

@@ -128,6 +128,31 @@ func TestFlowOfDelegates(t *testing.T) {
 	}
 }
 
+// TestFlowOfNamelessState has a buffer as the exporter writes it by default: a planned
+// value without name and initial data, read before the call's end writes it.
+func TestFlowOfNamelessState(t *testing.T) {
+	b := NewBuilder()
+	m := b.Method("forward")
+	x := m.Input(tensor.F32, tensor.Shape{4}).Place(1, 0)
+	state := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 16)
+	view := m.Tensor(tensor.F32, tensor.Shape{2, 2}).Place(1, 16)
+	sum := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 32)
+	product := m.Tensor(tensor.F32, tensor.Shape{2, 2}).Place(1, 48)
+	m.Call("aten::add.out", state, x, m.Int(1), sum, sum)
+	m.Call("aten::mul.out", view, view, product, product)
+	m.Call("aten::copy_", state, sum, m.Bool(false), state)
+	m.Return(product)
+	var got []string
+	for _, s := range written(t, b).Flow().Steps {
+		got = append(got, fmt.Sprint(s.Reads))
+	}
+	want := []string{"[{1 1 -1} {0 0 -1} {5 5 -1}]", "[{2 1 -1}]",
+		"[{1 1 -1} {3 3 0} {6 6 -1}]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the steps read %q, want %q", got, want)
+	}
+}
+
 // written is the first method of a program that was written and opened again.
 func written(t *testing.T, b *Builder) Method {
 	t.Helper()

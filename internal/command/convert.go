@@ -90,7 +90,7 @@ OUT appears whole or not at all; - is standard output.`,
 	f.BoolVar(&c.compress, "compress", false, "deflate the arrays (.npz)")
 	f.Int64Var(&c.align, "align", 0, "align data to `N` bytes (.ptd, .rten, .pte)")
 	f.StringVar(&c.externalize, "externalize", "",
-		".pte to .pte: move the constants into `FILE`.ptd")
+		".pte to .pte: move the constants into `FILE`, a .ptd")
 	f.BoolVar(&c.internalize, "internalize", false, ".pte to .pte: take in what --external has")
 	return cmd
 }
