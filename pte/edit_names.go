@@ -67,7 +67,7 @@ func (e *Edit) Remove(name string) error {
 // more.
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
-	if !ok || strings.ContainsRune(key, 0) {
+	if strings.HasPrefix(old, blobPrefix) && (!ok || strings.ContainsRune(key, 0)) {
 		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, quote.Name(new),
 			blobPrefix)
 	}

@@ -182,13 +182,16 @@ func modernize(ed tensorfile.Edit) error {
 }
 
 // suggest adds what to try to the error of a change that is not supported, or of a name
-// that is taken: the file itself is sound.
+// that is taken or not possible: the file itself is sound.
 func suggest(try string, err error) error {
+	var damage *tensor.FormatError
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return advise(try, err)
 	case errors.Is(err, tensor.ErrDuplicate):
 		return advise("another name with --rename, or --drop of the one that has it", err)
+	case errors.Is(err, tensor.ErrMalformed) && !errors.As(err, &damage):
+		return advise("another name or value", err)
 	}
 	return err
 }
