@@ -206,8 +206,8 @@ func TestGraphsOfPrograms(t *testing.T) {
 	}
 }
 
-// TestGraphShowsNamelessState has a buffer without name and initial data, which is how the
-// exporter writes them by default.
+// TestGraphShowsNamelessState has a buffer without name and initial data, which is how
+// the exporter writes them by default.
 func TestGraphShowsNamelessState(t *testing.T) {
 	b := pte.NewBuilder()
 	m := b.Method("forward")
