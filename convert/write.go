@@ -40,7 +40,7 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 		progress = func(done int64) { p.opts.Progress(done, max(done, total)) }
 	}
 	err := p.write(ctx, steady(ctx, w, progress))
-	// What made ctx end is the reason; that something was cancelled is not.
+	// The cause of ctx is the error, not that it was cancelled.
 	if cause := context.Cause(ctx); cause != nil &&
 		(err == nil || errors.Is(err, context.Canceled)) {
 		err = cause

@@ -43,7 +43,7 @@ type box struct {
 	up, down []int
 }
 
-// A step is the part of an edge between neighbouring layers.
+// A step is the part of an edge between adjacent layers.
 type step struct {
 	from, to int // boxes, from is above to, or both are in one layer
 	edge     int

@@ -137,11 +137,11 @@ func (d *directory) pointsOutside(name string) bool {
 	})
 }
 
-// maxSteps bounds how many elements of paths follow walks over: links may form a circle.
+// maxSteps bounds how many elements of paths follow walks over: links may form a cycle.
 const maxSteps = 1000
 
 // follow walks along the links of a path, element by element, since "a/.." is not "."
-// where a is a link. It is false for a target out of the fs.FS. A circle is not
+// where a is a link. It is false for a target out of the fs.FS. A cycle is not
 // outside.
 func (d *directory) follow(name string) (at string, inside bool) {
 	rest := strings.Split(name, "/")

@@ -38,7 +38,7 @@ var ErrChanged = errors.New("the file changed on the server")
 // file has to be fetched. It is an errors.ErrUnsupported.
 var ErrNoRanges = fmt.Errorf("%w: the server sends files only as a whole", errors.ErrUnsupported)
 
-// Options say how to speak with the server. The zero value, and nil, are the defaults.
+// Options control requests. The zero value, and nil, are the defaults.
 type Options struct {
 	// Header is sent with each request to the host of the address, and not to others
 	// where it redirects: Authorization, for example. A range, its conditions and
@@ -210,7 +210,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Size is the size of the file in bytes, as it was when it was opened.
 func (r *Reader) Size() int64 { return r.size }
 
-// ReadsAhead says to package tensorfile that the start and the end of the file are
+// ReadsAhead marks a reader for package tensorfile: the start and the end of the file are
 // read ahead and kept, so that nothing else need do so.
 func (r *Reader) ReadsAhead() {}
 
@@ -225,7 +225,7 @@ func (r *Reader) Stats() Stats {
 	return r.stats
 }
 
-// Close ends what is under way and lets go of the cache. Reads fail with fs.ErrClosed
+// Close cancels requests and frees the cache. Reads fail with fs.ErrClosed
 // afterwards. A second Close does nothing.
 func (r *Reader) Close() error {
 	r.cancel(fs.ErrClosed)

@@ -24,7 +24,7 @@ type Creator interface {
 type ObjectWriter interface {
 	io.Writer
 	Close() error // completes the object
-	Abort()       // gives it up; does nothing after Close
+	Abort()       // drops it; does nothing after Close
 }
 
 // Send makes a request with a body and returns a response of at most limit bytes. The

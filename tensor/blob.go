@@ -108,7 +108,7 @@ func (b Blob) Identity() any {
 	return nil
 }
 
-// Bytes returns the bytes without a copy, if they can be had so: mapped or in
+// Bytes returns the bytes without a copy, if that is possible: mapped or in
 // memory, and not encoded. See the lifetime rules in the package comment. They
 // are not compared with a digest unless the Reader is Strict: then Bytes is
 // false where the digest does not match, and reading says why. A caller must
@@ -123,7 +123,7 @@ func (b Blob) Bytes() ([]byte, bool) {
 	return b.src.Bytes()
 }
 
-// checkView asks the source whether its bytes may be borrowed.
+// checkView returns an error where the bytes must not be borrowed.
 func (b Blob) checkView() error {
 	if c, ok := b.src.(interface{ CheckView() error }); ok {
 		return c.CheckView()

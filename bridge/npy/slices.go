@@ -27,7 +27,7 @@ func Read[T tensor.Element](name string) ([]T, tensor.Shape, error) {
 	return values, t.Shape, nil
 }
 
-// Write writes values, in row-major order, as an array of that shape to the file called
+// Write writes values, in row-major order, as an array of that shape to the file named
 // name, which appears whole or not at all.
 func Write[T tensor.Element](name string, shape tensor.Shape, values []T) error {
 	return WriteFile(context.Background(), name, tensor.Of(tensor.New(arrayName, shape, values)),

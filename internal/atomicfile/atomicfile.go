@@ -365,7 +365,7 @@ const (
 	largestStep = 256 << 20
 )
 
-// behind is how much is written until the disk is told to begin with it.
+// behind is how much is written until the system starts to write it to the disk.
 const behind = 16 << 20
 
 // put writes p at the end.

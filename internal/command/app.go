@@ -22,7 +22,7 @@ import (
 )
 
 // An app is one run of the program: its streams, the flags that all commands
-// share, and the worst thing that has happened so far.
+// share, and the worst exit status so far.
 type app struct {
 	ctx      context.Context
 	version  string

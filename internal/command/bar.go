@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// worthABar is how many bytes a work must have for its progress to be shown.
-const worthABar = 64 << 20
+// minBarBytes is how many bytes an operation must have for its progress to be shown.
+const minBarBytes = 64 << 20
 
 // A bar shows progress on standard error when that is a terminal. A nil one
 // shows nothing. It is safe for concurrent use.
@@ -25,7 +25,7 @@ type bar struct {
 
 // bar begins one for the work on a file of total bytes. It ends with done.
 func (a *app) bar(what string, total int64) *bar {
-	if !a.bars || a.quiet || total < worthABar {
+	if !a.bars || a.quiet || total < minBarBytes {
 		return nil
 	}
 	width, _, err := term.GetSize(int(a.stderr.(*os.File).Fd()))

@@ -23,7 +23,7 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// A manyFiles is what the flags of commands say that work on many files: each file is a
+// A manyFiles holds the flags of commands that work on many files: each file is a
 // run of the command of its own, in this process.
 type manyFiles struct {
 	app    *app

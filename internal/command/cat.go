@@ -19,7 +19,7 @@ import (
 )
 
 func catCommand(a *app) *cobra.Command {
-	var c catting
+	var c catFlags
 	cmd := &cobra.Command{
 		Use:   "cat FILE NAME[SLICE] [OUT]",
 		Short: "Print the values of a tensor, or write them to a NumPy file",
@@ -67,8 +67,8 @@ writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 	return cmd
 }
 
-// A catting is what the flags of cat say.
-type catting struct {
+// catFlags holds the flags of cat.
+type catFlags struct {
 	outputs
 	raw, array, all bool
 	part            string
@@ -211,7 +211,7 @@ func (b bytesField) MarshalJSON() ([]byte, error) {
 }
 
 // cat writes what was chosen.
-func (a *app) cat(w io.Writer, in *input, x *chosen, c *catting, abbreviate bool) error {
+func (a *app) cat(w io.Writer, in *input, x *chosen, c *catFlags, abbreviate bool) error {
 	switch {
 	case x.blob != nil && c.array:
 		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))

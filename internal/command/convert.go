@@ -22,7 +22,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// A conversion is what the flags of convert and merge say.
+// A conversion holds the flags of convert and merge.
 type conversion struct {
 	outputs
 	lister
@@ -223,7 +223,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	return nil
 }
 
-// theInputs is what errors about several files name.
+// theInputs is the name in errors about several files.
 const theInputs = "the inputs"
 
 // convert writes one file of one or, for merge, several.

@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 )
 
-// A comparison is what the flags of diff say.
+// A comparison holds the flags of diff.
 type comparison struct {
 	opts inspect.DiffOptions
 	stat bool

@@ -293,9 +293,8 @@ func (a *app) isTensorFile(name string) bool {
 	return !errors.Is(err, tensorfile.ErrUnknownFormat) || tensorfile.ByName(name) != 0
 }
 
-// isRTenName is asked of files of no known format. A .rten of version 1 begins
-// with no mark: of one that is damaged only the name says what it is, and
-// without that nobody could be told what is wrong with it, and where.
+// isRTenName reports whether a file of no known format is a .rten by its name: one of
+// version 1 has no magic number, so that what is wrong with it could not be reported.
 func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
 
 // each calls show for every input and prints the documents: one object, or {"files":

@@ -61,7 +61,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 		if c.dryRun {
 			break
 		}
-		// First the weights: a program without them is worth nothing.
+		// The weights first: the program does not run without them.
 		if err := ptd.WriteFile(a.ctx, c.externalize, tensor.Of(moved...), nil); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A measurement is what the flags of stats say.
+// A measurement holds the flags of stats.
 type measurement struct {
 	opts  inspect.StatsOptions
 	sort  string

@@ -236,7 +236,7 @@ func shortenMiddle(text []byte, n int) []byte {
 	return []byte(string(r[:front]) + "…" + string(r[len(r)-back:]))
 }
 
-// columns is how many places of a terminal a text takes.
+// columns is how many columns of a terminal a text takes.
 func columns(b []byte) int {
 	for _, c := range b {
 		if c >= utf8.RuneSelf {

@@ -120,7 +120,7 @@ await proves('4 GiB in WebAssembly take the memory of their metadata', async () 
   });
 });
 
-await proves('a call that the browser gives up ends in the process', () => view([sparse], async (page, wrong, child) => {
+await proves('a call that the browser cancels ends in the process', () => view([sparse], async (page, wrong, child) => {
   await page.locator('#table tbody button').first().click();
   await page.getByRole('button', {name: /^Compute/}).click();
   await until(page, () => document.querySelector('dialog progress')?.value > 0);

@@ -23,7 +23,7 @@ type Root struct {
 	walk       func(*Walk, []byte, flatbuffers.UOffsetT)
 }
 
-// Roots returns the root tables of all formats, in the order that interop/fboracle.cpp
+// Roots returns the root tables of all formats, in the order that interop/fb/oracle.cpp
 // numbers them.
 func Roots() []Root {
 	return []Root{

@@ -142,7 +142,7 @@ type framesAt struct{ *frames }
 
 func (x framesAt) ReadAt(p []byte, off int64) (int, error) { return x.frames.ReadAt(x.b, p, off) }
 
-// A frameCache holds the frames of a file that were used last, so that neighbouring parts
+// A frameCache holds the frames of a file that were used last, so that adjacent parts
 // of a payload are decoded once: at most cacheSize bytes of them, which grows up to
 // maxCache by each frame that is decoded a second time.
 type frameCache struct {
