@@ -27,7 +27,7 @@ var identifiers = map[string]string{
 	"house": "architecture, package", "room": "alloc, capacity", "stranger": "untrusted, other", "strangers": "untrusted, other",
 	"neighbour": "next, other format", "neighbours": "next, other formats", "folder": "dir, directory", "truth": "bool, expected",
 	"tangled": "overlapsPatched", "crew": "workers", "stray": "unreferenced", "strays": "unreferenced",
-	"lies": "invalidLayout", "gains": "isAdded", "settled": "watermark", "leads": "isPrimaryRole", "as2": "normalize",
+	"face": "api", "faces": "api", "lies": "invalidLayout", "gains": "isAdded", "settled": "watermark", "leads": "isPrimaryRole", "as2": "normalize",
 }
 
 // wholeIdentifiers are names that say nothing of what they hold.
@@ -45,7 +45,7 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)\bstands? (twice|there twice|once)\b`), "duplicate"},
 	{regexp.MustCompile(`(?i)\b(has|have|had|with) no (place|room) (in|for)\b`), "is not supported by, cannot be represented in"},
 	{regexp.MustCompile(`(?i)\bstrangers?\b`), "untrusted input"},
-	{regexp.MustCompile(`(?i)\bneighbou?rs?\b`), "next, other format"},
+	{regexp.MustCompile(`(?i)\bneighbou?r(s|ing)?\b`), "next, other format"},
 	{regexp.MustCompile(`(?i)\b(house|houses|crew|truths?)\b`), "the field's term"},
 	{regexp.MustCompile(`(?i)\bfolders?\b`), "directory"},
 	{regexp.MustCompile(`(?i)\bkept elsewhere\b`), "external"},

@@ -111,7 +111,7 @@ func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			face.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
+			api.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
 				var wg sync.WaitGroup
 				for range 2 {
 					for _, use := range accessors {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../testdata/primitiv/model-nested.primitiv",
 		"../testdata/primitiv/parameter-bin32.primitiv")
 }

@@ -156,7 +156,7 @@ func TestReferenceLargeModelIsReadAndWrittenByteForByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.TrimSuffix(run(t, nil, ref, "dump", name), "\n")
-	face.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
+	api.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
 		if dump(t, r) != want {
 			t.Error("we read other values")
 		}

@@ -200,7 +200,7 @@ func TestMalformed(t *testing.T) {
 			if used > 64<<10+8*int64(len(m.file)) {
 				t.Errorf("%d bytes allocated", used)
 			}
-			if got := face.Same(t, m.file,
+			if got := api.Same(t, m.file,
 				func(*primitiv.Reader) string { return "" }); err == nil && got != "" ||
 				err != nil && got != err.Error() {
 				t.Errorf("%q, %v", got, err)

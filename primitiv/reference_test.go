@@ -20,7 +20,7 @@ import (
 
 const testdata = "../testdata/primitiv"
 
-var face = readtest.Face[*primitiv.Reader]{
+var api = readtest.API[*primitiv.Reader]{
 	Open: func(name string, noMap bool) (*primitiv.Reader, error) {
 		return primitiv.Open(name, &primitiv.ReaderOptions{NoMap: noMap})
 	},
@@ -151,7 +151,7 @@ func TestFilesOfTheReferenceReadWithEqualValues(t *testing.T) {
 	files, dumps := goldens(t)
 	for name, data := range files {
 		t.Run(name, func(t *testing.T) {
-			got := face.Same(t, data, func(r *primitiv.Reader) string {
+			got := api.Same(t, data, func(r *primitiv.Reader) string {
 				if w := r.Warnings(); len(w) > 0 {
 					t.Errorf("warnings about a genuine file: %v", w)
 				}
@@ -175,7 +175,7 @@ func TestFilesOfTheReferenceReadWithEqualValues(t *testing.T) {
 func TestFilesOfTheReferenceAreWrittenByteForByte(t *testing.T) {
 	files, _ := goldens(t)
 	for name, data := range files {
-		face.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
+		api.Each(t, data, func(t *testing.T, r *primitiv.Reader) {
 			if got := copyOf(t, r, primitiv.WriterOptions{}); !bytes.Equal(got, data) {
 				t.Errorf("%s by AddParameter differs", name)
 			}

@@ -157,7 +157,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 			data := with(h.change)
 			_, err := ptd.OpenBytes(data, nil)
 			check(t, err, h)
-			if got := face(ptd.ReaderOptions{}).Same(t, data,
+			if got := api(ptd.ReaderOptions{}).Same(t, data,
 				func(*ptd.Reader) string { return "opened" }); got != err.Error() {
 				t.Errorf("elsewhere: %s", got)
 			}
@@ -209,7 +209,7 @@ func TestDepartures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := with(c.change)
-			face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+			api(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 				if len(r.Warnings()) != 1 {
 					t.Fatalf("warnings: %v", r.Warnings())
 				}
@@ -256,7 +256,7 @@ func TestOddFilesAreRead(t *testing.T) {
 		{"nothing at the end", func(f *raw) { f.segments = [][2]uint64{{0, 16}, {16, 0}} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			face(ptd.ReaderOptions{Strict: true}).Each(t, with(c.change),
+			api(ptd.ReaderOptions{Strict: true}).Each(t, with(c.change),
 				func(t *testing.T, r *ptd.Reader) {
 					for x := range r.Tensors() {
 						if b, err := x.Data.ReadAll(); err != nil || int64(len(b)) != x.Size() {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face(ptd.ReaderOptions{}),
+	lifecycle.Test(t, api(ptd.ReaderOptions{}),
 		"../testdata/ptd/et-1.5.1-dtypes.ptd",
 		"../testdata/ptd/et-1.5.1-blobs.ptd")
 }

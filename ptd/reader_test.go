@@ -107,7 +107,7 @@ func TestLookUpAllocatesNothing(t *testing.T) {
 }
 
 // Every kind of source, and what it may be asked.
-func TestFace(t *testing.T) {
+func TestCommonAPI(t *testing.T) {
 	data, err := os.ReadFile("../testdata/ptd/et-1.5.1-blobs.ptd")
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestFace(t *testing.T) {
 	if !ptd.Detect(bytes.NewReader(data), int64(len(data))) {
 		t.Error("not detected")
 	}
-	face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+	api(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 		if r.Version() != "0" || r.Schema() != "0.7" || r.Len() != 1 || r.Alignment() != 128 {
 			t.Errorf("version %s, schema %s, %d tensors, aligned to %d", r.Version(), r.Schema(),
 				r.Len(), r.Alignment())
@@ -281,7 +281,7 @@ func TestVerifyFindsAll(t *testing.T) {
 	data[base+5] = 1    // padding
 	data[base+19] = 255 // a bool of b
 	data = append(data, 1)
-	face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+	api(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 		var seen []string
 		done := int64(-1)
 		report, err := r.Verify(t.Context(),

@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func face(opts ptd.ReaderOptions) readtest.Face[*ptd.Reader] {
-	return readtest.Face[*ptd.Reader]{
+func api(opts ptd.ReaderOptions) readtest.API[*ptd.Reader] {
+	return readtest.API[*ptd.Reader]{
 		Open: func(name string, noMap bool) (*ptd.Reader, error) {
 			o := opts
 			o.NoMap = noMap
@@ -110,7 +110,7 @@ func references(t *testing.T, do func(t *testing.T, base string, c *refCase, dat
 func TestReadsWhatExecuTorchWrote(t *testing.T) {
 	references(t, func(t *testing.T, base string, c *refCase, data []byte) {
 		want := c.entries(t)
-		face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+		api(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 			if len(r.Warnings()) > 0 {
 				t.Errorf("warnings: %v", r.Warnings())
 			}
@@ -203,7 +203,7 @@ func TestWritesWhatExecuTorchReads(t *testing.T) {
 			plain = plain && e.Alignment <= 1 // what a file does not record
 		}
 		if plain { // a copy shares what the file shares, be it nothing
-			face(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
+			api(ptd.ReaderOptions{}).Each(t, data, func(t *testing.T, r *ptd.Reader) {
 				if got := write(t, slices.Collect(r.Entries()),
 					ptd.WriterOptions{SegmentAlignment: c.Alignment,
 						Parity: ptd.ParityPython}); !bytes.Equal(got, data) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 )
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
@@ -17,7 +17,7 @@ var face = readtest.Face[*Reader]{
 }
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../testdata/pte/export-1.5.1-linear.pte",
 		"../testdata/pte/export-1.5.1-xnnpack-inline.pte",
 		"../testdata/pte/export-1.5.1-bundled.bpte",

@@ -21,7 +21,7 @@ import (
 func refuse(t *testing.T, what string, file []byte, class error) {
 	t.Helper()
 	t.Run(what, func(t *testing.T) {
-		face.Same(t, file, func(r *Reader) string {
+		api.Same(t, file, func(r *Reader) string {
 			t.Error("accepted")
 			return ""
 		})

@@ -89,7 +89,7 @@ func TestHeaderFields(t *testing.T) {
 			c := bytes.Clone(good)
 			binary.LittleEndian.PutUint64(c[at:], v)
 			t.Run(fmt.Sprintf("%s %d", field, v), func(t *testing.T) {
-				face.Same(t, c, func(*Reader) string { t.Error("accepted"); return "" })
+				api.Same(t, c, func(*Reader) string { t.Error("accepted"); return "" })
 				var fe *tensor.FormatError
 				if _, err := OpenBytes(c, nil); !errors.As(err, &fe) ||
 					field != "model_data_len" && fe.Field != "header."+field {

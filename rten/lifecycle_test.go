@@ -7,7 +7,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../testdata/rten/convert-0.22.0-basic.rten",
 		"../testdata/rten/convert-0.22.0-basic-v1.rten")
 }

@@ -63,7 +63,7 @@ func TestOddLayouts(t *testing.T) {
 			map[int64][]byte{32: oddModel("", 1, 21), 32 + n + 1: weights}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			face.Same(t, file, describe)
+			api.Same(t, file, describe)
 			r := openBytes(t, file)
 			want := content(r)
 			if b, err := r.Tensor("outside1").Data.ReadAll(); err != nil ||

@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
@@ -85,7 +85,7 @@ func TestAllSourcesSayTheSame(t *testing.T) {
 	for _, name := range []string{"convert-0.22.0-basic", "convert-0.22.0-basic-v1",
 		"convert-0.22.0-control", "convert-0.22.0-operators", "rust-0.23.0-v2"} {
 		t.Run(name, func(t *testing.T) {
-			face.Same(t, golden(t, name), describe)
+			api.Same(t, golden(t, name), describe)
 		})
 	}
 }

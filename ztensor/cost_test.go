@@ -205,7 +205,7 @@ func TestMemoryOfReading(t *testing.T) {
 				}
 			})
 		for _, s := range readtest.Sources(t, data) {
-			r, err := face.OpenSource(s)
+			r, err := api.OpenSource(s)
 			if err != nil {
 				t.Fatal(err)
 			}

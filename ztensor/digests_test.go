@@ -87,7 +87,7 @@ func TestDigests(t *testing.T) {
 // A strict reader checks the digest whenever bytes are read, views included.
 func TestStrictReadersCheckDigests(t *testing.T) {
 	data := good12(set("digest", "crc32c:0x00000000"))
-	faceWith(&ReaderOptions{Strict: true}).Each(t, data, func(t *testing.T, r *Reader) {
+	apiWith(&ReaderOptions{Strict: true}).Each(t, data, func(t *testing.T, r *Reader) {
 		w := r.Tensor("w")
 		if _, err := tensor.View[float32](w); !errors.Is(err, tensor.ErrChecksum) &&
 			(le.HostIsLittle || !errors.Is(err, tensor.ErrNoView)) {
@@ -100,7 +100,7 @@ func TestStrictReadersCheckDigests(t *testing.T) {
 			t.Errorf("ReadAt: %v", err)
 		}
 	})
-	face.Each(t, data, func(t *testing.T, r *Reader) {
+	api.Each(t, data, func(t *testing.T, r *Reader) {
 		if _, err := tensor.Load[float32](r.Tensor("w")); err != nil {
 			t.Errorf("Load: %v", err)
 		}

@@ -26,7 +26,7 @@ func TestFilesOfVersion2ReadAsUpstreamReadsThem(t *testing.T) {
 				}
 				return
 			}
-			face.Each(t, g.data, func(t *testing.T, r *Reader) { compare(t, r, g.said) })
+			api.Each(t, g.data, func(t *testing.T, r *Reader) { compare(t, r, g.said) })
 		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../testdata/ztensor/crate-0.1.0-zstd.zt",
 		"../testdata/ztensor/crate-1.0.0-sparse.zt",
 		"../testdata/ztensor/crate-1.2.3-zstd.zt",

@@ -16,11 +16,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// face opens files in all four forms, with no options.
-var face = faceWith(nil)
+// api opens files in all four forms, with no options.
+var api = apiWith(nil)
 
-func faceWith(opts *ReaderOptions) readtest.Face[*Reader] {
-	return readtest.Face[*Reader]{
+func apiWith(opts *ReaderOptions) readtest.API[*Reader] {
+	return readtest.API[*Reader]{
 		Open: func(name string, noMap bool) (*Reader, error) {
 			o := opts.orZero()
 			o.NoMap = noMap
@@ -102,7 +102,7 @@ var version1 = []string{"0.1", "1.0", "1.1", "1.2"}
 func TestFilesOfUpstreamReadAsUpstreamReadsThem(t *testing.T) {
 	for _, g := range goldens(t, version1...) {
 		t.Run(g.name, func(t *testing.T) {
-			face.Each(t, g.data, func(t *testing.T, r *Reader) { compare(t, r, g.said) })
+			api.Each(t, g.data, func(t *testing.T, r *Reader) { compare(t, r, g.said) })
 		})
 	}
 }
@@ -249,7 +249,7 @@ func canonicalJSON(t *testing.T, b json.RawMessage) string {
 func TestFilesOfUpstreamVerify(t *testing.T) {
 	for _, g := range goldens(t, version1...) {
 		t.Run(g.name, func(t *testing.T) {
-			face.Each(t, g.data, func(t *testing.T, r *Reader) {
+			api.Each(t, g.data, func(t *testing.T, r *Reader) {
 				report, _ := r.Verify(t.Context(), nil)
 				for _, f := range report.Findings {
 					if f.Severity == tensor.SeverityWarning ||

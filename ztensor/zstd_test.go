@@ -98,7 +98,7 @@ func TestZstdAttacks(t *testing.T) {
 		{"an empty encoding", zipped(frame, n, "encoding", ""), errors.ErrUnsupported},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			face.Each(t, c.data, func(t *testing.T, r *Reader) {
+			api.Each(t, c.data, func(t *testing.T, r *Reader) {
 				b := r.Tensor("w").Data
 				check := func(how string, got []byte, err error) {
 					t.Helper()
@@ -153,7 +153,7 @@ func TestSparseBombsWithoutSize(t *testing.T) {
 	part := component10(64, len(bomb), "encoding", "zstd")
 	data := footed(b, manifest10(map[string]any{"w": tensor10("uint8", "sparse_coo", []any{3},
 		map[string]any{"values": part, "coords": part})}), false)
-	face.Each(t, data, func(t *testing.T, r *Reader) {
+	api.Each(t, data, func(t *testing.T, r *Reader) {
 		peak := readtest.PeakHeap(func() {
 			for _, p := range r.Tensor("w").Parts {
 				if p.Data.Size() != -1 {

@@ -148,7 +148,7 @@ func sameValues(t *testing.T, x *tensor.Tensor, want string) {
 	}
 }
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
@@ -327,7 +327,7 @@ func TestRefusedFiles(t *testing.T) {
 			&fe) || fe.Offset < 0 || strings.Contains(err.Error(), readtest.Canary) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		face.Same(t, c.b, describe)
+		api.Same(t, c.b, describe)
 	}
 }
 

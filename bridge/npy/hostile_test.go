@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
@@ -155,7 +155,7 @@ func TestRefusedArrays(t *testing.T) {
 			strings.Contains(err.Error(), readtest.Canary) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		face.Same(t, c.b, describe)
+		api.Same(t, c.b, describe)
 	}
 	// NumPy has at most 64 dimensions: more are read here, and not written.
 	deep := array(with("'<f4'", "False", "("+strings.Repeat("1,", 65)+")"), "1234")

@@ -7,7 +7,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../../testdata/npy/le-f4.npy",
 		"../../testdata/npy/column-be.npy")
 }

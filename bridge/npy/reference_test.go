@@ -161,7 +161,7 @@ func TestNothingToWriteIsAnError(t *testing.T) {
 
 func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	for _, name := range []string{"be-c16.npy", "le-f4.npy", "column.npy"} {
-		face.Each(t, golden(t, name), func(t *testing.T, r *Reader) {
+		api.Each(t, golden(t, name), func(t *testing.T, r *Reader) {
 			if called := readtest.Accessors(t, r, arrayName); !called["*npy.Reader.Verify"] {
 				t.Errorf("called: %v", called)
 			}

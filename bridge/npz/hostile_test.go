@@ -20,7 +20,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
@@ -192,7 +192,7 @@ func TestHostileArchives(t *testing.T) {
 		if c.use == nil && err != nil || c.use != nil && !errors.Is(err, c.use) {
 			t.Errorf("%s: Verify: %v, want %v", name, err, c.use)
 		}
-		face.Same(t, c.b, describe)
+		api.Same(t, c.b, describe)
 	}
 }
 

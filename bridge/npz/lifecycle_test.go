@@ -7,7 +7,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../../testdata/npy/stored.npz",
 		"../../testdata/npy/deflated.npz")
 }

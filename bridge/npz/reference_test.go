@@ -216,7 +216,7 @@ func TestStrictChecksEveryRead(t *testing.T) {
 	}
 }
 
-var strict = readtest.Face[*Reader]{
+var strict = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap, Strict: true})
 	},
@@ -230,7 +230,7 @@ var strict = readtest.Face[*Reader]{
 
 func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	for _, name := range []string{"stored.npz", "one-be-deflated.npz", "words.npz"} {
-		for _, f := range []readtest.Face[*Reader]{face, strict} {
+		for _, f := range []readtest.API[*Reader]{api, strict} {
 			f.Each(t, golden(t, name), func(t *testing.T, r *Reader) {
 				if called := readtest.Accessors(t, r, "be-f4",
 					"a"); !called["*npz.Reader.Verify"] {

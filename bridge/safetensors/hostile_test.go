@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},
@@ -201,7 +201,7 @@ func TestRefusedFiles(t *testing.T) {
 				fe.Offset != c.offset || strings.Contains(err.Error(), readtest.Canary) {
 				t.Errorf("%#v", fe)
 			}
-			face.Same(t, c.b, describe)
+			api.Same(t, c.b, describe)
 		})
 	}
 }

@@ -7,6 +7,6 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../../testdata/safetensors/dtypes.safetensors")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
-var face = readtest.Face[*Reader]{
+var api = readtest.API[*Reader]{
 	Open: func(name string, noMap bool) (*Reader, error) {
 		return Open(name, &ReaderOptions{NoMap: noMap})
 	},

@@ -243,7 +243,7 @@ func TestRefusedFiles(t *testing.T) {
 				&fe) || fe.Format != formatName || strings.Contains(err.Error(), readtest.Canary) {
 				t.Fatalf("%v, want %v", err, c.want)
 			}
-			face.Same(t, c.b, describe)
+			api.Same(t, c.b, describe)
 		})
 	}
 }
@@ -461,7 +461,7 @@ func TestDamagedFiles(t *testing.T) {
 func TestEveryWayOfReading(t *testing.T) {
 	for _, name := range []string{"values.pt", "legacy.pt", "kinds.pt", "deflated.pt",
 		"script.pt"} {
-		face.Same(t, golden(t, name), describe)
+		api.Same(t, golden(t, name), describe)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 func TestLifecycle(t *testing.T) {
-	lifecycle.Test(t, face,
+	lifecycle.Test(t, api,
 		"../../testdata/torch/values.pt",
 		"../../testdata/torch/legacy.pt",
 		"../../testdata/torch/deflated.pt")

@@ -4,7 +4,7 @@
 //
 // A format package says once what its common API is,
 //
-//	var face = readtest.Face[*Reader]{
+//	var api = readtest.API[*Reader]{
 //		Open: func(name string, noMap bool) (*Reader, error) {
 //			return Open(name, &ReaderOptions{NoMap: noMap})
 //		},
@@ -16,11 +16,11 @@
 //
 // and then runs a test over all four sources:
 //
-//	face.Each(t, data, func(t *testing.T, r *Reader) { … })
+//	api.Each(t, data, func(t *testing.T, r *Reader) { … })
 //
 // or shows that hostile files are refused in the same words whichever way they come:
 //
-//	face.Same(t, data, func(r *Reader) string { … })
+//	api.Same(t, data, func(r *Reader) string { … })
 package readtest
 
 import (
@@ -82,15 +82,15 @@ func Sources(t testing.TB, data []byte) []Source {
 	}
 }
 
-// A Face is how a package opens its format. R is its reader.
-type Face[R io.Closer] struct {
+// An API is how a package opens its format. R is its reader.
+type API[R io.Closer] struct {
 	Open      func(name string, noMap bool) (R, error)
 	OpenBytes func(b []byte) (R, error)
 	NewReader func(r io.ReaderAt, size int64) (R, error)
 }
 
 // OpenSource opens s by the function that is meant for its form.
-func (f Face[R]) OpenSource(s Source) (R, error) {
+func (f API[R]) OpenSource(s Source) (R, error) {
 	switch {
 	case s.Path != "":
 		return f.Open(s.Path, s.NoMap)
@@ -104,7 +104,7 @@ func (f Face[R]) OpenSource(s Source) (R, error) {
 // Each opens data in all four forms, and runs test with each reader as a subtest named
 // after the form. Readers are closed afterwards, which must not fail, even if test has
 // closed them already.
-func (f Face[R]) Each(t *testing.T, data []byte, test func(t *testing.T, r R)) {
+func (f API[R]) Each(t *testing.T, data []byte, test func(t *testing.T, r R)) {
 	t.Helper()
 	for _, s := range Sources(t, data) {
 		t.Run(s.Name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func (f Face[R]) Each(t *testing.T, data []byte, test func(t *testing.T, r R)) {
 // Same opens data in all four forms and requires that describe says the same of each
 // reader, or that opening fails with the same message each time. It returns that text,
 // or the message of the error.
-func (f Face[R]) Same(t testing.TB, data []byte, describe func(r R) string) string {
+func (f API[R]) Same(t testing.TB, data []byte, describe func(r R) string) string {
 	t.Helper()
 	var first string
 	for i, s := range Sources(t, data) {

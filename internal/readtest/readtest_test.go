@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/source"
 )
 
-var face = Face[*source.Source]{
+var api = API[*source.Source]{
 	Open:      source.Open,
 	OpenBytes: func(b []byte) (*source.Source, error) { return source.OfBytes(b), nil },
 	NewReader: source.OfReaderAt,
@@ -28,7 +28,7 @@ func all(s *source.Source) string {
 func TestEachOpensFourForms(t *testing.T) {
 	data := []byte(strings.Repeat("0123456789", 10))
 	var forms []string
-	face.Each(t, data, func(t *testing.T, s *source.Source) {
+	api.Each(t, data, func(t *testing.T, s *source.Source) {
 		if got := all(s); got != string(data) {
 			t.Errorf("%q", got)
 		}
@@ -37,7 +37,7 @@ func TestEachOpensFourForms(t *testing.T) {
 	if got := fmt.Sprint(forms); got != "[mapped unmapped bytes reader]" {
 		t.Error(got)
 	}
-	if got := face.Same(t, data, all); got != string(data) {
+	if got := api.Same(t, data, all); got != string(data) {
 		t.Errorf("%q", got)
 	}
 }

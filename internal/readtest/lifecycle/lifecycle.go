@@ -40,52 +40,52 @@ type Reader interface {
 // Test reads files, which are sound and have data, from every form of source: whole,
 // failing, ending early, changing, truncated while it is open, closed while it is
 // read.
-func Test[R Reader](t *testing.T, face readtest.Face[R], files ...string) {
+func Test[R Reader](t *testing.T, api readtest.API[R], files ...string) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(file), func(t *testing.T) { test(t, face, data) })
+		t.Run(filepath.Base(file), func(t *testing.T) { test(t, api, data) })
 	}
 }
 
-func test[R Reader](t *testing.T, face readtest.Face[R], data []byte) {
+func test[R Reader](t *testing.T, api readtest.API[R], data []byte) {
 	t.Run("every source reads the same", func(t *testing.T) {
-		if text := face.Same(t, data, describe); !strings.Contains(text, "payload") {
+		if text := api.Same(t, data, describe); !strings.Contains(text, "payload") {
 			t.Fatalf("there is no data in it: %s", text)
 		}
 	})
 	t.Run("goroutines read the same", func(t *testing.T) {
-		face.Each(t, data, func(t *testing.T, r R) { readTogether(t, r) })
+		api.Each(t, data, func(t *testing.T, r R) { readTogether(t, r) })
 	})
 	t.Run("nothing is read after Close", func(t *testing.T) {
-		face.Each(t, data, func(t *testing.T, r R) { closeWhileReading(t, r) })
+		api.Each(t, data, func(t *testing.T, r R) { closeWhileReading(t, r) })
 	})
 	t.Run("sources that fail are errors", func(t *testing.T) {
 		size := int64(len(data))
 		readtest.Misread(t, data, []int64{0, 1, 7, 8, size / 3, size / 2, size - 1},
-			func(r io.ReaderAt, size int64) error { return openAndRead(face, r, size) })
+			func(r io.ReaderAt, size int64) error { return openAndRead(api, r, size) })
 		for _, at := range []int64{0, size / 2, size - 1} {
 			failing := readtest.Failing(bytes.NewReader(data), at)
-			if err := openAndRead(face, failing, size); !errors.Is(err, readtest.ErrInjected) {
+			if err := openAndRead(api, failing, size); !errors.Is(err, readtest.ErrInjected) {
 				t.Errorf("failing at %d, the source's error became %v", at, err)
 			}
 		}
 	})
 	t.Run("sources that change do not panic", func(t *testing.T) {
 		readtest.Survives(t, func() error {
-			return openAndRead(face, readtest.Changing(bytes.NewReader(data)), int64(len(data)))
+			return openAndRead(api, readtest.Changing(bytes.NewReader(data)), int64(len(data)))
 		}, "changing")
 	})
 	t.Run("a file truncated while open is an error", func(t *testing.T) {
-		truncateWhileOpen(t, face, data)
+		truncateWhileOpen(t, api, data)
 	})
 	t.Run("only regular files are opened", func(t *testing.T) {
 		missing := filepath.Join(t.TempDir(), "missing")
 		for _, name := range []string{t.TempDir(), os.DevNull, missing} {
 			for _, noMap := range []bool{false, true} {
-				if r, err := face.Open(name, noMap); err == nil {
+				if r, err := api.Open(name, noMap); err == nil {
 					r.Close()
 					t.Errorf("%s was opened", name)
 				}
@@ -129,8 +129,8 @@ func readAll(r Reader) error {
 	return errors.Join(append(errs, err)...)
 }
 
-func openAndRead[R Reader](face readtest.Face[R], r io.ReaderAt, size int64) error {
-	x, err := face.NewReader(r, size)
+func openAndRead[R Reader](api readtest.API[R], r io.ReaderAt, size int64) error {
+	x, err := api.NewReader(r, size)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func closeWhileReading[R Reader](t *testing.T, r R) {
 }
 
 // truncateWhileOpen cuts a file off that is mapped, or not.
-func truncateWhileOpen[R Reader](t *testing.T, face readtest.Face[R], data []byte) {
+func truncateWhileOpen[R Reader](t *testing.T, api readtest.API[R], data []byte) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files that are open are not truncated there")
 	}
@@ -237,7 +237,7 @@ func truncateWhileOpen[R Reader](t *testing.T, face readtest.Face[R], data []byt
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := face.Open(name, noMap)
+		r, err := api.Open(name, noMap)
 		if err != nil {
 			t.Fatal(err)
 		}
