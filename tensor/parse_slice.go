@@ -49,10 +49,10 @@ func parseIndex(item string) (Index, error) {
 			return missing, nil
 		}
 		v, err := strconv.ParseInt(strings.TrimSpace(fields[i]), 10, 64)
-		if err != nil {
+		if err != nil && (len(fields) == 1 || !errors.Is(err, strconv.ErrRange)) {
 			return 0, fmt.Errorf("%q is not a number", fields[i])
 		}
-		return v, nil
+		return max(-End+1, min(v, End-1)), nil // as NumPy does; End means no bound
 	}
 	switch {
 	case len(fields) > 3:
