@@ -99,8 +99,13 @@ func encodeSymmetric(b []byte, x []float32, q *[32]uint8, high uint8) {
 // encodeAffine makes digits from 0 to high of a scale and a minimum, for Q4_1 and Q5_1.
 func encodeAffine(b []byte, x []float32, q *[32]uint8, high uint8) {
 	low, most := x[0], x[0]
-	for _, v := range x {
-		low, most = min(low, v), max(most, v)
+	for _, v := range x { // as ggml does: of 0 and -0 the first; min takes -0
+		if v < low {
+			low = v
+		}
+		if v > most {
+			most = v
+		}
 	}
 	d := (most - low) / float32(high)
 	id := inverse(d)

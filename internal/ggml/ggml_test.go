@@ -110,6 +110,20 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// Of zeros of both signs, the minimum of a block is the first.
+func TestEncodeSignOfMinimum(t *testing.T) {
+	negative := float32(math.Copysign(0, -1))
+	for name, first := range map[string]float32{"Q4_1": 0, "Q5_1": negative} {
+		x := make([]float32, 32)
+		x[0], x[1], x[2] = first, -first, 1
+		k, _ := Named(name)
+		b := make([]byte, k.Bytes)
+		if err := k.Encode(b, x); err != nil || b[3]>>7 != 0 != math.Signbit(float64(first)) {
+			t.Errorf("%s of %v first: a minimum of %x, %v", name, first, b[2:4], err)
+		}
+	}
+}
+
 // Whatever the bits are: indices stay inside of the tables.
 func TestDecodeExtremes(t *testing.T) {
 	for _, k := range types {
