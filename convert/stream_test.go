@@ -183,6 +183,31 @@ func TestAFailingTargetIsReported(t *testing.T) {
 	}
 }
 
+// A Writer that breaks the rules of io.Writer is an error, as for io.Copy.
+func TestAWriterThatCountsWrongIsReported(t *testing.T) {
+	src := tensorfile.FromTensors([]*tensor.Tensor{tensor.New("w", tensor.Shape{1000},
+		make([]float32, 1000))}, nil)
+	for _, to := range forms() {
+		o := to.options()
+		o.Allow = LossAll
+		p, err := NewPlan(t.Context(), src, to.format, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wrong := range []int{5, -1} {
+			w := writerFunc(func(p []byte) (int, error) {
+				if wrong < 0 {
+					return wrong, nil
+				}
+				return len(p) + wrong, nil
+			})
+			if err := p.Write(t.Context(), w); err == nil {
+				t.Errorf("%v: %d", to, wrong)
+			}
+		}
+	}
+}
+
 // Sparse tensors that are made or made dense take memory for their indices and values.
 func TestStreamsSparse(t *testing.T) {
 	if testing.Short() {

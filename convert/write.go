@@ -120,6 +120,10 @@ func steady(ctx context.Context, w io.Writer, progress func(done int64)) io.Writ
 			}
 			piece := p[n:min(len(p), n+1<<20)]
 			k, err := w.Write(piece)
+			if k < 0 || k > len(piece) {
+				return n, fmt.Errorf("convert: the writer says that it wrote %d of %d bytes", k,
+					len(piece))
+			}
 			n += k
 			done += int64(k)
 			if err == nil && k < len(piece) {

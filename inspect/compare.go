@@ -73,6 +73,9 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 			return nil, fmt.Errorf(
 				"%w: comparing tensor %s, which is not dense or not in the file",
 				errors.ErrUnsupported, quote.Name(t.Name))
+		case !t.DType.Known():
+			return nil, fmt.Errorf("%w: comparing tensor %s, whose dtype is %v",
+				tensor.ErrDType, quote.Name(t.Name), t.DType)
 		}
 		if err := t.Check(); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -103,6 +104,14 @@ func compareByDefinition(t *testing.T, a, b *tensor.Tensor,
 		}
 	}
 	return different, first, largest
+}
+
+// Such as text in an .npz, whose elements have a size and no dtype.
+func TestCompareUnknownDType(t *testing.T) {
+	x := &tensor.Tensor{Name: "x", Shape: tensor.Shape{2}, Data: tensor.BlobOf(make([]byte, 8))}
+	if c, err := Compare(t.Context(), x, x, nil); !errors.Is(err, tensor.ErrDType) {
+		t.Errorf("%v, %v", c, err)
+	}
 }
 
 func TestCompareAgreesWithTheDefinition(t *testing.T) {
