@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/fb/fbtest"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -38,7 +39,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Run(fmt.Sprintf("ptd/%d", n), func(b *testing.B) {
 			data := checkpoint(b, n)
 			h := readBytes(b, data, nil).Header()
-			buf, _ := fb.Unsplice(data[:h.FlatbufferOffset+h.FlatbufferSize],
+			buf, _ := fbtest.Unsplice(data[:h.FlatbufferOffset+h.FlatbufferSize],
 				int(h.FlatbufferOffset))
 			tables := 3*n + 1
 			best := [...]time.Duration{time.Hour, time.Hour, time.Hour}

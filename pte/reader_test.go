@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/fb/fbtest"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -303,7 +304,7 @@ func TestLongerHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fbuf, ok := fb.Unsplice(r.buf, 32)
+	fbuf, ok := fbtest.Unsplice(r.buf, 32)
 	if !ok {
 		t.Fatal("no header")
 	}

@@ -2,7 +2,6 @@ package atomicfile
 
 import (
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -16,15 +15,6 @@ func retry(do func() bool, pause func(time.Duration)) {
 		pause(wait)
 		wait = min(2*wait, 100*time.Millisecond)
 	}
-}
-
-// Rename gives a file that Create made another name in the same directory, durably:
-// whatever has that name is replaced.
-func Rename(old, name string) error {
-	if err := rename(old, name, nil, inUse, time.Sleep); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(name))
 }
 
 // rename moves temp over target. On windows that is refused while somebody has one of

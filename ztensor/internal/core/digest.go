@@ -134,9 +134,9 @@ func parseDigest(s string, ruled bool) (w Stated, err error) {
 	return w, nil
 }
 
-// Wanted returns the digest that the payload should have, and what computes it: nil where
-// there is none.
-func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
+// Expected returns the digest that the payload should have, and what computes it: nil
+// where there is none.
+func (p *Payload) Expected() (w Stated, h hash.Hash, err error) {
 	if p.Digest == "" {
 		return w, nil, nil
 	}
@@ -148,7 +148,7 @@ func (p *Payload) Wanted() (w Stated, h hash.Hash, err error) {
 
 // HasXXH3 reports whether the digest is one of that algorithm.
 func (p *Payload) HasXXH3() bool {
-	w, _, err := p.Wanted()
+	w, _, err := p.Expected()
 	return err == nil && w.Alg == XXH3
 }
 
@@ -185,9 +185,9 @@ func (p *Payload) checkStrict() error {
 	if _, ok := p.R.checked.Load(p); ok {
 		return nil
 	}
-	_, _, err := p.Wanted()
+	_, _, err := p.Expected()
 	if err != nil {
-		return p.FailedDigest(err)
+		return p.digestError(err)
 	}
 	var in io.ReadCloser = p.OpenStored() // of which version 1 has the digest
 	if p.R.Ruled {
@@ -207,7 +207,7 @@ func (p *Payload) checkStrict() error {
 // check shows look all that can be read of the payload, decoded if possible, and
 // compares it with the digest. It leaves out what Stated reports.
 func (p *Payload) check(ctx context.Context, look io.Writer) error {
-	want, h, err := p.Wanted()
+	want, h, err := p.Expected()
 	decode := p.Codec() != nil && p.Readable() == nil
 	switch {
 	case p.Readable() != nil && p.R.Ruled,
@@ -247,7 +247,7 @@ func (p *Payload) checkStored(want Stated, h hash.Hash, look io.Writer) (err err
 		})
 	}
 	if err == nil && known {
-		err = p.FailedDigest(p.Compare(want, h))
+		err = p.digestError(p.Compare(want, h))
 	}
 	return err
 }

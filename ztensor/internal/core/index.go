@@ -15,7 +15,7 @@ import (
 // DigestOf returns the algorithm of the digest of a tensor of version 1.
 func (r *File) DigestOf(name string) Digest {
 	for _, c := range PayloadsOf(r.Tensor(name)) {
-		if want, h, err := c.Wanted(); h != nil && err == nil {
+		if want, h, err := c.Expected(); h != nil && err == nil {
 			return want.Alg
 		}
 	}

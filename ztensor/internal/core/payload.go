@@ -213,13 +213,13 @@ func (p *Payload) Open() (io.ReadCloser, error) {
 }
 
 // Failed gives an error of reading the payload its place; nil stays nil.
-func (p *Payload) Failed(err error) error { return p.Fault("", err) }
+func (p *Payload) Failed(err error) error { return p.errorAt("", err) }
 
-// FailedDigest is Failed for the digest.
-func (p *Payload) FailedDigest(err error) error { return p.Fault(".digest", err) }
+// digestError is Failed for the digest.
+func (p *Payload) digestError(err error) error { return p.errorAt(".digest", err) }
 
-// Fault gives an error its place, unless it has one.
-func (p *Payload) Fault(field string, err error) error {
+// errorAt gives an error its place, unless it has one.
+func (p *Payload) errorAt(field string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -253,8 +253,8 @@ func (p *Payload) OpenStored() *Stream {
 func (p *Payload) Stream(in io.Reader) *Stream {
 	s := &Stream{p: p, in: in}
 	var err error
-	if s.want, s.h, err = p.Wanted(); err != nil && !errors.Is(err, errNoAlgorithm) {
-		s.Err = p.FailedDigest(err)
+	if s.want, s.h, err = p.Expected(); err != nil && !errors.Is(err, errNoAlgorithm) {
+		s.Err = p.digestError(err)
 	}
 	return s
 }
@@ -270,7 +270,7 @@ func (s *Stream) Read(b []byte) (int, error) {
 	switch {
 	case err == io.EOF && s.h != nil:
 		if e := s.p.Compare(s.want, s.h); e != nil {
-			err = s.p.FailedDigest(e)
+			err = s.p.digestError(e)
 		}
 	case err != io.EOF:
 		err = s.p.Failed(err)

@@ -209,17 +209,17 @@ func (w *Worker) Stated(p *Payload) {
 		w.Fail(p.Failed(err))
 	}
 	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
-		w.Fail(p.Fault(".dtype",
+		w.Fail(p.errorAt(".dtype",
 			Unsupported("dtype %s", quote.Name(p.More.Word))))
 	}
-	switch want, _, err := p.Wanted(); {
+	switch want, _, err := p.Expected(); {
 	case err != nil:
-		w.Fail(p.FailedDigest(err))
+		w.Fail(p.digestError(err))
 	case want.Loose:
-		w.Warn(p.FailedDigest(Malformed("%s is not spelled as the document does",
+		w.Warn(p.digestError(Malformed("%s is not spelled as the document does",
 			quote.Name(p.Digest))))
 	case p.Digest == "" && p.R.Ruled:
-		w.Warn(p.FailedDigest(errors.New("there is none to check the bytes by")))
+		w.Warn(p.digestError(errors.New("there is none to check the bytes by")))
 	}
 }
 
@@ -235,7 +235,7 @@ func (l *look) Write(b []byte) (int, error) {
 	switch n := int64(len(b)); {
 	case l.p.DecodedSize < 0:
 		l.decoded += n
-		l.w.Charge(n)
+		l.w.countDecoded(n)
 	case !l.p.Encoded():
 		l.w.V.Done.Add(n)
 	}
@@ -251,7 +251,7 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 	if p.Encoded() {
 		l.decoded = max(0, p.DecodedSize)
 	}
-	if w.Charge(l.decoded); w.Err != nil {
+	if w.countDecoded(l.decoded); w.Err != nil {
 		return l.decoded
 	}
 	err := p.check(w.Ctx, &l)
@@ -267,8 +267,8 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 	return l.decoded
 }
 
-// Charge counts n bytes that are decoded.
-func (w *Worker) Charge(n int64) {
+// countDecoded counts n bytes that are decoded.
+func (w *Worker) countDecoded(n int64) {
 	if w.V.budget.Add(-n) < 0 && w.Err == nil {
 		w.Err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes",
 			tensor.ErrLimit, w.V.limit)
@@ -278,6 +278,6 @@ func (w *Worker) Charge(n int64) {
 // Again charges for the indices of a sparse tensor, which are decoded a second time.
 func (w *Worker) Again(p *Payload, decoded int64) {
 	if p.DecodedSize < 0 || slices.Contains(IndexRoles, p.Role()) {
-		w.Charge(decoded)
+		w.countDecoded(decoded)
 	}
 }
