@@ -55,7 +55,7 @@ func NewEdit(f *File) (Edit, error) {
 		return editOf[ztensor.WriterOptions](ztensor.NewEdit(r)), nil
 	}
 	what := "files are not edited"
-	if f.Format().Writes() != nil { // of which f is several
+	if f.Format().Writes() != nil && f.Format() != NPY { // of which f is several
 		what = "files are edited one by one"
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v %s", errors.ErrUnsupported, f.Format(), what)

@@ -62,8 +62,14 @@ func (m *Model) readConfig(part string) *Config {
 				} `json:"config_groups"`
 			}
 			if json.Unmarshal(quantization["config_groups"], &groups.All) == nil {
+				isFirst := true
 				for _, g := range groups.All {
-					c.quantBits = g.Weights.Bits
+					if bits := g.Weights.Bits; isFirst {
+						c.quantBits, isFirst = bits, false
+					} else if bits != c.quantBits {
+						c.quantBits = 0 // layers differ
+						break
+					}
 				}
 			}
 		}

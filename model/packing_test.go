@@ -39,6 +39,9 @@ func TestLogicalParameters(t *testing.T) {
 			`{"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8}}}}}`,
 			[]*tensor.Tensor{i32("a.weight_packed", 4, 4), f32("a.weight_scale", 4),
 				i32("a.weight_shape", 2)}, 64},
+		{"layers of different bits",
+			`{"quantization_config": {"config_groups": {"g": {"weights": {"num_bits": 8}}, "h": {"weights": {"num_bits": 4}}}}}`,
+			[]*tensor.Tensor{i32("a.weight_packed", 4, 4), f32("a.weight_scale", 4)}, 20},
 		{"only the name of a packing", "{}",
 			[]*tensor.Tensor{u8("a_blocks", 4, 16), u8("b_scales", 4)}, 68},
 	} {

@@ -3,6 +3,7 @@ package batch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,9 @@ func OpenLedger(name, job string) (l *Ledger, err error) {
 			f.Close()
 		}
 	}()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, errors.New("not a regular file"))
+	}
 	if err := atomicfile.Lock(f); err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ const window = 1024
 // Run calls work for each item in a goroutine of its own, as many at once as slots of the
 // item holds, and then use, one at a time, in the order of the items. It returns the
 // first error of items or use, or of ctx, when all that was begun has ended.
-func Run[R any](ctx context.Context, items iter.Seq2[Item, error],
-	slots func(Item) chan struct{}, work func(Item) R, use func(R) error) error {
+func Run[I, R any](ctx context.Context, items iter.Seq2[I, error],
+	slots func(I) chan struct{}, work func(I) R, use func(R) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	results := make(chan chan R, window)

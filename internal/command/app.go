@@ -66,7 +66,7 @@ type app struct {
 	inList bool     // this run is for a file of a list
 	// runFile runs the program for a file of a list. It returns the exit status, and how
 	// many bytes were fetched from servers.
-	runFile func(args []string, out, errs io.Writer) (status int, fetched int64)
+	runFile func(args []string, in io.Reader, out, errs io.Writer) (status int, fetched int64)
 }
 
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,

@@ -46,6 +46,14 @@ type manyFiles struct {
 	again  int               // files that the ledger has
 }
 
+// A listedFile is a file of the list, and how the command runs for it.
+type listedFile struct {
+	batch.Item
+	args  []string
+	stdin io.Reader
+	err   error // in place of a run
+}
+
 // remoteJobs is how many addresses are worked on at once.
 const remoteJobs = 16
 
@@ -55,7 +63,8 @@ func (a *app) listFlags(cmd *cobra.Command, inputs func(args []string) []string)
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&l.from, "files-from", "",
 		"read names and addresses, one a line, from `LIST`, or -")
-	f.IntVar(&l.jobs, "jobs", 0, "work on `N` files at once (default: processors; 16 addresses)")
+	number(f, &l.jobs, "jobs", 1, 1<<12,
+		"work on `N` files at once (default: processors; 16 addresses)")
 	f.StringVar(&l.part, "part", "",
 		"only `I/N` of the files; auto/N takes I from the job's index")
 	f.StringVar(&l.ledger, "resume", "", "append to `LEDGER`, and skip the files that it has")
@@ -91,7 +100,7 @@ func (l *manyFiles) run(args []string) (err error) {
 			return wrong("--part 1/4", "--part: %w", err)
 		}
 	}
-	if l.jobs < 0 || l.from == "" && len(args) == 0 {
+	if l.from == "" && len(args) == 0 {
 		return wrong(l.cmd.CommandPath()+" --files-from LIST", "no files are named")
 	}
 	if err := l.divide(); err != nil {
@@ -105,6 +114,10 @@ func (l *manyFiles) run(args []string) (err error) {
 		defer list.Close()
 	}
 	if l.ledger != "" {
+		if isAddress(l.ledger) || isSameFile(l.ledger, l.from) {
+			return wrong("another file on disk",
+				"--resume: a ledger is a file on disk, and not the list itself")
+		}
 		a.json, a.jsonLines = true, true
 		if l.l, err = batch.OpenLedger(l.ledger, l.job); err != nil {
 			return onFile(l.ledger, err)
@@ -114,8 +127,8 @@ func (l *manyFiles) run(args []string) (err error) {
 	here := make(chan struct{}, cmp.Or(l.jobs, runtime.GOMAXPROCS(0)))
 	there := make(chan struct{}, cmp.Or(l.jobs, remoteJobs))
 	err = batch.Run(a.ctx, l.items(args, list, part),
-		func(item batch.Item) chan struct{} {
-			if isAddress(item.File) {
+		func(f listedFile) chan struct{} {
+			if isAddress(f.File) {
 				return there
 			}
 			return here
@@ -181,19 +194,44 @@ func (l *manyFiles) divide() error {
 
 // items are the files of the arguments, and of the list, that belong to the part.
 func (l *manyFiles) items(args []string, list io.Reader,
-	part batch.Part) iter.Seq2[batch.Item, error] {
-	return func(yield func(batch.Item, error) bool) {
+	part batch.Part) iter.Seq2[listedFile, error] {
+	return func(yield func(listedFile, error) bool) {
 		for _, name := range l.inputs(args) {
-			if part.Has(name) && !yield(batch.Item{File: name, Size: -1}, nil) {
+			if part.Has(name) && !yield(l.file(batch.Item{File: name, Size: -1}), nil) {
 				return
 			}
 		}
 		for item, err := range batch.Items(list) {
-			if (err != nil || part.Has(item.File)) && !yield(item, err) {
+			if err != nil {
+				yield(listedFile{}, err)
+				return
+			}
+			if part.Has(item.File) && !yield(l.file(item), nil) {
 				return
 			}
 		}
 	}
+}
+
+// file finds how the command runs for an item. Of those that share something, the first
+// in the list has it.
+func (l *manyFiles) file(item batch.Item) listedFile {
+	f := listedFile{Item: item, stdin: strings.NewReader("")}
+	f.args, f.err = l.arguments(item.File)
+	switch a := l.app; {
+	case f.err != nil || item.File != "-":
+	case a.stdin:
+		f.err = errStdinTwice
+	default:
+		a.stdin, f.stdin = true, a.in
+	}
+	return f
+}
+
+func isSameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // openList opens a list: a file, an address, or standard input.
@@ -221,7 +259,6 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 
 // An outcome is what a run of one file left.
 type outcome struct {
-	item   batch.Item
 	status int
 	text   []byte
 	err    error // of the ledger, or of standard output
@@ -229,9 +266,8 @@ type outcome struct {
 }
 
 // one runs the command for a file. Lines of JSON are written when they are complete.
-func (l *manyFiles) one(item batch.Item) (o outcome) {
-	a := l.app
-	o.item = item
+func (l *manyFiles) one(f listedFile) (o outcome) {
+	a, item := l.app, f.Item
 	if item.Size < 0 || item.ETag == "" {
 		if known, err := a.identify(item.File, l.l != nil); err == nil {
 			item.Size, item.ETag = known.Size, known.ETag
@@ -242,15 +278,14 @@ func (l *manyFiles) one(item batch.Item) (o outcome) {
 			return o
 		}
 	}
-	args, err := l.arguments(item.File)
 	begin := time.Now()
 	var out, errs bytes.Buffer
 	var fetched int64
-	if err != nil {
-		fmt.Fprintf(&errs, "tensorfile: %s: %v\n", display(withoutSecrets(item.File)), err)
+	if f.err != nil {
+		fmt.Fprintf(&errs, "tensorfile: %s: %v\n", display(withoutSecrets(item.File)), f.err)
 		o.status = statusUnreadable
 	} else {
-		o.status, fetched = a.runFile(args, &out, &errs)
+		o.status, fetched = a.runFile(f.args, f.stdin, &out, &errs)
 	}
 	o.text = out.Bytes()
 	l.mu.Lock()
@@ -264,7 +299,10 @@ func (l *manyFiles) one(item batch.Item) (o outcome) {
 	if !a.json {
 		return o
 	}
-	line, err := l.line(o.text, item, cmp.Or(firstLine(errs.String()), "no result"), o.status,
+	message, _, _ := strings.Cut(errs.String(), "\n")
+	message = strings.TrimPrefix(message, "tensorfile: ")
+	message = strings.TrimPrefix(message, display(withoutSecrets(item.File))+": ")
+	line, err := l.line(o.text, item, cmp.Or(message, "no result"), o.status,
 		time.Since(begin), fetched)
 	if err == nil && l.l != nil {
 		err = l.l.Add(line)
@@ -275,11 +313,6 @@ func (l *manyFiles) one(item batch.Item) (o outcome) {
 	}
 	o.err = err
 	return o
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return strings.TrimPrefix(s, "tensorfile: ")
 }
 
 // arguments are those of the run of one file.
@@ -296,8 +329,6 @@ func (l *manyFiles) arguments(file string) ([]string, error) {
 		base, _, _ = strings.Cut(base, "?")
 	}
 	base = strings.TrimSuffix(base, path.Ext(base)) + l.extension
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if other, ok := l.made[base]; ok {
 		return nil, fmt.Errorf("its output has the name of that of %s", quote(other))
 	}
@@ -323,8 +354,7 @@ func (l *manyFiles) line(text []byte, item batch.Item, message string, status in
 	var has map[string]json.RawMessage
 	if len(text) == 0 || json.Unmarshal(text, &has) != nil {
 		var err error
-		if text, err = marshal(map[string]string{"file": item.File,
-			"error": message}); err != nil {
+		if text, err = marshal(&errorDocument{File: item.File, Error: message}); err != nil {
 			return nil, err
 		}
 		has, text = nil, appendJSON(nil, text, oneLine)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -162,7 +163,7 @@ func (a *app) printCheck(name string, r *model.Report) {
 	line += ": " + count(r.Shards, "shard") + ", " + count(r.Tensors, "tensor") + ", " +
 		count(r.Parameters, "parameter") + ", " + human(r.Bytes)
 	dtypes := slices.SortedFunc(maps.Keys(r.DTypes), func(a, b string) int {
-		return int(min(1, max(-1, r.DTypes[b].Bytes-r.DTypes[a].Bytes)))
+		return cmp.Or(cmp.Compare(r.DTypes[b].Bytes, r.DTypes[a].Bytes), cmp.Compare(a, b))
 	})
 	if n := len(dtypes) - maxDTypes; n > 0 {
 		dtypes = append(dtypes[:maxDTypes], fmt.Sprintf("%d more", n))

@@ -66,6 +66,7 @@ func (a *app) finish(cmd *cobra.Command, err error) {
 		a.status = statusUsage
 	case isFile:
 		a.fail(of.name, of.err)
+	case isInterrupt(err): // the status says so
 	default: // of cobra
 		a.message("%v\n  try: %s", err, cmd.CommandPath()+" --help")
 		a.status = statusUsage

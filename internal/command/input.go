@@ -160,7 +160,7 @@ const inMemory = 64 << 20
 // its index at a place that only seeking finds.
 func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
 	if a.stdin {
-		return advise("a file for one of them", errors.New("standard input can be read only once"))
+		return advise("a file for one of them", errStdinTwice)
 	}
 	a.stdin = true
 	from, end := interruptible(a.ctx, a.in)
@@ -198,6 +198,8 @@ func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
 	in.File, err = tensorfile.Open(in.path, opts)
 	return err
 }
+
+var errStdinTwice = errors.New("standard input can be read only once")
 
 func errInput(most int64) error {
 	return fmt.Errorf("%w: standard input has more than %d bytes", tensor.ErrLimit, most)
@@ -388,7 +390,7 @@ func (a *app) eachOf(args []string, inputs func(args []string) []string, heading
 type errorDocument struct {
 	File   string    `json:"file"`
 	Error  string    `json:"error"`
-	Class  string    `json:"class"`
+	Class  string    `json:"class,omitempty"` // "" where the file was not tried
 	Offset knownSize `json:"offset,omitzero"`
 	Field  string    `json:"field,omitempty"`
 }

@@ -90,8 +90,9 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 // run runs a command.
 func (a *app) run(o *Options, args []string) int {
 	a.version, a.openers, a.args = programVersion(o.Version), o.Openers, args
-	a.runFile = func(args []string, out, errs io.Writer) (status int, fetched int64) {
-		one := newApp(a.ctx, strings.NewReader(""), out, errs, a.getenv)
+	a.runFile = func(args []string, in io.Reader, out, errs io.Writer) (status int,
+		fetched int64) {
+		one := newApp(a.ctx, in, out, errs, a.getenv)
 		one.opened, one.inList = a.opened, true
 		status = one.run(o, args)
 		for _, r := range one.counted {

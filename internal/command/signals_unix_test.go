@@ -63,22 +63,45 @@ func TestSignalsLeaveNoTemporaryFile(t *testing.T) {
 			for i := range args {
 				args[i] = filepath.FromSlash(strings.Replace(args[i], "OUT", out, 1))
 			}
-			c := startChild(t, args...)
-			ended := make(chan error, 1)
-			go func() { ended <- c.Wait() }()
-			for len(names(out)) == 0 && len(ended) == 0 {
-				time.Sleep(time.Millisecond)
-			}
-			c.Process.Signal(s)
-			var status *exec.ExitError
-			if err := <-ended; !errors.As(err, &status) || status.ExitCode() != 128+int(s) {
-				t.Errorf("%v: %s: %v", s, args[0], err)
+			if status := endBy(t, s, out, args); status != 128+int(s) {
+				t.Errorf("%v: %s: status %d", s, args[0], status)
 			}
 			if left := names(out); left != "" {
 				t.Errorf("%v: %s leaves %q", s, args[0], left)
 			}
 		}
 	}
+}
+
+// A list of files that a signal ends has the status of the signal.
+func TestSignalsEndLists(t *testing.T) {
+	in := stalledFile(t)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		out := t.TempDir()
+		ledger := filepath.Join(out, "ledger")
+		status := endBy(t, s, out, []string{"hash", "--resume", ledger, in})
+		if status != 128+int(s) {
+			t.Errorf("%v: status %d", s, status)
+		}
+	}
+}
+
+// endBy runs the command until there is a file in a directory, sends it a signal, and
+// returns its exit status.
+func endBy(t *testing.T, s syscall.Signal, dir string, args []string) int {
+	t.Helper()
+	c := startChild(t, args...)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for len(names(dir)) == 0 && len(ended) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	c.Process.Signal(s)
+	var status *exec.ExitError
+	if err := <-ended; !errors.As(err, &status) {
+		return 0
+	}
+	return status.ExitCode()
 }
 
 // names are those of the files in a directory, a line each.
