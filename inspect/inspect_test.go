@@ -122,6 +122,21 @@ func TestStatsAgreeWithTheDefinition(t *testing.T) {
 	}
 }
 
+func TestQuantilesOfSmallIntegersAndZeros(t *testing.T) {
+	for _, x := range []*tensor.Tensor{tensor.New("x", tensor.Shape{3}, []int64{-3, 0, 255}),
+		tensor.New("x", tensor.Shape{4}, []float32{-3, 0, 0, 255})} {
+		s, err := Stats(t.Context(), x, &StatsOptions{Quantiles: []float64{0.5}})
+		if err != nil || s.Quantiles[0].Value != 0 {
+			t.Errorf("%v: %v, %v", x.DType, s, err)
+		}
+	}
+	x := tensor.New("x", tensor.Shape{3}, []int32{-1000, -255, 255})
+	s, err := Stats(t.Context(), x, &StatsOptions{Quantiles: []float64{0.5, 1}})
+	if err != nil || s.Quantiles[0].Value != -255 || s.Quantiles[1].Value != 255 {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
 func TestStatsKeepAllDigitsOfIntegers(t *testing.T) {
 	for _, c := range []struct {
 		x        *tensor.Tensor

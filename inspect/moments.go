@@ -92,8 +92,11 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 		var sorted []counted
 		for code, n := range codes {
 			if n > 0 {
-				sorted = append(sorted,
-					counted{min(max(middle(uint16(code)), all.min), all.max), n})
+				v := middle(uint16(code))
+				if m.d.IsInt() {
+					v = math.Trunc(v)
+				}
+				sorted = append(sorted, counted{min(max(v, all.min), all.max), n})
 			}
 		}
 		s.Quantiles = quantiles(sorted, all.finite, m.o.Quantiles)
@@ -260,11 +263,14 @@ func coarse(v float64) uint16 {
 	return uint16(b) | 0x8000
 }
 
-// middle is the value in the middle of those with that code.
+// middle is the value in the middle of those with that code, 0 for the smallest.
 func middle(code uint16) float64 {
 	b := uint32(code &^ 0x8000)
 	if code&0x8000 == 0 {
 		b = uint32(^code)
+	}
+	if b == 0 {
+		return 0
 	}
 	return float64(math.Float32frombits(b<<16 | 0x8000))
 }

@@ -39,7 +39,8 @@ type Summary struct {
 	Inf   int64  `json:"inf"`
 	// Quantiles are those asked for, without interpolation: the smallest element that
 	// is not less than the given share of all. They are exact for dtypes of up to 16
-	// bits; for others they are off by up to 1/128 of their value, or by 1e-38.
+	// bits, and integers below 256; others are off by up to 1/128 of their value, or by
+	// 1e-38.
 	Quantiles []Quantile `json:"quantiles,omitempty"`
 	Histogram *Bins      `json:"histogram,omitempty"`
 }

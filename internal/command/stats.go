@@ -56,7 +56,8 @@ such as a dtype that is not known here, is an error only where it is named.`,
 	f := cmd.Flags()
 	number(f, &m.opts.Bins, "bins", 1, 10_000, "`NUMBER` of bars of the histogram")
 	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
-		"also these `SHARES` of the elements, such as 0.01,0.5,0.99")
+		"also these `SHARES` of the elements, such as 0.01,0.5,0.99; of dtypes of more than "+
+			"16 bits within 1/128")
 	chooseOrder(f, &m.sort, slices.Sorted(maps.Keys(statsKeys)))
 	return cmd
 }
