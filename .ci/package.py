@@ -65,6 +65,14 @@ def archive():
         tar_of(f"{out}/{name}.tar.gz", files)
 
 
+def description():
+    """README for a package index, where its relative links lead nowhere: those of the repository at this version."""
+    def absolute(link):
+        kind = "raw" if link[1].endswith(".png") else "blob"
+        return f"](https://github.com/tensorfile/tensorfile/{kind}/v{version}/{link[1]})"
+    return re.sub(r"\]\((?!https?:|#)([^)]+)\)", absolute, read(f"{source}/README.md").decode())
+
+
 def wheel():
     # A version as PEP 440 writes it: 1.2.3-rc.1 is 1.2.3rc1.
     number = re.sub(r"-(alpha|beta|rc)\.?", lambda m: {"alpha": "a", "beta": "b"}.get(m[1], m[1]), version)
@@ -80,7 +88,7 @@ License-File: LICENSE
 """ + "".join(f"License-File: licenses/{file}\n" for file in licenses) + f"""Requires-Python: >=3.8
 Description-Content-Type: text/markdown
 
-{read(f"{source}/README.md").decode()}"""
+{description()}"""
     tags = "".join(f"Tag: py3-none-{t}\n" for t in tag.split("."))
     files = [
         (f"{base}.data/scripts/{binary}", read(f"{source}/{binary}"), True),

@@ -26,10 +26,9 @@ func checkDirCommand(a *app) *cobra.Command {
 		Use:   "check DIR|hf://ORG/NAME[@REVISION][/PATH]...",
 		Short: "Check that a directory holds a whole model: shards, index, links",
 		Long: `Check that a directory holds a whole model, and list everything that is
-wrong: shards that are missing or cut, an index that says something else than the files,
-links that end nowhere. DIR is a directory, or a snapshot or repository (@REVISION) of
-Hugging Face's cache; of a repository on the Hub, hf://ORG/NAME, only what is read is
-fetched.
+wrong: missing or truncated shards, an index that does not match its shards, dangling
+links. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's
+cache; of a repository on the Hub, hf://ORG/NAME, only what is read is fetched.
 
 Names, links, indexes and headers are read; --deep reads every byte and compares digests
 with the names of blobs and with --manifest, --values looks for NaN, infinities and
