@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -33,124 +32,167 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 // readPieces is eachPiece, compiled once for all types of results.
 func readPieces(ctx context.Context, blobs []tensor.Blob, progress Progress, result func() any,
 	work func(off int64, ps [][]byte, r any) error, use func(r any) error) error {
-	size := blobs[0].Size()
-	if size < 0 {
-		size = math.MaxInt64 // until the stream ends
+	p := &pieceReader{blobs: blobs, size: blobs[0].Size(), progress: progress, result: result,
+		work: work, use: use}
+	if p.size < 0 {
+		p.size = math.MaxInt64 // until the stream ends
 	}
-	streams := make([]io.Reader, len(blobs)) // nil: read at random
-	borrowed := make([][]byte, len(blobs))   // in memory, or mapped
-	for i, b := range blobs {
-		m, ok := b.Memory()
-		if !ok && readsAtRandom(b) {
-			if ok = true; size > pieceSize {
-				m, _ = b.Bytes() // workers turn a fault into an error
-			}
-		}
-		if ok {
-			borrowed[i] = m
-			continue
-		}
-		r, err := b.Open()
+	defer p.close()
+	if err := p.open(); err != nil {
+		return err
+	}
+	if p.size <= pieceSize && len(p.closers) == 0 {
+		return p.one(ctx)
+	}
+	line := parallel.New(ctx, budget, p.process, p.finish)
+	defer line.Close()
+	for off := int64(0); off < p.size; {
+		j, err := p.next(off)
 		if err != nil {
 			return err
 		}
-		defer r.Close()
-		streams[i] = r
-	}
-	type job struct {
-		off  int64
-		n    int
-		bufs [][]byte
-		ps   [][]byte
-		r    any
-	}
-	newJob := func() *job {
-		return &job{bufs: make([][]byte, len(blobs)), ps: make([][]byte, len(blobs)), r: result()}
-	}
-	var free []*job
-	process := func(_ context.Context, j *job) error {
-		for i, b := range blobs {
-			if streams[i] != nil {
-				continue
-			}
-			if m := borrowed[i]; m != nil {
-				j.ps[i] = m[j.off : j.off+int64(j.n)]
-				continue
-			}
-			j.ps[i] = j.bufs[i][:j.n]
-			if n, err := b.ReadAt(j.ps[i], j.off); n < j.n {
-				return shortRead(err)
-			}
-		}
-		return work(j.off, j.ps, j.r)
-	}
-	finish := func(j *job) error {
-		progress.add(int64(j.n) * int64(len(blobs)))
-		err := use(j.r)
-		free = append(free, j)
-		return err
-	}
-	if isOne := size <= pieceSize &&
-		!slices.ContainsFunc(streams, func(r io.Reader) bool { return r != nil }); isOne {
-		j := newJob()
-		j.n = int(size)
-		for i := range blobs {
-			if borrowed[i] == nil {
-				j.bufs[i] = make([]byte, size)
-			}
-		}
-		if err := ctx.Err(); err != nil || size == 0 {
-			return err
-		}
-		if err := process(ctx, j); err != nil {
-			return err
-		}
-		return finish(j)
-	}
-	line := parallel.New(ctx, budget, process, finish)
-	defer line.Close()
-	for off := int64(0); off < size; {
-		var j *job
-		if k := len(free); k > 0 {
-			j, free = free[k-1], free[:k-1]
-		} else {
-			j = newJob()
-		}
-		j.off, j.n = off, int(min(pieceSize, size-off))
-		for i := range blobs {
-			if borrowed[i] != nil {
-				continue
-			}
-			if j.bufs[i] == nil {
-				j.bufs[i] = make([]byte, j.n)
-			}
-			if streams[i] == nil {
-				continue
-			}
-			n, err := io.ReadFull(streams[i], j.bufs[i][:j.n])
-			if size == math.MaxInt64 && (err == io.EOF || err == io.ErrUnexpectedEOF) {
-				size, j.n = off+int64(n), n // the end of a stream of unknown size, or of all
-				if i > 0 {
-					return fmt.Errorf("inspect: data of unknown size is not compared: %w",
-						tensor.ErrMalformed)
-				}
-			} else if err != nil {
-				return shortRead(err)
-			}
-			j.ps[i] = j.bufs[i][:j.n]
-		}
-		off += int64(j.n)
 		if j.n == 0 {
 			break
 		}
 		if err := line.Put(j, int64(j.n)*int64(len(blobs))); err != nil {
 			return err
 		}
+		off += int64(j.n)
 	}
 	if err := line.Flush(); err != nil {
 		return err
 	}
-	for _, r := range streams { // a digest is checked at the end
+	return p.checkEnds()
+}
+
+// A pieceReader is a call of readPieces.
+type pieceReader struct {
+	blobs    []tensor.Blob
+	size     int64       // of each blob; math.MaxInt64 where it is not known
+	streams  []io.Reader // nil: read at random
+	closers  []io.Closer // of the streams
+	borrowed [][]byte    // in memory, or mapped
+	free     []*pieceJob
+
+	progress Progress
+	result   func() any
+	work     func(off int64, ps [][]byte, r any) error
+	use      func(r any) error
+}
+
+// A pieceJob is a piece of each blob.
+type pieceJob struct {
+	off  int64
+	n    int
+	bufs [][]byte
+	ps   [][]byte
+	r    any
+}
+
+func (p *pieceReader) open() error {
+	p.streams, p.borrowed = make([]io.Reader, len(p.blobs)), make([][]byte, len(p.blobs))
+	for i, b := range p.blobs {
+		m, ok := b.Memory()
+		if !ok && readsAtRandom(b) {
+			if ok = true; p.size > pieceSize {
+				m, _ = b.Bytes() // workers turn a fault into an error
+			}
+		}
+		if ok {
+			p.borrowed[i] = m
+			continue
+		}
+		r, err := b.Open()
+		if err != nil {
+			return err
+		}
+		p.streams[i], p.closers = r, append(p.closers, r)
+	}
+	return nil
+}
+
+func (p *pieceReader) close() {
+	for _, c := range p.closers {
+		c.Close()
+	}
+}
+
+// one does the work for blobs of one piece that are not streamed.
+func (p *pieceReader) one(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || p.size == 0 {
+		return err
+	}
+	j, err := p.next(0)
+	if err != nil {
+		return err
+	}
+	if err := p.process(ctx, j); err != nil {
+		return err
+	}
+	return p.finish(j)
+}
+
+// next returns the job from off on, with what streams have for it. Of a stream of unknown
+// size it finds the end.
+func (p *pieceReader) next(off int64) (*pieceJob, error) {
+	var j *pieceJob
+	if k := len(p.free); k > 0 {
+		j, p.free = p.free[k-1], p.free[:k-1]
+	} else {
+		n := len(p.blobs)
+		j = &pieceJob{bufs: make([][]byte, n), ps: make([][]byte, n), r: p.result()}
+	}
+	j.off, j.n = off, int(min(pieceSize, p.size-off))
+	for i, r := range p.streams {
+		if p.borrowed[i] == nil && j.bufs[i] == nil {
+			j.bufs[i] = make([]byte, j.n)
+		}
+		if r == nil {
+			continue
+		}
+		n, err := io.ReadFull(r, j.bufs[i][:j.n])
+		if p.size == math.MaxInt64 && (err == io.EOF || err == io.ErrUnexpectedEOF) {
+			p.size, j.n = off+int64(n), n
+			if i > 0 {
+				return nil, fmt.Errorf("inspect: data of unknown size is not compared: %w",
+					tensor.ErrMalformed)
+			}
+		} else if err != nil {
+			return nil, shortRead(err)
+		}
+		j.ps[i] = j.bufs[i][:j.n]
+	}
+	return j, nil
+}
+
+// process reads the pieces that are not streamed, and does the work.
+func (p *pieceReader) process(_ context.Context, j *pieceJob) error {
+	for i, b := range p.blobs {
+		if p.streams[i] != nil {
+			continue
+		}
+		if m := p.borrowed[i]; m != nil {
+			j.ps[i] = m[j.off : j.off+int64(j.n)]
+			continue
+		}
+		j.ps[i] = j.bufs[i][:j.n]
+		if n, err := b.ReadAt(j.ps[i], j.off); n < j.n {
+			return shortRead(err)
+		}
+	}
+	return p.work(j.off, j.ps, j.r)
+}
+
+func (p *pieceReader) finish(j *pieceJob) error {
+	p.progress.add(int64(j.n) * int64(len(p.blobs)))
+	err := p.use(j.r)
+	p.free = append(p.free, j)
+	return err
+}
+
+// checkEnds reads the ends of the streams, where digests are checked.
+func (p *pieceReader) checkEnds() error {
+	for _, r := range p.streams {
 		if r == nil {
 			continue
 		}

@@ -77,7 +77,7 @@ func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 }
 
 // kernels lists the operators of ExecuTorch 1.5.1's kernels, sorted, each with the number
-// of arguments without which it does not run: TestRuntimeArgumentCounts asks each.
+// of arguments without which it does not run: TestRuntimeArgumentCounts checks each.
 //
 //go:embed arguments.txt
 var kernels string

@@ -17,8 +17,8 @@ import (
 type departureKind uint8
 
 const (
-	foreign departureKind = iota // no writer of RTen does this
-	genuine                      // the official converter does, and RTen does not like it
+	foreign departureKind = iota // no writer of RTen makes it
+	genuine                      // rten-convert makes it, and RTen refuses it or its input
 )
 
 // newer says where the model, or its tables of one type, have content that the schema

@@ -143,7 +143,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		if r.opts.Limits.MaxMetadata == 0 {
 			limits.MaxMetadata = maxModel
 		}
-		// Not before a few bytes look like a model is all of a file read.
+		// All of a file is read only after a few bytes look like a model.
 		if !plausible(head, src, r.size) {
 			return nil, fail(tensor.ErrMalformed, 0, "",
 				"neither the magic number RTEN nor a flatbuffer")

@@ -31,7 +31,7 @@ type Rare struct {
 	Encoding string       // "" is raw
 	Codec    Codec        // nil is raw
 	Err      error        // why the bytes cannot be decoded
-	Word     string       // the file's word for a dtype that nobody knows
+	Word     string       // the file's word for an unknown dtype
 	Storage  tensor.DType // beneath that
 }
 
