@@ -114,9 +114,10 @@ func (l *manyFiles) run(args []string) (err error) {
 		defer list.Close()
 	}
 	if l.ledger != "" {
-		if isAddress(l.ledger) || isSameFile(l.ledger, l.from) {
-			return wrong("another file on disk",
-				"--resume: a ledger is a file on disk, and not the list itself")
+		if l.ledger, err = onDisk(l.ledger); err != nil {
+			return err
+		} else if isSameFile(l.ledger, l.from) {
+			return wrong("another file", "--resume: the ledger is the list itself")
 		}
 		a.json, a.jsonLines = true, true
 		if l.l, err = batch.OpenLedger(l.ledger, l.job); err != nil {
@@ -181,8 +182,13 @@ func (l *manyFiles) divide() error {
 			return err
 		}
 		l.extension = format.Ext()
-		if err := os.MkdirAll(l.outDir, 0o777); err != nil {
-			return onFile(l.outDir, err)
+		if storeScheme(l.outDir) == "" {
+			if l.outDir, err = onDisk(l.outDir); err != nil {
+				return err
+			}
+			if err := os.MkdirAll(l.outDir, 0o777); err != nil {
+				return onFile(l.outDir, err)
+			}
 		}
 	}
 	slices.Sort(results)
@@ -253,6 +259,10 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 			}{section, c}, nil
 		}
 		return io.NopCloser(section), nil
+	}
+	name, err := localName(name)
+	if err != nil {
+		return nil, err
 	}
 	return os.Open(name)
 }
@@ -333,7 +343,11 @@ func (l *manyFiles) arguments(file string) ([]string, error) {
 		return nil, fmt.Errorf("its output has the name of that of %s", quote(other))
 	}
 	l.made[base] = file
-	return append(slices.Clip(args), "--", file, filepath.Join(l.outDir, base)), nil
+	out := filepath.Join(l.outDir, base)
+	if storeScheme(l.outDir) != "" {
+		out = strings.TrimSuffix(l.outDir, "/") + "/" + base
+	}
+	return append(slices.Clip(args), "--", file, out), nil
 }
 
 // listFields are what the JSON of a file of a list has in addition.
@@ -420,13 +434,10 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 	switch {
 	case name == "-":
 	case !isAddress(name):
-		if strings.HasPrefix(name, "file://") {
-			var err error
-			if name, err = localPath(name, runtime.GOOS); err != nil {
-				return item, err
-			}
+		name, err := localName(name)
+		if err != nil {
+			return item, err
 		}
-		var err error
 		item.Size, item.ETag, err = batch.Identify(name)
 		return item, err
 	case !ask:
@@ -435,6 +446,7 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 		if err != nil {
 			return item, err
 		}
+		var objects []string // below a prefix
 		for e, err := range store.List(a.ctx, name) {
 			if err != nil {
 				return item, err
@@ -443,6 +455,13 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 				item.Size, item.ETag = e.Size, e.ETag
 				break
 			}
+			if strings.HasSuffix(name, "/") {
+				item.Size = max(item.Size, 0) + e.Size
+				objects = append(objects, fmt.Sprintf("%s %d %s", e.Address, e.Size, e.ETag))
+			}
+		}
+		if objects != nil {
+			item.ETag = "listing:" + batch.Digest(objects)
 		}
 	default:
 		o, err := a.remoteOptions(name)

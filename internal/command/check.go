@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -98,12 +97,10 @@ type checkedDirectory struct {
 }
 
 func (a *app) check(name string, o model.CheckOptions) (document, error) {
-	dir, revision := name, ""
-	if strings.HasPrefix(name, "file://") {
-		var err error
-		if dir, err = localPath(name, runtime.GOOS); err != nil {
-			return nil, err
-		}
+	revision := ""
+	dir, err := localName(name)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := os.Stat(dir); !isListed(name) && errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(dir, '@'); i > 0 {
@@ -111,7 +108,6 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 		}
 	}
 	var m *model.Model
-	var err error
 	if isListed(name) {
 		m, err = a.openListed(name)
 	} else {

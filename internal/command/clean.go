@@ -30,6 +30,10 @@ lists the renames; --yes finishes them. What a journal names is not removed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := []cleanDirectory{}
 			for _, name := range args {
+				name, err := onDisk(name)
+				if err != nil {
+					return err
+				}
 				dirs, err := a.directories(name)
 				if err != nil {
 					a.fail(name, err)

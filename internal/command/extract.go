@@ -25,12 +25,12 @@ interrupted.`,
   tensorfile extract model.pte parts --filter 'delegate/*'`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, dir, err := a.begin(&x.outputs, args, 1)
+			name, dir, err := a.beginDirectory(&x.outputs, args)
 			if err != nil {
 				return err
 			}
 			x.dir = dir
-			err = a.with(args[0], x.run)
+			err = a.with(name, x.run)
 			return x.unmatched(a, err)
 		},
 	}

@@ -127,6 +127,10 @@ func (e *editing) readFiles() error {
 
 // readLimited reads a small file whole.
 func readLimited(name string, limit int64) ([]byte, error) {
+	name, err := onDisk(name)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

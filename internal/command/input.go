@@ -91,12 +91,11 @@ func (a *app) openExternals() error {
 func (a *app) open(name string) (*input, error) { return a.openWith(name, a.options()) }
 
 func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
-	in, err := &input{name: name, path: name}, error(nil)
-	if strings.HasPrefix(name, "file://") {
-		if in.path, err = localPath(name, runtime.GOOS); err != nil {
-			return nil, err
-		}
+	path, err := localName(name)
+	if err != nil {
+		return nil, err
 	}
+	in := &input{name: name, path: path}
 	switch {
 	case name == "-":
 		err = a.openStdin(in, opts)
@@ -132,6 +131,22 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	return in, nil
 }
 
+// localName returns the path of a file:// address, and any other name as it is.
+func localName(name string) (string, error) {
+	if !strings.HasPrefix(name, "file://") {
+		return name, nil
+	}
+	return localPath(name, runtime.GOOS)
+}
+
+// onDisk returns the path of a name that cannot be the address of a server.
+func onDisk(name string) (string, error) {
+	if isAddress(name) {
+		return "", onFile(name, wrong("a path on disk", "it is an address, not a path on disk"))
+	}
+	return localName(name)
+}
+
 // localPath returns the path of a file:// address on an operating system.
 func localPath(address, goos string) (string, error) {
 	isWindows := goos == "windows"
@@ -140,7 +155,7 @@ func localPath(address, goos string) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Path == "" || u.Host != "" && u.Host != "localhost" {
-		return "", wrong("file:///PATH", "%s is not the address of a local file", quote(address))
+		return "", onFile(address, wrong("file:///PATH", "it is not the address of a local file"))
 	}
 	if !isWindows {
 		return u.Path, nil

@@ -35,7 +35,24 @@ func (a *app) begin(o *outputs, args []string, n int) (inputs []string, out stri
 	if out == "" || len(inputs) < n {
 		return nil, "", errors.New("the name of the output is missing: the last argument, or -o")
 	}
+	if storeScheme(out) == "" {
+		if out, err = onDisk(out); err != nil {
+			return nil, "", err
+		}
+	}
 	return inputs, out, a.openExternals()
+}
+
+// beginDirectory is begin for an output that is a directory on disk.
+func (a *app) beginDirectory(o *outputs, args []string) (input, out string, err error) {
+	inputs, out, err := a.begin(o, args, 1)
+	if err == nil {
+		out, err = onDisk(out)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return inputs[0], out, nil
 }
 
 // beginFile is begin for an output that is a file, which is checked to be writable.

@@ -23,7 +23,11 @@ follows the last complete edition is cut off. A file that can be opened stays as
 				if dryRun {
 					recover, done = ztensor.Recoverable, "to be cut off"
 				}
-				cut, err := recover(name)
+				path, err := onDisk(name)
+				if err != nil {
+					return nil, err
+				}
+				cut, err := recover(path)
 				switch {
 				case err != nil || a.json || a.quiet:
 				case cut == 0:

@@ -61,6 +61,8 @@ func isStorePrefix(name string) bool {
 // remoteHint is hint for what is behind an address.
 func remoteHint(name string, err error) string {
 	switch {
+	case errors.Is(err, fs.ErrExist):
+		return hint(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return "check the address"
 	case errors.Is(err, fs.ErrPermission) && remote.IsHub(name):

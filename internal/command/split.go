@@ -36,11 +36,11 @@ All files appear together or not at all.`,
 		Example: `  tensorfile split model.safetensors shards --max 5GB`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, dir, err := a.begin(&o, args, 1)
+			file, dir, err := a.beginDirectory(&o, args)
 			if err != nil {
 				return err
 			}
-			return a.with(files[0], func(in *input) error {
+			return a.with(file, func(in *input) error {
 				if max == 0 && in.Format() != tensorfile.Safetensors {
 					return wrong("--max 5GB", "split needs --max SIZE for %v", in.Format())
 				}
