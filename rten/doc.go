@@ -1,6 +1,6 @@
 // Package rten reads, checks, edits and writes .rten files, the models of the
-// RTen inference engine. Its own project retires the format; this package keeps
-// what exists readable and gives it a way out.
+// RTen inference engine. RTen's project is retiring the format; this package keeps
+// existing files readable, and package convert writes them in other formats.
 //
 // # The file
 //

@@ -96,7 +96,7 @@ func errorf(class error, format string, args ...any) error {
 }
 
 // Plausible reports whether a file of that size may be a .rten file, by its first bytes
-// alone: false is certain. It takes most other files off the list before [Detect] or
+// alone: false is certain. It rules out most other files before [Detect] or
 // [NewReader], for which version 1 costs reading the file.
 func Plausible(head []byte, size int64) bool {
 	return hasMagic(head) || plausible(head, nil, size)

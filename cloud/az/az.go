@@ -26,7 +26,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Options say which storage account, and who asks. Of Key, SAS and Credential one is
+// Options are the storage account and its credentials. Of Key, SAS and Credential one is
 // used.
 type Options struct {
 	// Account is the name of the storage account.
@@ -155,7 +155,7 @@ func (o *Options) connect(text string) error {
 // apiVersion is the version of the REST API that answers are understood of.
 const apiVersion = "2023-11-03"
 
-// sign adds what identifies who asks.
+// sign adds the credentials.
 func (s *Store) sign(req *http.Request) error {
 	req.Header.Set("X-Ms-Version", apiVersion)
 	switch {

@@ -24,8 +24,8 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// Options say where the store is and who asks. The zero value is Google's, without
-// credentials.
+// Options are the address of the store and the credentials. The zero value is Google's,
+// without credentials.
 type Options struct {
 	// Endpoint is the address of both APIs; "" is https://storage.googleapis.com.
 	// With http:// nothing is encrypted.

@@ -26,8 +26,8 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// Options say where a store is and who asks. The zero value is Amazon's, without
-// credentials.
+// Options are the address of the store and the credentials. The zero value is Amazon's,
+// without credentials.
 type Options struct {
 	// Endpoint is the address of a compatible store, which is asked for
 	// ENDPOINT/BUCKET/KEY; "" is Amazon's. With http:// nothing is encrypted.
