@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A GraphBuilder assembles a model, node by node in the order in which they can
-// run. Mistakes are remembered and come out of [Write] and [WriteFile], so that
-// a model reads like the formula that it is. It is not safe for concurrent use.
+// A GraphBuilder assembles a model, node by node in the order in which they can run. The
+// first error comes out of [GraphBuilder.Write] and [GraphBuilder.WriteFile], so that
+// the calls need no checks in between. It is not safe for concurrent use.
 type GraphBuilder struct {
 	up       *GraphBuilder // nil for the top graph
 	errs     *[]error      // shared by all graphs of a model
