@@ -40,6 +40,7 @@ type Edit struct {
 	modern    bool
 	names     map[string][]place // of the original, once it is asked for
 	renamed   map[place]string
+	keys      map[place]string        // of what Externalize took
 	users     *pieces.Users           // of ranges of the file, once it is asked for
 	userNames []string                // tensors and blobs
 	data      map[extent]pieces.Piece // what replaces ranges of the file
@@ -54,8 +55,8 @@ type Edit struct {
 
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
-	return &Edit{r: r, renamed: make(map[place]string), data: make(map[extent]pieces.Piece),
-		kept:  make(map[extent]pieces.Kept),
+	return &Edit{r: r, renamed: make(map[place]string), keys: make(map[place]string),
+		data: make(map[extent]pieces.Piece), kept: make(map[extent]pieces.Kept),
 		blobs: make(map[string]*string), getters: make(map[string]*fb.Node)}
 }
 

@@ -99,11 +99,17 @@ func (d *draft) rename() error {
 	r, renamed, owner := d.e.r, d.e.renamed, make(owners)
 	for _, p := range r.tensors {
 		old := r.value(p).name()
-		if err := owner.claim(cmp.Or(renamed[p], old), old); err != nil {
+		name, changed := renamed[p]
+		if err := owner.claim(cmp.Or(name, old), old); err != nil {
 			return err
 		}
-	}
-	for p, name := range renamed {
+		if !changed {
+			continue
+		}
+		if key, ok := d.e.keys[p]; ok && key != name {
+			return fmt.Errorf("pte: %s has the key %s from Externalize, and %s from Rename",
+				quote.Name(old), quote.Name(key), quote.Name(name))
+		}
 		d.tensors[p.method][p.value].extraInfo().
 			SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
 	}

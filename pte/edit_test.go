@@ -147,7 +147,7 @@ func TestModernize(t *testing.T) {
 				if x.Buffer == 0 {
 					continue
 				}
-				y := got.value(place{int32(x.Method.index), int32(x.Value)}).entry()
+				y := got.value(x.place()).entry()
 				if sha(t, x.Data) != sha(t, y.Data) {
 					t.Errorf("%s changed", x.Name)
 				}
@@ -292,8 +292,8 @@ func TestReplaceEverywhere(t *testing.T) {
 				if x.Buffer == 0 || x.External {
 					continue
 				}
-				v := got.value(place{int32(x.Method.index), int32(x.Value)}).entry()
-				w := changed.value(place{int32(x.Method.index), int32(x.Value)}).entry()
+				v := got.value(x.place()).entry()
+				w := changed.value(x.place()).entry()
 				b, err := w.Data.ReadAll()
 				if sha(t, v.Data) != sha(t, x.Data) || err != nil ||
 					!bytes.Equal(b, bytes.Repeat([]byte{1}, len(b))) {

@@ -24,6 +24,8 @@ type Entry struct {
 	Role   Role
 }
 
+func (x *Entry) place() place { return place{int32(x.Method.index), int32(x.Value)} }
+
 // name is the name of a tensor that has bytes or a name: see Reader.Tensors.
 func (v Value) name() string {
 	if t, ok := v.table(); ok {

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,8 +14,9 @@ import (
 // Externalize takes constants and initial values out of the program and returns them,
 // under the keys that they must have in the .ptd which the runtime is then given in
 // addition. choose returns the key of each; the empty string leaves a tensor where it is.
-// nil takes all constants, under the names that [Reader.Tensors] gives; state keeps its
-// values.
+// nil takes all constants, under the names that [Reader.Tensors] gives or, until then,
+// [Edit.Rename]; state keeps its values. Write fails where a tensor that was taken has
+// another name than its key from Rename.
 //
 // Tensors that agree in bytes, type, shape and order have one key, the first one's. Two
 // tensors that differ cannot share a key, and no key may be that of a named blob, which
@@ -26,7 +28,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	if choose == nil {
 		choose = func(x *Entry) string {
 			if x.Role == RoleConstant {
-				return x.Name
+				return cmp.Or(e.renamed[x.place()], x.Name)
 			}
 			return ""
 		}
@@ -73,10 +75,11 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			out = append(out, e.taken(x, key))
 		}
 		v.role = v.role.moved()
+		e.keys[x.place()] = key
 		v.extraInfo().SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key).
 			SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
 				uint64(ptefb.TensorDataLocationEXTERNAL))
-		if outputs[place{int32(x.Method.index), int32(x.Value)}] {
+		if outputs[x.place()] {
 			v.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
 		} else {
 			v.node.Remove(ptefb.SlotTensorDataBufferIdx)

@@ -214,3 +214,35 @@ func TestExternalizeAfterReplace(t *testing.T) {
 		t.Error("other bytes than those that Replace gave are moved out")
 	}
 }
+
+// TestExternalizeWithRename has both on one tensor: the program and the .ptd must agree.
+func TestExternalizeWithRename(t *testing.T) {
+	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
+	e := NewEdit(r)
+	if err := e.Rename("forward/0", "first"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.Externalize(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := make(map[string]bool)
+	for _, x := range out {
+		keys[x.Name] = true
+	}
+	for x := range rewritten(t, e).Tensors() {
+		if !keys[x.Name] {
+			t.Errorf("the program has %q, the tensors that were taken are %v", x.Name, keys)
+		}
+	}
+	if !keys["first"] {
+		t.Errorf("the keys are %v", keys)
+	}
+	if err := e.Rename("forward/0", "other"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Write(t.Context(), io.Discard, nil); err == nil ||
+		!strings.Contains(err.Error(), `"forward/0" has the key "first"`) {
+		t.Errorf("renamed after it was taken: %v", err)
+	}
+}

@@ -15,8 +15,37 @@ import (
 
 const bundleExt = ".bpte" // of a program with its test cases
 
+// checkProgram refuses the flags that a program cannot follow.
+func (c *conversion) checkProgram(out string) error {
+	if by := tensorfile.ByName(c.externalize); c.externalize != "" && by != tensorfile.PTD &&
+		(by != 0 || filepath.Clean(c.externalize) == filepath.Clean(out)) {
+		return wrong("--externalize FILE.ptd", "%s cannot be the name of the .ptd",
+			quote(c.externalize))
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"rename", len(c.rename) > 0},
+		{"filter", len(c.filter) > 0 && c.externalize == ""},
+		{"dtype", len(c.dtypes) > 0 || len(c.blocks) > 0},
+		{"dequantize", c.opts.Dequantize != tensor.Unknown},
+		{"dense", c.opts.Dense},
+		{"row-major", c.opts.RowMajor},
+	} {
+		if f.given {
+			return wrong("tensorfile edit, which renames tensors",
+				"--%s is not for .pte to .pte", f.name)
+		}
+	}
+	return nil
+}
+
 // convertProgram rewrites a .pte: constants moved out or in, data aligned anew.
 func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) error {
+	if err := c.checkProgram(out); err != nil {
+		return err
+	}
 	e := pte.NewEdit(r)
 	var moved []*tensor.Tensor
 	var err error
@@ -55,14 +84,14 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 		a.note("%s: nothing to externalize: %s is not written", display(from),
 			display(c.externalize))
 	default:
-		if err := a.mayWrite(c.externalize, &c.outputs); err != nil {
-			return err
-		}
-		if c.dryRun {
-			break
-		}
 		// The weights first: the program does not run without them.
-		if err := ptd.WriteFile(a.ctx, c.externalize, tensor.Of(moved...), nil); err != nil {
+		if err := a.write(c.externalize, &c.outputs, 0, func(w io.Writer) error {
+			p := ptd.NewWriter(w, nil)
+			if err := p.AddAll(a.ctx, tensor.Of(moved...)); err != nil {
+				return err
+			}
+			return p.Close()
+		}); err != nil {
 			return err
 		}
 	}
