@@ -134,6 +134,13 @@ func Shards(f *tensorfile.File) []string {
 		for s := range r.Shards() {
 			names = append(names, s.Name)
 		}
+	case joined:
+		if len(r.Files()) > 1 {
+			return r.Names()
+		}
+		for _, f := range r.Files() {
+			names = Shards(f)
+		}
 	}
 	return names
 }

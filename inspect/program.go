@@ -53,7 +53,7 @@ func ztensorAttribute(k string, v ztensor.Value) Attribute {
 // numbers, bools and arrays of a .gguf from strings.
 func contentAttributes(f *tensorfile.File) []Attribute {
 	files := []*tensorfile.File{f}
-	if r, ok := f.Sys().(interface{ Files() []*tensorfile.File }); ok { // a model's shards
+	if r, ok := f.Sys().(joined); ok {
 		files = r.Files()
 	}
 	types := map[string]gguf.ValueType{}

@@ -69,6 +69,10 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	}
 	used := int64(0)
 	shards := newGrouping(func(name string) string { return name })
+	r, isJoined := f.Sys().(joined)
+	if isJoined {
+		u.addFiles(r, shards)
+	}
 	var all []UsageGroup // one for each tensor
 	for t := range f.Tensors() {
 		if t.External {
@@ -83,9 +87,10 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 			st, ok := b.Stored()
 			switch {
 			case !ok:
-			case st.File != "":
-				shards.add(UsageGroup{st.File, 1, st.Size})
-				size += st.Size
+			case st.File != "" || isJoined:
+				if size += st.Size; !isJoined {
+					shards.add(UsageGroup{st.File, 1, st.Size})
+				}
 			case st.Offset >= 0:
 				used += min(st.Size, f.Size()-min(st.Offset, f.Size()))
 				size += st.Size
@@ -94,14 +99,39 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 		all = append(all, UsageGroup{t.Name, 1, size})
 	}
 	for _, b := range f.Blobs() {
-		if st, ok := b.Stored(); ok && st.File == "" && st.Offset >= 0 {
+		if st, ok := b.Stored(); ok && st.File == "" && st.Offset >= 0 && !isJoined {
 			used += min(st.Size, f.Size()-min(st.Offset, f.Size()))
 		}
 	}
-	u.Shared = max(used-u.Tensors-u.Blobs, 0)
+	u.Shared += max(used-u.Tensors-u.Blobs, 0)
 	u.Shards = shards.sorted()
 	u.Groups = groupsOf(all, o.Depth)
 	return u
+}
+
+// A joined file is several, as package model makes of a directory.
+type joined interface {
+	Files() []*tensorfile.File
+	Names() []string // of the files
+}
+
+// addFiles adds what is in each file, whose gaps have offsets of their own.
+func (u *Usage) addFiles(r joined, shards *grouping) {
+	for i, f := range r.Files() {
+		one := NewUsage(f, nil)
+		u.Tensors += one.Tensors
+		u.Blobs += one.Blobs
+		u.Metadata += one.Metadata
+		u.Padding += one.Padding
+		u.Unused += one.Unused
+		u.Shared += one.Shared
+		for _, s := range one.Shards {
+			shards.add(s)
+		}
+		if len(r.Files()) > 1 {
+			shards.add(UsageGroup{r.Names()[i], int64(f.Len()), one.Tensors})
+		}
+	}
 }
 
 // maxAutomaticDepth bounds how deep names are cut without being asked to.

@@ -14,10 +14,12 @@ import (
 type reader struct {
 	*tensorfile.File // their tensors
 	files            []*tensorfile.File
+	names            []string // of the files
 }
 
-// joined returns the tensors and attributes of all files as one, the first of each name.
-func joined(files []*tensorfile.File) *tensorfile.File {
+// joined returns the tensors and attributes of all files, which have names, as one, the
+// first of each name.
+func joined(files []*tensorfile.File, fileNames []string) *tensorfile.File {
 	var all []*tensor.Tensor
 	for _, f := range files {
 		for t := range f.Tensors() {
@@ -31,12 +33,12 @@ func joined(files []*tensorfile.File) *tensorfile.File {
 			first = append(first, t)
 		}
 	}
-	return asFile(first, files)
+	return asFile(first, files, fileNames)
 }
 
 // asFile returns tensors of files as one file.
-func asFile(ts []*tensor.Tensor, files []*tensorfile.File) *tensorfile.File {
-	return tensorfile.FromReader(&reader{tensorfile.FromTensors(ts, nil), files})
+func asFile(ts []*tensor.Tensor, files []*tensorfile.File, names []string) *tensorfile.File {
+	return tensorfile.FromReader(&reader{tensorfile.FromTensors(ts, nil), files, names})
 }
 
 // Attributes yields the first value of each key, without what shards say about their
@@ -62,6 +64,9 @@ func (r *reader) Attributes() iter.Seq2[string, string] {
 // Files returns the files, whose own packages know the types of attributes.
 func (r *reader) Files() []*tensorfile.File { return r.files }
 
+// Names returns the names of the files, relative to the directory.
+func (r *reader) Names() []string { return r.names }
+
 // File returns the primary set as one file, for the packages that take one. It is valid
 // until Close of the Model; its own does nothing.
 func (m *Model) File() *tensorfile.File {
@@ -71,15 +76,17 @@ func (m *Model) File() *tensorfile.File {
 	}
 	var all []*tensor.Tensor
 	var files []*tensorfile.File
+	var fileNames []string
 	for _, s := range primary {
 		for t := range s.file.Tensors() {
 			named := *t
 			named.Name = s.part + "/" + t.Name
 			all = append(all, &named)
 		}
-		files = append(files, s.files()...)
+		of, names := s.files()
+		files, fileNames = append(files, of...), append(fileNames, names...)
 	}
-	return asFile(all, files)
+	return asFile(all, files, fileNames)
 }
 
 // Format and Version are those of the first file.

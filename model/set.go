@@ -46,13 +46,13 @@ type shard struct {
 }
 
 // files yields the files that have the tensors of the set and could be read.
-func (s *Set) files() (all []*tensorfile.File) {
+func (s *Set) files() (all []*tensorfile.File, names []string) {
 	for i, sh := range s.shards {
 		if sh.open != nil && (!s.root || i == 0) {
-			all = append(all, sh.open)
+			all, names = append(all, sh.open), append(names, sh.name)
 		}
 	}
-	return all
+	return all, names
 }
 
 // tensors yields the shards for Index.Compare.

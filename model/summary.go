@@ -37,7 +37,9 @@ type Summary struct {
 // SummaryOf sums up the shards of a model: Size and Blobs add up, tensors of the same
 // name count once, and each of the Attributes is that of the first file that has it.
 // Format and Version are those of the first file.
-func SummaryOf(files ...*tensorfile.File) tensorfile.Summary { return joined(files).Summary() }
+func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
+	return joined(files, nil).Summary()
+}
 
 // Summary sums up the primary set, or those of all components.
 func (m *Model) Summary() Summary {

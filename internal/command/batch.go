@@ -368,7 +368,8 @@ func (l *manyFiles) line(text []byte, item batch.Item, message string, status in
 	var has map[string]json.RawMessage
 	if len(text) == 0 || json.Unmarshal(text, &has) != nil {
 		var err error
-		if text, err = marshal(&errorDocument{File: item.File, Error: message}); err != nil {
+		failed := &errorDocument{File: item.File, Error: message, Offset: -1}
+		if text, err = marshal(failed); err != nil {
 			return nil, err
 		}
 		has, text = nil, appendJSON(nil, text, oneLine)

@@ -63,7 +63,10 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 	}
 	size := sizeInWords(d.Size)
 	if len(d.Shards) > 0 {
-		size += ", of the index; " + count(len(d.Shards), "shard")
+		if _, isJoined := in.Sys().(interface{ Names() []string }); !isJoined {
+			size += ", of the index"
+		}
+		size += "; " + count(len(d.Shards), "shard")
 	}
 	all = append(all, line("size", size), line("tensors", fmt.Sprint(d.Tensors)),
 		line("parameters", fmt.Sprint(d.Parameters)), line("bytes", sizeInWords(d.Bytes)))
