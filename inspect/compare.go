@@ -15,7 +15,7 @@ import (
 // CompareOptions are options of [Compare]; nil is the zero value.
 type CompareOptions struct {
 	// Tolerance and Relative are how far values may be apart: Tolerance + Relative ×
-	// |value in b|.
+	// |value in b|; of complex numbers each part by itself.
 	Tolerance, Relative float64
 	// Numeric compares values even where both tolerances are 0: then NaN equals NaN and
 	// 0 equals -0. Without it and without tolerances, elements of one dtype are equal
