@@ -106,6 +106,9 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 		// One tensor that is dropped is one loss, whatever else would happen.
 		p.losses = p.losses[:marked]
 		p.lose(LossTensors, fieldOf(src), "%v", err)
+		if by, ok := err.(preventable); ok {
+			p.losses[marked].Option = by.option
+		}
 		return nil
 	}
 	p.items = append(p.items, *it)

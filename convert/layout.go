@@ -28,8 +28,8 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 	case isBlocks && p.target == tensorfile.GGUF:
 		return nil
 	case isBlocks && !p.caps.Sparse:
-		return fmt.Errorf("blocks of %s cannot be represented in %v; %s", kind.Name, p.target,
-			TryDequantize)
+		return preventable{"Dequantize", fmt.Errorf("blocks of %s cannot be represented in %v",
+			kind.Name, p.target)}
 	case p.caps.Sparse && (!p.opts.Dense || !sparse.Known(it.t.Scheme)):
 		return p.planParts(ctx, it)
 	case !sparse.Known(it.t.Scheme):
@@ -47,8 +47,11 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 	return it.apply(ctx, densified(p.sparseOptions()))
 }
 
-// TryDequantize is said of the losses that Options.Dequantize prevents.
-const TryDequantize = "Dequantize makes them numbers"
+// A preventable error is the reason of a loss that a field of Options prevents.
+type preventable struct {
+	option string
+	error
+}
 
 // blocksOf returns the type of a tensor of quantised blocks of ggml, in whatever layout.
 func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {

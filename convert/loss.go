@@ -85,17 +85,23 @@ type Loss struct {
 	Kind   LossKind // one bit: what allows it
 	Field  string   // of the source: tensors["w"], attributes["license"], blobs["b"], program
 	Reason string
+	Option string // the field of Options that prevents it, such as Dequantize; "" for none
 }
 
 // LoseTestCases returns the loss of the test cases that a .bpte has around its program.
 func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
-	return Loss{LossGraph, "test_cases", fmt.Sprintf("%v cannot be represented in %v", b, target)}
+	return Loss{Kind: LossGraph, Field: "test_cases",
+		Reason: fmt.Sprintf("%v cannot be represented in %v", b, target)}
 }
 
-// String names the field, the reason, and what allows the loss.
+// String names the field, the reason, and what allows or prevents the loss.
 func (l Loss) String() string {
-	return fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason,
+	s := fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason,
 		kinds[bits.TrailingZeros32(uint32(l.Kind))].name)
+	if l.Option != "" {
+		s += ", or set Options." + l.Option
+	}
+	return s
 }
 
 // A LossGroup is all losses of one kind that have one reason.

@@ -278,8 +278,8 @@ func (p *Plan) Err() error {
 }
 
 func (p *Plan) lose(kind LossKind, field, format string, args ...any) {
-	p.losses = append(p.losses, Loss{kind, field,
-		withoutName(field, fmt.Sprintf(format, args...))})
+	p.losses = append(p.losses, Loss{Kind: kind, Field: field,
+		Reason: withoutName(field, fmt.Sprintf(format, args...))})
 }
 
 // withoutName returns a reason without the name of the tensor, which errors of

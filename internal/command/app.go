@@ -199,8 +199,12 @@ func newRoot(a *app) *cobra.Command {
 					return nil
 				}
 				_, wanted, _ := strings.Cut(cmd.Use, " ")
-				return fmt.Errorf("%s takes %s, not %s", cmd.Name(),
+				err := fmt.Errorf("%s takes %s, not %s", cmd.Name(),
 					cmp.Or(wanted, "no arguments"), count(len(args), "argument"))
+				if f := cmd.Flags().Lookup("dequantize"); f != nil && f.Changed {
+					return wrong("--dequantize=DTYPE, with an equals sign", "%w", err)
+				}
+				return err
 			}
 		}
 	}

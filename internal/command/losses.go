@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/convert"
 )
@@ -37,13 +36,17 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 	}
 	a.status = worse(a.status, statusUnreadable)
 	var kinds convert.LossKind
+	var options []string
 	for _, l := range le.Losses {
 		kinds |= l.Kind
+		if l.Option != "" && !slices.Contains(options, l.Option) {
+			options = append(options, l.Option)
+		}
 	}
 	a.listLosses(a.message, from, "would be lost", le.Losses)
 	try := "--allow " + kinds.String()
-	if strings.Contains(le.Error(), convert.TryDequantize) {
-		try += ", or --dequantize"
+	for _, option := range options {
+		try += ", or " + flagOf(&convert.OptionError{Option: option})
 	}
 	a.message("%s: nothing was written\n  try: %s", display(from), try)
 	if a.json {

@@ -54,7 +54,7 @@ func (a *app) printFormats() error {
 	}
 	fmt.Fprintf(a.out, "tensorfile %s (%s %s/%s)\n\n", a.version, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH)
-	t := newTable("FORMAT", "READS", "WRITES", "EXTENSION", "")
+	t := newTable("FORMAT", "READS", "WRITES", "EXTENSION", "NAME")
 	t.spare = []int{4}
 	for _, f := range tensorfile.Formats() {
 		t.add(f.String(), versions(f.Reads()), versions(f.Writes()), f.Ext(), f.Title())
