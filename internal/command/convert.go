@@ -278,6 +278,8 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 			flagOf(wrongOption), wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return advise("--filter NAME, which leaves one tensor", err)
+	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):
+		return advise("another format, or a .pte as the source", err)
 	case err != nil:
 		return err
 	}

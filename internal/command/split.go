@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/filename"
@@ -41,9 +40,6 @@ All files appear together or not at all.`,
 				return err
 			}
 			return a.with(file, func(in *input) error {
-				if max == 0 && in.Format() != tensorfile.Safetensors {
-					return wrong("--max 5GB", "split needs --max SIZE for %v", in.Format())
-				}
 				if name == "" {
 					name = stem(cmp.Or(in.set, in.name))
 				}
@@ -83,6 +79,8 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 	switch {
 	case errors.As(err, &pe) && errors.Is(err, fs.ErrExist):
 		return &atomicfile.Error{Name: pe.Path, Err: fs.ErrExist}
+	case max == 0 && errors.Is(err, fs.ErrInvalid):
+		return wrong("--max 5GB", "split needs --max SIZE for %v", in.Format())
 	case errors.Is(err, errors.ErrUnsupported):
 		return advise("tensorfile convert to ztensor or safetensors, and split that", err)
 	case err != nil:
