@@ -46,7 +46,7 @@ const defaultMax = 5e9
 // that loaders find: shards and the index of safetensors, shards and the root of zTensor
 // 2, the names of ExecuTorch's exporter of a .ptd, NAME-00001-of-00003 of other formats,
 // with the keys of gguf-split in a .gguf. A format with programs, or with one tensor, is
-// errors.ErrUnsupported.
+// errors.ErrUnsupported, and so is a .ptd or primitiv file without any.
 func Split(ctx context.Context, f *tensorfile.File, name string,
 	opts *SplitOptions) ([]string, error) {
 	s := &splitter{f: f, name: name, SplitOptions: orZero(opts)}
@@ -61,7 +61,8 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 	model, isModel := f.Sys().(*primitiv.Reader)
 	switch isModel = isModel && model.Kind() == primitiv.KindModel; {
 	case caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 ||
-		f.Format() == tensorfile.Primitiv && !isModel:
+		f.Format() == tensorfile.Primitiv && !isModel ||
+		(isModel || f.Format() == tensorfile.PTD) && isEmpty(f):
 		return nil, fmt.Errorf("convert: %w: %v files like this one are not split",
 			errors.ErrUnsupported, f.Format())
 	case s.MaxSize <= 0:
@@ -79,6 +80,13 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 		return s.ptd(ctx, r)
 	}
 	return s.tensors(ctx)
+}
+
+func isEmpty(f *tensorfile.File) bool {
+	for range f.Blobs() {
+		return false
+	}
+	return f.Len() == 0
 }
 
 // A splitter is a call of Split.
