@@ -57,9 +57,6 @@ func (c *checkpoint) openArchive() error {
 	var err error
 	c.zip, err = zipfile.Open(c.src, c.at, c.size, zipfile.Options{Format: formatName,
 		Limits: c.limits, Deduce: true})
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: the file is cut off: it has no zip directory at its end", err)
-	}
 	if err != nil {
 		return err
 	}

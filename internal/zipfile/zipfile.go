@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -62,7 +63,8 @@ func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 		}
 		if errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrAlgorithm) ||
 			errors.Is(err, zip.ErrChecksum) {
-			err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
+			return nil, o.Error(-1, "central directory", tensor.ErrMalformed, "%s",
+				strings.TrimPrefix(err.Error(), "zip: "))
 		}
 		return nil, &tensor.FormatError{Format: o.Format, Offset: -1, Field: "central directory",
 			Err: err}
