@@ -130,9 +130,10 @@ func TestQuantilesOfSmallIntegersAndZeros(t *testing.T) {
 			t.Errorf("%v: %v, %v", x.DType, s, err)
 		}
 	}
-	x := tensor.New("x", tensor.Shape{3}, []int32{-1000, -255, 255})
-	s, err := Stats(t.Context(), x, &StatsOptions{Quantiles: []float64{0.5, 1}})
-	if err != nil || s.Quantiles[0].Value != -255 || s.Quantiles[1].Value != 255 {
+	x := tensor.New("x", tensor.Shape{5}, []int32{-1005, -1001, -255, 1001, 1005})
+	s, err := Stats(t.Context(), x, &StatsOptions{Quantiles: []float64{0, 0.5, 1}})
+	if err != nil || s.Quantiles[0].Value != -1005 || s.Quantiles[1].Value != -255 ||
+		s.Quantiles[2].Value != 1005 {
 		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -100,6 +100,14 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 			}
 		}
 		s.Quantiles = quantiles(sorted, all.finite, m.o.Quantiles)
+		for i, q := range s.Quantiles {
+			switch q.Share {
+			case 0:
+				s.Quantiles[i].Value = Float(all.min)
+			case 1:
+				s.Quantiles[i].Value = Float(all.max)
+			}
+		}
 	}
 	return s, nil
 }

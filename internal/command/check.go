@@ -141,7 +141,7 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 			a.status = worse(a.status, statusFound)
 		}
 	}
-	if !a.json {
+	if !a.json && (!a.quiet || !report.OK || a.strict && len(report.Findings) > 0) {
 		a.printCheck(dir, report)
 	}
 	return checkedDirectory{name, report}, nil
@@ -177,6 +177,9 @@ func (a *app) printCheck(name string, r *model.Report) {
 	counts := map[tensor.Severity]int{}
 	for _, f := range r.Findings {
 		counts[f.Severity]++
+		if a.quiet && !a.strict && f.Severity != tensor.SeverityError {
+			continue
+		}
 		message := describe(f.Err)
 		if f.Tensor != "" {
 			message = escape(f.Tensor) + ": " + message

@@ -238,6 +238,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	file := created(t, dir, "x.safetensors", st(safetensorsOptions), ts...)
 	other := created(t, dir, "y.safetensors", st(safetensorsOptions), ts[:1]...)
 	for _, args := range [][]string{{"ls", file}, {"du", file}, {"stats", file},
+		{"stats", file, "--quantiles", "0,0.5,1"},
 		{"ls", "--fold", file}, {"version"}, {"diff", "--stat", file, other}} {
 		var out strings.Builder
 		a := newApp(t.Context(), nil, &out, &out, func(string) string { return "" })

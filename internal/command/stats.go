@@ -199,7 +199,8 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
 	}
 	tab := newTable(append(titles, "HISTOGRAM")...)
-	tab.spare = []int{len(titles), 2, 1} // histogram, count, dtype
+	// Histogram, count, dtype; shorter names; zeros, std, inf, NaN, mean.
+	tab.spare = []int{len(titles), 2, 1, 0, 7, 6, 9, 8, 5}
 	for i := range list {
 		list[i].addTo(tab)
 		for k := range list[i].Parts {

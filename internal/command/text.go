@@ -64,7 +64,7 @@ type table struct {
 	head  []string
 	right []bool // numbers
 	width []int
-	spare []int // columns that are left out where the table does not fit, the first one first
+	spare []int // columns that are left out where the table does not fit, in order; 0 is cut
 	text  []byte
 	ends  []int // of the cells in text
 }
@@ -128,8 +128,8 @@ func (t *table) done(b []byte) {
 	t.text = b
 }
 
-// fit makes a table that is wider than the terminal fit: spare columns go, then the
-// first one is cut.
+// fit makes a table that is wider than the terminal fit: spare columns go, and the first
+// one is cut, at its place among them or last.
 func (t *table) fit(width int) {
 	wide := func() int {
 		n := -2
@@ -140,15 +140,17 @@ func (t *table) fit(width int) {
 		}
 		return n
 	}
-	for _, i := range t.spare {
-		if wide() <= width {
-			return
-		}
-		t.width[i] = 0
-	}
 	const shortest = 12
-	if over := wide() - width; over > 0 && t.width[0] > shortest {
-		t.width[0] = max(shortest, t.width[0]-over)
+	for _, i := range append(slices.Clip(t.spare), 0) {
+		over := wide() - width
+		switch {
+		case over <= 0:
+			return
+		case i > 0:
+			t.width[i] = 0
+		case t.width[0] > shortest:
+			t.width[0] = max(shortest, t.width[0]-over)
+		}
 	}
 }
 
