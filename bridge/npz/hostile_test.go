@@ -196,6 +196,18 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
+// NumPy refuses a member whose local header has another name than the directory.
+func TestOtherNameInLocalHeader(t *testing.T) {
+	b := archive(t, entry{name: "a.npy", data: array("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "x")})
+	if _, err := OpenBytes(b, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Replace(b, []byte("a.npy"), []byte("b.npy"), 1)
+	if _, err := OpenBytes(other, nil); !errors.Is(err, tensor.ErrMalformed) {
+		t.Error(err)
+	}
+}
+
 // A member that claims more than it holds, and one that holds far more
 // than its archive's size suggests.
 func TestBombs(t *testing.T) {

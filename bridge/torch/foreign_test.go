@@ -107,22 +107,22 @@ func TestArchivesThatScannersMisread(t *testing.T) {
 	if _, err := OpenBytes(encrypted, nil); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("encrypted: %v", err)
 	}
-	for name, b := range map[string][]byte{"another name in the local header": otherName,
-		"a wrong CRC": wrongCRC} {
-		r, err := OpenBytes(b, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		report, _ := r.Verify(t.Context(), nil)
-		if !slices.ContainsFunc(r.globals, func(g Global) bool {
-			return g.String() == "os.system" && slices.ContainsFunc(report.Findings,
-				func(f tensor.Finding) bool { return f.Offset == g.FileOffset })
-		}) {
-			t.Errorf("%s: %v", name, report.Findings)
-		}
-		if strings.Contains(name, "CRC") != errors.Is(report.Err(), tensor.ErrChecksum) {
-			t.Errorf("%s: %v", name, report.Findings)
-		}
+	if _, err := OpenBytes(otherName, nil); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("another name in the local header: %v", err)
+	}
+	r, err := OpenBytes(wrongCRC, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, _ := r.Verify(t.Context(), nil)
+	if !slices.ContainsFunc(r.globals, func(g Global) bool {
+		return g.String() == "os.system" && slices.ContainsFunc(report.Findings,
+			func(f tensor.Finding) bool { return f.Offset == g.FileOffset })
+	}) {
+		t.Errorf("a wrong CRC: %v", report.Findings)
+	}
+	if !errors.Is(report.Err(), tensor.ErrChecksum) {
+		t.Errorf("a wrong CRC: %v", report.Findings)
 	}
 }
 

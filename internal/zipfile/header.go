@@ -75,16 +75,21 @@ func (m *Member) locate() error {
 	return nil
 }
 
-// data returns where the data begin by the local header.
+// data returns where the data begin by the local header, which must have the name that
+// the directory has: NumPy refuses another, and PyTorch does not look at it.
 func (m *Member) data() (int64, error) {
-	var b [localHeader]byte
-	if _, err := m.src.ReadAt(b[:], m.Header); err != nil {
+	b := make([]byte, localHeader+len(m.File.Name))
+	if _, err := m.src.ReadAt(b, m.Header); err != nil {
 		return 0, m.error(m.Header, err)
 	}
-	if string(b[:4]) != localMagic {
-		return 0, m.error(m.Header, fmt.Errorf("%w: no local header", tensor.ErrMalformed))
-	}
 	name, extra := binary.LittleEndian.Uint16(b[26:]), binary.LittleEndian.Uint16(b[28:])
+	switch {
+	case string(b[:4]) != localMagic:
+		return 0, m.error(m.Header, fmt.Errorf("%w: no local header", tensor.ErrMalformed))
+	case int(name) != len(m.File.Name) || string(b[localHeader:]) != m.File.Name:
+		return 0, m.error(m.Header, fmt.Errorf("%w: its local header has another name",
+			tensor.ErrMalformed))
+	}
 	return m.Header + localHeader + int64(name) + int64(extra), nil
 }
 
