@@ -114,6 +114,9 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 		m, err = model.Open(dir,
 			&model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
 	}
+	if info, e := os.Stat(dir); err != nil && e == nil && info.Mode().IsRegular() {
+		err = advise("tensorfile verify, which checks a file", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -125,6 +125,9 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	if errors.As(err, &named) && named.Name == name {
 		err = named.Err // the message begins with the name
 	}
+	if info, e := os.Stat(in.path); err != nil && e == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		err = advise("- in its place, with the pipe as standard input", err)
+	}
 	if err != nil {
 		return nil, a.explain(in, err)
 	}

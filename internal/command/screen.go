@@ -140,6 +140,9 @@ func (a *app) note(format string, args ...any) {
 // describe returns the text of an error on one line, without the file's name where that
 // is all that it adds: the message has it already.
 func describe(err error) string {
+	if known, ok := err.(advised); ok {
+		return describe(known.error)
+	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var texts, lines []string
 		for _, e := range many.Unwrap() {
