@@ -58,17 +58,20 @@ func (e *Edit) checkNames(g *Graph) error {
 	return nil
 }
 
-// checkUses checks that nothing uses a constant that is removed.
+// checkUses checks that nothing uses a node that is removed. Readers of a value may read
+// another instead; a damaged file may have a second operator that computes it.
 func (e *Edit) checkUses(g *Graph) error {
 	if len(e.removed) == 0 {
 		return nil
 	}
-	used := func(ids []int, by string, args ...any) error {
+	readers := e.operators(g.i).readers
+	used := func(ids []int, reads bool, by string, args ...any) error {
 		for _, id := range ids {
 			if id < 0 || !e.removed[nodeID{g.i, id}] {
 				continue
 			}
-			if n := g.Node(id); n.Kind() == ConstantNode {
+			n := g.Node(id)
+			if _, redirected := readers[id]; n.Kind() == ConstantNode || !reads || !redirected {
 				return errorf(errors.ErrUnsupported, "%s is %s",
 					quote.Name(n.tensorName()), fmt.Sprintf(by, args...))
 			}
@@ -78,15 +81,16 @@ func (e *Edit) checkUses(g *Graph) error {
 	for n := range g.Nodes() {
 		e.steps++
 		if op, ok := n.Operator(); ok && !e.removed[n.id()] {
-			if err := used(append(op.Inputs(), op.Outputs()...), "used by node %d, %s", n.index,
-				op.Type()); err != nil {
+			const by = "used by node %d, %s"
+			if err := errors.Join(used(op.Inputs(), true, by, n.index, op.Type()),
+				used(op.Outputs(), false, by, n.index, op.Type())); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(used(g.Inputs(), "an input of its graph"),
-		used(g.Outputs(), "an output of its graph"),
-		used(g.Captures(), "captured by its graph"))
+	return errors.Join(used(g.Inputs(), false, "an input of its graph"),
+		used(g.Outputs(), true, "an output of its graph"),
+		used(g.Captures(), false, "captured by its graph"))
 }
 
 // checkCaptures checks that graphs inside, which take values by name, find the same ones

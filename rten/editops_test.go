@@ -210,6 +210,30 @@ func TestOperatorsOfACycleAreNotRemoved(t *testing.T) {
 	}
 }
 
+// Damage that Verify only warns of: two operators compute a value, and an operator is an
+// output of the graph. A file without the removed node could not be opened.
+func TestOperatorsThatAreStillUsedAreNotRemoved(t *testing.T) {
+	var b raw
+	operator := func(in, out uint32) fb.Offset {
+		return b.operator(OpNeg, 0, 0, []uint32{in}, []uint32{out})
+	}
+	nodes := []fb.Offset{b.value("a"), b.value("b"), b.value("c"), operator(0, 1),
+		operator(0, 1), operator(1, 2)}
+	r := openBytes(t, b.model(b.graph(nodes, []uint32{0}, []uint32{2, 5}, nil), 1))
+	for node, want := range map[int]string{3: `"b" is used by node 4, Neg`,
+		5: `is an output of its graph`} {
+		e := NewEdit(r)
+		op, _ := r.Model().Graph().Node(node).Operator()
+		err := e.RemoveOperator(op)
+		if err == nil {
+			err = e.Write(t.Context(), io.Discard, nil)
+		}
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("node %d: %v, want %s", node, err, want)
+		}
+	}
+}
+
 func subgraphNames(op Operator) (names []string) {
 	for name, g := range op.Subgraphs() {
 		if up, n := g.Up(); up == nil || n != op.Node() {
