@@ -159,7 +159,8 @@ func newRoot(a *app) *cobra.Command {
 	f.StringArrayVarP(&a.external, "external", "d", nil,
 		"`FILE` has the tensors that a program has in another file")
 	f.Var(&a.header, "header", "send `LINE` with requests to the host of an address")
-	f.IntVar(&a.inFlight, "in-flight", 16,
+	a.inFlight = 16
+	number(f, &a.inFlight, "in-flight", 1, 1<<12,
 		"have `N` requests of 8 MiB to a server under way at once")
 	f.BoolVar(&a.publicOnly, "public-only", false, "connect to public addresses only")
 	a.limitFlags(f)

@@ -29,7 +29,7 @@ several files the tensors in each are summed up too.`,
 			})
 		},
 	}
-	cmd.Flags().IntVar(&opts.Depth, "depth", 0,
+	number(cmd.Flags(), &opts.Depth, "depth", 0, 1<<20,
 		"sum up tensors by the first `N` parts of their names")
 	return cmd
 }

@@ -271,9 +271,6 @@ func (a *app) storeInputs(prefix string) (names []string, err error) {
 }
 
 func (a *app) remoteOptions(address string) (o *remote.Options, err error) {
-	if a.inFlight < 1 {
-		return nil, wrong("--in-flight 16", "--in-flight %d: no requests", a.inFlight)
-	}
 	o = &remote.Options{Header: map[string][]string(a.header), MaxBytes: a.maxInput,
 		PublicOnly: a.publicOnly, InFlight: a.inFlight}
 	if remote.IsHub(address) {

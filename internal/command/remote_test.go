@@ -78,7 +78,7 @@ func TestAddressesAreFiles(t *testing.T) {
 			"127.0.0.1 is not a public address"},
 		{[]string{"ls", "--limit-input", "100", server.URL + name}, 4, "limit"},
 		{[]string{"ls", "--in-flight", "1", server.URL + name}, 0, "float32"},
-		{[]string{"ls", "--in-flight", "0", server.URL + name}, 2, "try: --in-flight 16"},
+		{[]string{"ls", "--in-flight", "0", server.URL + name}, 2, "is not a number from 1 to"},
 		{[]string{"ls", "http://example.org/model.zt"}, 3, "https"},
 	} {
 		var out bytes.Buffer
