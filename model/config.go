@@ -104,22 +104,20 @@ var errNoObject = errors.New("not a JSON object")
 // checkConfig compares the dtype that a model is to be loaded as with that of most bytes.
 func (m *Model) checkConfig(s *Set) {
 	c := m.configs[s.part]
-	if c == nil || c.quantized {
+	if c == nil || c.quantized || c.DType == "" || c.DType == "auto" {
 		return
 	}
-	said, err := tensor.ParseDType(strings.TrimPrefix(c.DType, "torch."))
-	if err != nil {
-		return // none, "auto", or unknown here
-	}
+	name := strings.TrimPrefix(c.DType, "torch.")
+	said, err := tensor.ParseDType(name)
 	stored, most := tensor.Unknown, int64(0)
 	for d, n := range s.summary.ByDType {
 		if d.IsFloat() && (n.Bytes > most || n.Bytes == most && d < stored) {
 			stored, most = d, n.Bytes
 		}
 	}
-	if most > 0 && stored != said {
+	if most > 0 && (err != nil || stored != said) {
 		m.note(ConfigDType, path.Join(s.part, "config.json"), "",
-			"dtype is %v, most weights are %v", said, stored)
+			"dtype is %s, most weights are %v", quote.Name(name), stored)
 	}
 }
 
