@@ -5,14 +5,15 @@
 //	offset 8      JSON, N bytes: name → {dtype, shape, data_offsets}, __metadata__
 //	offset 8+N    data: every byte belongs to exactly one tensor
 //
-// Reading follows the rules of the reference library and of the README that is
-// its specification, and is stricter where those two allow two readers
-// to see different tensors: a duplicate name or key is refused, and so
-// are holes, overlaps, a header that does not begin with {, and one beyond
-// 100,000,000 bytes. What the reference accepts against its README, white space
-// other than trailing spaces and keys nobody knows, is a warning, and an error
-// in Strict mode. A dtype that this package has no name for is listed
-// with the file's word (see tensor.Stored) and refused in Strict mode.
+// Reading follows the rules of the reference library and of the README that is its
+// specification, and is stricter where those two allow two readers to see different
+// tensors: a duplicate name or key is refused, and so are holes, overlaps, a header
+// that does not begin with {, and one beyond 100,000,000 bytes. A dimension beyond
+// int64, even next to a 0, and an entry that is an array in place of an object are
+// refused as well. What the reference accepts against its README, white space other
+// than trailing spaces and keys nobody knows, is a warning, and an error in Strict
+// mode. A dtype that this package has no name for is listed with the file's word (see
+// tensor.Stored) and refused in Strict mode.
 //
 // Tensors come in the order of their offsets. Elements are row-major,
 // little-endian; float4 and float6 elements are packed.
