@@ -32,6 +32,10 @@ func (r *Reader) open() error {
 	if err != nil {
 		return err
 	}
+	if end, size := r.archive.End, r.src.Size(); end < size {
+		r.warnings = append(r.warnings, npzError(end, "archive", tensor.ErrMalformed,
+			"%d bytes after its end", size-end))
+	}
 	r.tensors = slices.Clip(r.tensors)
 	// x.npy.npy and x.npy are arrays of two names, but x.npy and x are not.
 	if dup := duplicate(len(r.tensors),

@@ -208,6 +208,24 @@ func TestOtherNameInLocalHeader(t *testing.T) {
 	}
 }
 
+// NumPy reads an archive that other bytes follow.
+func TestBytesAfterTheEnd(t *testing.T) {
+	b := archive(t, entry{name: "a.npy", data: array("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "x")})
+	size := int64(len(b))
+	b = append(b, "more"...)
+	r, err := OpenBytes(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at *tensor.FormatError
+	if w := r.Warnings(); len(w) != 1 || !errors.As(w[0], &at) || at.Offset != size {
+		t.Errorf("%v, and the archive ends at %d", w, size)
+	}
+	if _, err := OpenBytes(b, &ReaderOptions{Strict: true}); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("strict: %v", err)
+	}
+}
+
 // A member that claims more than it holds, and one that holds far more
 // than its archive's size suggests.
 func TestBombs(t *testing.T) {
