@@ -143,6 +143,18 @@ func open(t testing.TB, b []byte) *tensorfile.File {
 	return f
 }
 
+// planOf is a plan that may lose what to cannot hold.
+func planOf(t testing.TB, src *tensorfile.File, to form) *Plan {
+	t.Helper()
+	o := to.options()
+	o.Allow = LossAll
+	p, err := NewPlan(t.Context(), src, to.format, o)
+	if err != nil {
+		t.Fatalf("to %v: %v", to, err)
+	}
+	return p
+}
+
 func run(t testing.TB, src *tensorfile.File, to form, o *Options) (*tensorfile.File, *Plan) {
 	t.Helper()
 	p, err := NewPlan(t.Context(), src, to.format, o)

@@ -157,12 +157,7 @@ func values(t *testing.T, x *tensor.Tensor, other tensor.DType) []byte {
 // checkNamed converts src and compares the named losses with the differences.
 func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 	t.Helper()
-	o := to.options()
-	o.Allow = LossAll
-	p, err := NewPlan(t.Context(), src, to.format, o)
-	if err != nil {
-		t.Fatalf("to %v: %v", to, err)
-	}
+	p := planOf(t, src, to)
 	named := map[string]LossKind{}
 	for _, l := range p.Losses() {
 		named[l.Field] |= l.Kind

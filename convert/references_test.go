@@ -52,12 +52,7 @@ func TestConversionsForReferences(t *testing.T) {
 				})
 			}
 			src := c.file(t, from)
-			o := to.options()
-			o.Allow = LossAll
-			p, err := NewPlan(t.Context(), src, to.format, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := planOf(t, src, to)
 			if to.format == tensorfile.NPY && len(p.items) == 0 {
 				continue
 			}

@@ -340,12 +340,7 @@ func TestCancelScattered(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := to.options()
-				o.Allow = LossAll
-				p, err := NewPlan(t.Context(), src, to.format, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := planOf(t, src, to)
 				ctx, cancel := context.WithCancel(t.Context())
 				c := &cancelling{left: math.MaxInt, cancel: cancel}
 				if step == 0 {
@@ -435,18 +430,14 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 			}
 		}
 		for _, to := range forms() {
-			o := to.options()
-			o.Allow = LossAll
-			p, err := NewPlan(t.Context(), src, to.format, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := planOf(t, src, to)
 			for _, l := range p.Losses() {
 				if l.Field != `tensors["the one"]` || strings.Contains(l.Reason, "the one") {
 					t.Errorf("%s to %v: a loss: %v", what, to, l)
 				}
 			}
-			if err = p.Write(t.Context(), io.Discard); err != nil &&
+			err := p.Write(t.Context(), io.Discard)
+			if err != nil &&
 				strings.Count(err.Error(), "the one") != 1 &&
 				!errors.Is(err, errors.ErrUnsupported) { // nothing is left to write
 				t.Errorf("%s to %v: the message does not name the tensor once: %v", what, to, err)

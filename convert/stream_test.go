@@ -169,12 +169,7 @@ func TestAFailingTargetIsReported(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"},
 		[]*tensor.Tensor{tensor.New("w", tensor.Shape{1000}, make([]float32, 1000))}, nil)
 	for _, to := range forms() {
-		o := to.options()
-		o.Allow = LossAll
-		p, err := NewPlan(t.Context(), src, to.format, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := planOf(t, src, to)
 		pr, pw := io.Pipe()
 		pr.CloseWithError(os.ErrDeadlineExceeded)
 		if err := p.Write(t.Context(), pw); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -188,12 +183,7 @@ func TestAWriterThatCountsWrongIsReported(t *testing.T) {
 	src := tensorfile.FromTensors([]*tensor.Tensor{tensor.New("w", tensor.Shape{1000},
 		make([]float32, 1000))}, nil)
 	for _, to := range forms() {
-		o := to.options()
-		o.Allow = LossAll
-		p, err := NewPlan(t.Context(), src, to.format, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := planOf(t, src, to)
 		for _, wrong := range []int{5, -1} {
 			w := writerFunc(func(p []byte) (int, error) {
 				if wrong < 0 {
