@@ -26,10 +26,9 @@ type kept struct {
 
 // Keep returns the memory of t, which an edit stores under that name.
 func Keep(name string, t *tensor.Tensor) (k Kept) {
-	k.Add(name, t.Data)
-	for i := range t.Parts {
-		k.Add(name, t.Parts[i].Data)
-	}
+	named := *t
+	named.Name = name
+	k.AddTensor(&named)
 	return k
 }
 
