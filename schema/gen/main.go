@@ -70,7 +70,7 @@ func run() error {
 			if err := command(flatc, "--go", "--gen-onefile", "--go-namespace", p.name, "--filename-suffix", "", "-o", p.name, s+".fbs"); err != nil {
 				return err
 			}
-			if err := gofmt(filepath.Join(p.name, s+".go")); err != nil {
+			if err := keepReaders(filepath.Join(p.name, s+".go")); err != nil {
 				return err
 			}
 		}

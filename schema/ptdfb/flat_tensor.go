@@ -119,28 +119,6 @@ type TensorLayout struct {
 	_tab flatbuffers.Table
 }
 
-func GetRootAsTensorLayout(buf []byte, offset flatbuffers.UOffsetT) *TensorLayout {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &TensorLayout{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTensorLayoutBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTensorLayout(buf []byte, offset flatbuffers.UOffsetT) *TensorLayout {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &TensorLayout{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTensorLayoutBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
-}
-
 func (rcv *TensorLayout) Init(buf []byte, i flatbuffers.UOffsetT) {
 	rcv._tab.Bytes = buf
 	rcv._tab.Pos = i
@@ -158,10 +136,6 @@ func (rcv *TensorLayout) ScalarType() ScalarType {
 	return 0
 }
 
-func (rcv *TensorLayout) MutateScalarType(n ScalarType) bool {
-	return rcv._tab.MutateInt8Slot(4, int8(n))
-}
-
 func (rcv *TensorLayout) Sizes(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -177,15 +151,6 @@ func (rcv *TensorLayout) SizesLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *TensorLayout) MutateSizes(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *TensorLayout) DimOrder(j int) byte {
@@ -213,61 +178,8 @@ func (rcv *TensorLayout) DimOrderBytes() []byte {
 	return nil
 }
 
-func (rcv *TensorLayout) MutateDimOrder(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func TensorLayoutStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func TensorLayoutAddScalarType(builder *flatbuffers.Builder, scalarType ScalarType) {
-	builder.PrependInt8Slot(0, int8(scalarType), 0)
-}
-func TensorLayoutAddSizes(builder *flatbuffers.Builder, sizes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(sizes), 0)
-}
-func TensorLayoutStartSizesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func TensorLayoutAddDimOrder(builder *flatbuffers.Builder, dimOrder flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(dimOrder), 0)
-}
-func TensorLayoutStartDimOrderVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func TensorLayoutEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type NamedData struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsNamedData(buf []byte, offset flatbuffers.UOffsetT) *NamedData {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &NamedData{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishNamedDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsNamedData(buf []byte, offset flatbuffers.UOffsetT) *NamedData {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &NamedData{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedNamedDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *NamedData) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -295,10 +207,6 @@ func (rcv *NamedData) SegmentIndex() uint32 {
 	return 0
 }
 
-func (rcv *NamedData) MutateSegmentIndex(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
 func (rcv *NamedData) TensorLayout(obj *TensorLayout) *TensorLayout {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
@@ -312,46 +220,8 @@ func (rcv *NamedData) TensorLayout(obj *TensorLayout) *TensorLayout {
 	return nil
 }
 
-func NamedDataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func NamedDataAddKey(builder *flatbuffers.Builder, key flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(key), 0)
-}
-func NamedDataAddSegmentIndex(builder *flatbuffers.Builder, segmentIndex uint32) {
-	builder.PrependUint32Slot(1, segmentIndex, 0)
-}
-func NamedDataAddTensorLayout(builder *flatbuffers.Builder, tensorLayout flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(tensorLayout), 0)
-}
-func NamedDataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DataSegment struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDataSegment(buf []byte, offset flatbuffers.UOffsetT) *DataSegment {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DataSegment{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDataSegmentBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDataSegment(buf []byte, offset flatbuffers.UOffsetT) *DataSegment {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DataSegment{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDataSegmentBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DataSegment) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -371,33 +241,12 @@ func (rcv *DataSegment) Offset() uint64 {
 	return 0
 }
 
-func (rcv *DataSegment) MutateOffset(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(4, n)
-}
-
 func (rcv *DataSegment) Size() uint64 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetUint64(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *DataSegment) MutateSize(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(6, n)
-}
-
-func DataSegmentStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func DataSegmentAddOffset(builder *flatbuffers.Builder, offset uint64) {
-	builder.PrependUint64Slot(0, offset, 0)
-}
-func DataSegmentAddSize(builder *flatbuffers.Builder, size uint64) {
-	builder.PrependUint64Slot(1, size, 0)
-}
-func DataSegmentEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
 }
 
 type FlatTensor struct {
@@ -411,31 +260,6 @@ func GetRootAsFlatTensor(buf []byte, offset flatbuffers.UOffsetT) *FlatTensor {
 	x := &FlatTensor{}
 	x.Init(buf, n+offset)
 	return x
-}
-
-func FinishFlatTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(FlatTensorIdentifier)
-	builder.FinishWithFileIdentifier(offset, identifierBytes)
-}
-
-func FlatTensorBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.BufferHasIdentifier(buf, FlatTensorIdentifier)
-}
-
-func GetSizePrefixedRootAsFlatTensor(buf []byte, offset flatbuffers.UOffsetT) *FlatTensor {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &FlatTensor{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFlatTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(FlatTensorIdentifier)
-	builder.FinishSizePrefixedWithFileIdentifier(offset, identifierBytes)
-}
-
-func SizePrefixedFlatTensorBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.SizePrefixedBufferHasIdentifier(buf, FlatTensorIdentifier)
 }
 
 func (rcv *FlatTensor) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -453,10 +277,6 @@ func (rcv *FlatTensor) Version() uint32 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *FlatTensor) MutateVersion(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
 }
 
 func (rcv *FlatTensor) Segments(obj *DataSegment, j int) bool {
@@ -499,52 +319,8 @@ func (rcv *FlatTensor) NamedDataLength() int {
 	return 0
 }
 
-func FlatTensorStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func FlatTensorAddVersion(builder *flatbuffers.Builder, version uint32) {
-	builder.PrependUint32Slot(0, version, 0)
-}
-func FlatTensorAddSegments(builder *flatbuffers.Builder, segments flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(segments), 0)
-}
-func FlatTensorStartSegmentsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func FlatTensorAddNamedData(builder *flatbuffers.Builder, namedData flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(namedData), 0)
-}
-func FlatTensorStartNamedDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func FlatTensorEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type TensorMetadata struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsTensorMetadata(buf []byte, offset flatbuffers.UOffsetT) *TensorMetadata {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &TensorMetadata{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTensorMetadataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTensorMetadata(buf []byte, offset flatbuffers.UOffsetT) *TensorMetadata {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &TensorMetadata{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTensorMetadataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *TensorMetadata) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -572,10 +348,6 @@ func (rcv *TensorMetadata) ScalarType() ScalarType {
 	return 0
 }
 
-func (rcv *TensorMetadata) MutateScalarType(n ScalarType) bool {
-	return rcv._tab.MutateInt8Slot(6, int8(n))
-}
-
 func (rcv *TensorMetadata) Sizes(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
@@ -591,15 +363,6 @@ func (rcv *TensorMetadata) SizesLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *TensorMetadata) MutateSizes(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *TensorMetadata) DimOrder(j int) byte {
@@ -627,25 +390,12 @@ func (rcv *TensorMetadata) DimOrderBytes() []byte {
 	return nil
 }
 
-func (rcv *TensorMetadata) MutateDimOrder(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
 func (rcv *TensorMetadata) SegmentIndex() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *TensorMetadata) MutateSegmentIndex(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(12, n)
 }
 
 func (rcv *TensorMetadata) Offset() uint64 {
@@ -656,65 +406,8 @@ func (rcv *TensorMetadata) Offset() uint64 {
 	return 0
 }
 
-func (rcv *TensorMetadata) MutateOffset(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(14, n)
-}
-
-func TensorMetadataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(6)
-}
-func TensorMetadataAddFullyQualifiedName(builder *flatbuffers.Builder, fullyQualifiedName flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(fullyQualifiedName), 0)
-}
-func TensorMetadataAddScalarType(builder *flatbuffers.Builder, scalarType ScalarType) {
-	builder.PrependInt8Slot(1, int8(scalarType), 0)
-}
-func TensorMetadataAddSizes(builder *flatbuffers.Builder, sizes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(sizes), 0)
-}
-func TensorMetadataStartSizesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func TensorMetadataAddDimOrder(builder *flatbuffers.Builder, dimOrder flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(dimOrder), 0)
-}
-func TensorMetadataStartDimOrderVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func TensorMetadataAddSegmentIndex(builder *flatbuffers.Builder, segmentIndex uint32) {
-	builder.PrependUint32Slot(4, segmentIndex, 0)
-}
-func TensorMetadataAddOffset(builder *flatbuffers.Builder, offset uint64) {
-	builder.PrependUint64Slot(5, offset, 0)
-}
-func TensorMetadataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LegacyNamedData struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLegacyNamedData(buf []byte, offset flatbuffers.UOffsetT) *LegacyNamedData {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LegacyNamedData{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLegacyNamedDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLegacyNamedData(buf []byte, offset flatbuffers.UOffsetT) *LegacyNamedData {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LegacyNamedData{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLegacyNamedDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LegacyNamedData) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -742,47 +435,8 @@ func (rcv *LegacyNamedData) SegmentIndex() uint32 {
 	return 0
 }
 
-func (rcv *LegacyNamedData) MutateSegmentIndex(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
-func LegacyNamedDataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func LegacyNamedDataAddKey(builder *flatbuffers.Builder, key flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(key), 0)
-}
-func LegacyNamedDataAddSegmentIndex(builder *flatbuffers.Builder, segmentIndex uint32) {
-	builder.PrependUint32Slot(1, segmentIndex, 0)
-}
-func LegacyNamedDataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LegacyFlatTensor struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLegacyFlatTensor(buf []byte, offset flatbuffers.UOffsetT) *LegacyFlatTensor {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LegacyFlatTensor{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLegacyFlatTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLegacyFlatTensor(buf []byte, offset flatbuffers.UOffsetT) *LegacyFlatTensor {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LegacyFlatTensor{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLegacyFlatTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LegacyFlatTensor) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -802,20 +456,12 @@ func (rcv *LegacyFlatTensor) Version() uint32 {
 	return 0
 }
 
-func (rcv *LegacyFlatTensor) MutateVersion(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
-}
-
 func (rcv *LegacyFlatTensor) TensorAlignment() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *LegacyFlatTensor) MutateTensorAlignment(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
 }
 
 func (rcv *LegacyFlatTensor) Tensors(obj *TensorMetadata, j int) bool {
@@ -876,35 +522,4 @@ func (rcv *LegacyFlatTensor) NamedDataLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func LegacyFlatTensorStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func LegacyFlatTensorAddVersion(builder *flatbuffers.Builder, version uint32) {
-	builder.PrependUint32Slot(0, version, 0)
-}
-func LegacyFlatTensorAddTensorAlignment(builder *flatbuffers.Builder, tensorAlignment uint32) {
-	builder.PrependUint32Slot(1, tensorAlignment, 0)
-}
-func LegacyFlatTensorAddTensors(builder *flatbuffers.Builder, tensors flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(tensors), 0)
-}
-func LegacyFlatTensorStartTensorsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func LegacyFlatTensorAddSegments(builder *flatbuffers.Builder, segments flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(segments), 0)
-}
-func LegacyFlatTensorStartSegmentsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func LegacyFlatTensorAddNamedData(builder *flatbuffers.Builder, namedData flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(namedData), 0)
-}
-func LegacyFlatTensorStartNamedDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func LegacyFlatTensorEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
 }

@@ -44,28 +44,6 @@ type BundledTensor struct {
 	_tab flatbuffers.Table
 }
 
-func GetRootAsBundledTensor(buf []byte, offset flatbuffers.UOffsetT) *BundledTensor {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledTensor{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledTensor(buf []byte, offset flatbuffers.UOffsetT) *BundledTensor {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledTensor{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
-}
-
 func (rcv *BundledTensor) Init(buf []byte, i flatbuffers.UOffsetT) {
 	rcv._tab.Bytes = buf
 	rcv._tab.Pos = i
@@ -83,10 +61,6 @@ func (rcv *BundledTensor) ScalarType() ScalarType {
 	return 0
 }
 
-func (rcv *BundledTensor) MutateScalarType(n ScalarType) bool {
-	return rcv._tab.MutateInt8Slot(4, int8(n))
-}
-
 func (rcv *BundledTensor) Sizes(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -102,15 +76,6 @@ func (rcv *BundledTensor) SizesLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *BundledTensor) MutateSizes(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *BundledTensor) Data(j int) byte {
@@ -138,15 +103,6 @@ func (rcv *BundledTensor) DataBytes() []byte {
 	return nil
 }
 
-func (rcv *BundledTensor) MutateData(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
 func (rcv *BundledTensor) DimOrder(j int) byte {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
@@ -172,67 +128,8 @@ func (rcv *BundledTensor) DimOrderBytes() []byte {
 	return nil
 }
 
-func (rcv *BundledTensor) MutateDimOrder(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func BundledTensorStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func BundledTensorAddScalarType(builder *flatbuffers.Builder, scalarType ScalarType) {
-	builder.PrependInt8Slot(0, int8(scalarType), 0)
-}
-func BundledTensorAddSizes(builder *flatbuffers.Builder, sizes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(sizes), 0)
-}
-func BundledTensorStartSizesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func BundledTensorAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(data), 0)
-}
-func BundledTensorStartDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func BundledTensorAddDimOrder(builder *flatbuffers.Builder, dimOrder flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(dimOrder), 0)
-}
-func BundledTensorStartDimOrderVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func BundledTensorEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledInt struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBundledInt(buf []byte, offset flatbuffers.UOffsetT) *BundledInt {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledInt{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledIntBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledInt(buf []byte, offset flatbuffers.UOffsetT) *BundledInt {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledInt{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledIntBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BundledInt) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -252,44 +149,8 @@ func (rcv *BundledInt) IntVal() int64 {
 	return 0
 }
 
-func (rcv *BundledInt) MutateIntVal(n int64) bool {
-	return rcv._tab.MutateInt64Slot(4, n)
-}
-
-func BundledIntStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BundledIntAddIntVal(builder *flatbuffers.Builder, intVal int64) {
-	builder.PrependInt64Slot(0, intVal, 0)
-}
-func BundledIntEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledBool struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBundledBool(buf []byte, offset flatbuffers.UOffsetT) *BundledBool {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledBool{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledBoolBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledBool(buf []byte, offset flatbuffers.UOffsetT) *BundledBool {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledBool{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledBoolBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BundledBool) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -309,44 +170,8 @@ func (rcv *BundledBool) BoolVal() bool {
 	return false
 }
 
-func (rcv *BundledBool) MutateBoolVal(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func BundledBoolStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BundledBoolAddBoolVal(builder *flatbuffers.Builder, boolVal bool) {
-	builder.PrependBoolSlot(0, boolVal, false)
-}
-func BundledBoolEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledDouble struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBundledDouble(buf []byte, offset flatbuffers.UOffsetT) *BundledDouble {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledDouble{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledDoubleBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledDouble(buf []byte, offset flatbuffers.UOffsetT) *BundledDouble {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledDouble{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledDoubleBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BundledDouble) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -366,44 +191,8 @@ func (rcv *BundledDouble) DoubleVal() float64 {
 	return 0.0
 }
 
-func (rcv *BundledDouble) MutateDoubleVal(n float64) bool {
-	return rcv._tab.MutateFloat64Slot(4, n)
-}
-
-func BundledDoubleStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BundledDoubleAddDoubleVal(builder *flatbuffers.Builder, doubleVal float64) {
-	builder.PrependFloat64Slot(0, doubleVal, 0.0)
-}
-func BundledDoubleEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledValue struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBundledValue(buf []byte, offset flatbuffers.UOffsetT) *BundledValue {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledValue{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledValueBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledValue(buf []byte, offset flatbuffers.UOffsetT) *BundledValue {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledValue{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledValueBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BundledValue) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -423,10 +212,6 @@ func (rcv *BundledValue) ValType() BundledValueUnion {
 	return 0
 }
 
-func (rcv *BundledValue) MutateValType(n BundledValueUnion) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *BundledValue) Val(obj *flatbuffers.Table) bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -436,43 +221,8 @@ func (rcv *BundledValue) Val(obj *flatbuffers.Table) bool {
 	return false
 }
 
-func BundledValueStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func BundledValueAddValType(builder *flatbuffers.Builder, valType BundledValueUnion) {
-	builder.PrependByteSlot(0, byte(valType), 0)
-}
-func BundledValueAddVal(builder *flatbuffers.Builder, val flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(val), 0)
-}
-func BundledValueEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledMethodTestCase struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBundledMethodTestCase(buf []byte, offset flatbuffers.UOffsetT) *BundledMethodTestCase {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledMethodTestCase{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledMethodTestCaseBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledMethodTestCase(buf []byte, offset flatbuffers.UOffsetT) *BundledMethodTestCase {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledMethodTestCase{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledMethodTestCaseBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BundledMethodTestCase) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -524,49 +274,8 @@ func (rcv *BundledMethodTestCase) ExpectedOutputsLength() int {
 	return 0
 }
 
-func BundledMethodTestCaseStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func BundledMethodTestCaseAddInputs(builder *flatbuffers.Builder, inputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(inputs), 0)
-}
-func BundledMethodTestCaseStartInputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func BundledMethodTestCaseAddExpectedOutputs(builder *flatbuffers.Builder, expectedOutputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(expectedOutputs), 0)
-}
-func BundledMethodTestCaseStartExpectedOutputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func BundledMethodTestCaseEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledMethodTestSuite struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBundledMethodTestSuite(buf []byte, offset flatbuffers.UOffsetT) *BundledMethodTestSuite {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BundledMethodTestSuite{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBundledMethodTestSuiteBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBundledMethodTestSuite(buf []byte, offset flatbuffers.UOffsetT) *BundledMethodTestSuite {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledMethodTestSuite{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledMethodTestSuiteBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BundledMethodTestSuite) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -606,22 +315,6 @@ func (rcv *BundledMethodTestSuite) TestCasesLength() int {
 	return 0
 }
 
-func BundledMethodTestSuiteStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func BundledMethodTestSuiteAddMethodName(builder *flatbuffers.Builder, methodName flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(methodName), 0)
-}
-func BundledMethodTestSuiteAddTestCases(builder *flatbuffers.Builder, testCases flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(testCases), 0)
-}
-func BundledMethodTestSuiteStartTestCasesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func BundledMethodTestSuiteEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BundledProgram struct {
 	_tab flatbuffers.Table
 }
@@ -633,31 +326,6 @@ func GetRootAsBundledProgram(buf []byte, offset flatbuffers.UOffsetT) *BundledPr
 	x := &BundledProgram{}
 	x.Init(buf, n+offset)
 	return x
-}
-
-func FinishBundledProgramBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(BundledProgramIdentifier)
-	builder.FinishWithFileIdentifier(offset, identifierBytes)
-}
-
-func BundledProgramBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.BufferHasIdentifier(buf, BundledProgramIdentifier)
-}
-
-func GetSizePrefixedRootAsBundledProgram(buf []byte, offset flatbuffers.UOffsetT) *BundledProgram {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BundledProgram{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBundledProgramBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(BundledProgramIdentifier)
-	builder.FinishSizePrefixedWithFileIdentifier(offset, identifierBytes)
-}
-
-func SizePrefixedBundledProgramBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.SizePrefixedBufferHasIdentifier(buf, BundledProgramIdentifier)
 }
 
 func (rcv *BundledProgram) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -675,10 +343,6 @@ func (rcv *BundledProgram) Version() uint32 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *BundledProgram) MutateVersion(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
 }
 
 func (rcv *BundledProgram) MethodTestSuites(obj *BundledMethodTestSuite, j int) bool {
@@ -724,35 +388,4 @@ func (rcv *BundledProgram) ProgramBytes() []byte {
 		return rcv._tab.ByteVector(o + rcv._tab.Pos)
 	}
 	return nil
-}
-
-func (rcv *BundledProgram) MutateProgram(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func BundledProgramStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func BundledProgramAddVersion(builder *flatbuffers.Builder, version uint32) {
-	builder.PrependUint32Slot(0, version, 0)
-}
-func BundledProgramAddMethodTestSuites(builder *flatbuffers.Builder, methodTestSuites flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(methodTestSuites), 0)
-}
-func BundledProgramStartMethodTestSuitesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func BundledProgramAddProgram(builder *flatbuffers.Builder, program flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(program), 0)
-}
-func BundledProgramStartProgramVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func BundledProgramEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
 }

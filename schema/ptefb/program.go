@@ -308,28 +308,6 @@ type Null struct {
 	_tab flatbuffers.Table
 }
 
-func GetRootAsNull(buf []byte, offset flatbuffers.UOffsetT) *Null {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Null{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishNullBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsNull(buf []byte, offset flatbuffers.UOffsetT) *Null {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Null{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedNullBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
-}
-
 func (rcv *Null) Init(buf []byte, i flatbuffers.UOffsetT) {
 	rcv._tab.Bytes = buf
 	rcv._tab.Pos = i
@@ -339,37 +317,8 @@ func (rcv *Null) Table() flatbuffers.Table {
 	return rcv._tab
 }
 
-func NullStart(builder *flatbuffers.Builder) {
-	builder.StartObject(0)
-}
-func NullEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Int struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsInt(buf []byte, offset flatbuffers.UOffsetT) *Int {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Int{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishIntBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsInt(buf []byte, offset flatbuffers.UOffsetT) *Int {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Int{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedIntBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Int) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -389,44 +338,8 @@ func (rcv *Int) IntVal() int64 {
 	return 0
 }
 
-func (rcv *Int) MutateIntVal(n int64) bool {
-	return rcv._tab.MutateInt64Slot(4, n)
-}
-
-func IntStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func IntAddIntVal(builder *flatbuffers.Builder, intVal int64) {
-	builder.PrependInt64Slot(0, intVal, 0)
-}
-func IntEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Bool struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBool(buf []byte, offset flatbuffers.UOffsetT) *Bool {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Bool{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBoolBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBool(buf []byte, offset flatbuffers.UOffsetT) *Bool {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Bool{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBoolBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Bool) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -446,44 +359,8 @@ func (rcv *Bool) BoolVal() bool {
 	return false
 }
 
-func (rcv *Bool) MutateBoolVal(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func BoolStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BoolAddBoolVal(builder *flatbuffers.Builder, boolVal bool) {
-	builder.PrependBoolSlot(0, boolVal, false)
-}
-func BoolEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Double struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDouble(buf []byte, offset flatbuffers.UOffsetT) *Double {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Double{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDoubleBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDouble(buf []byte, offset flatbuffers.UOffsetT) *Double {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Double{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDoubleBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Double) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -503,44 +380,8 @@ func (rcv *Double) DoubleVal() float64 {
 	return 0.0
 }
 
-func (rcv *Double) MutateDoubleVal(n float64) bool {
-	return rcv._tab.MutateFloat64Slot(4, n)
-}
-
-func DoubleStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func DoubleAddDoubleVal(builder *flatbuffers.Builder, doubleVal float64) {
-	builder.PrependFloat64Slot(0, doubleVal, 0.0)
-}
-func DoubleEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type String struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsString(buf []byte, offset flatbuffers.UOffsetT) *String {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &String{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishStringBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsString(buf []byte, offset flatbuffers.UOffsetT) *String {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &String{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedStringBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *String) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -560,40 +401,8 @@ func (rcv *String) StringVal() []byte {
 	return nil
 }
 
-func StringStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func StringAddStringVal(builder *flatbuffers.Builder, stringVal flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(stringVal), 0)
-}
-func StringEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type IntList struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsIntList(buf []byte, offset flatbuffers.UOffsetT) *IntList {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &IntList{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishIntListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsIntList(buf []byte, offset flatbuffers.UOffsetT) *IntList {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &IntList{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedIntListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *IntList) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -622,52 +431,8 @@ func (rcv *IntList) ItemsLength() int {
 	return 0
 }
 
-func (rcv *IntList) MutateItems(j int, n int64) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt64(a+flatbuffers.UOffsetT(j*8), n)
-	}
-	return false
-}
-
-func IntListStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func IntListAddItems(builder *flatbuffers.Builder, items flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(items), 0)
-}
-func IntListStartItemsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(8, numElems, 8)
-}
-func IntListEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DoubleList struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDoubleList(buf []byte, offset flatbuffers.UOffsetT) *DoubleList {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DoubleList{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDoubleListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDoubleList(buf []byte, offset flatbuffers.UOffsetT) *DoubleList {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DoubleList{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDoubleListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DoubleList) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -696,52 +461,8 @@ func (rcv *DoubleList) ItemsLength() int {
 	return 0
 }
 
-func (rcv *DoubleList) MutateItems(j int, n float64) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateFloat64(a+flatbuffers.UOffsetT(j*8), n)
-	}
-	return false
-}
-
-func DoubleListStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func DoubleListAddItems(builder *flatbuffers.Builder, items flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(items), 0)
-}
-func DoubleListStartItemsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(8, numElems, 8)
-}
-func DoubleListEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BoolList struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBoolList(buf []byte, offset flatbuffers.UOffsetT) *BoolList {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BoolList{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBoolListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBoolList(buf []byte, offset flatbuffers.UOffsetT) *BoolList {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BoolList{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBoolListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BoolList) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -770,52 +491,8 @@ func (rcv *BoolList) ItemsLength() int {
 	return 0
 }
 
-func (rcv *BoolList) MutateItems(j int, n bool) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateBool(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func BoolListStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BoolListAddItems(builder *flatbuffers.Builder, items flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(items), 0)
-}
-func BoolListStartItemsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func BoolListEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type TensorList struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsTensorList(buf []byte, offset flatbuffers.UOffsetT) *TensorList {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &TensorList{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTensorListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTensorList(buf []byte, offset flatbuffers.UOffsetT) *TensorList {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &TensorList{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTensorListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *TensorList) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -844,52 +521,8 @@ func (rcv *TensorList) ItemsLength() int {
 	return 0
 }
 
-func (rcv *TensorList) MutateItems(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func TensorListStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func TensorListAddItems(builder *flatbuffers.Builder, items flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(items), 0)
-}
-func TensorListStartItemsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func TensorListEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type OptionalTensorList struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsOptionalTensorList(buf []byte, offset flatbuffers.UOffsetT) *OptionalTensorList {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &OptionalTensorList{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishOptionalTensorListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsOptionalTensorList(buf []byte, offset flatbuffers.UOffsetT) *OptionalTensorList {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &OptionalTensorList{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedOptionalTensorListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *OptionalTensorList) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -918,52 +551,8 @@ func (rcv *OptionalTensorList) ItemsLength() int {
 	return 0
 }
 
-func (rcv *OptionalTensorList) MutateItems(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func OptionalTensorListStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func OptionalTensorListAddItems(builder *flatbuffers.Builder, items flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(items), 0)
-}
-func OptionalTensorListStartItemsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func OptionalTensorListEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type AllocationDetails struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsAllocationDetails(buf []byte, offset flatbuffers.UOffsetT) *AllocationDetails {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &AllocationDetails{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishAllocationDetailsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsAllocationDetails(buf []byte, offset flatbuffers.UOffsetT) *AllocationDetails {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &AllocationDetails{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedAllocationDetailsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *AllocationDetails) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -983,20 +572,12 @@ func (rcv *AllocationDetails) MemoryId() uint32 {
 	return 0
 }
 
-func (rcv *AllocationDetails) MutateMemoryId(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
-}
-
 func (rcv *AllocationDetails) MemoryOffsetLow() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *AllocationDetails) MutateMemoryOffsetLow(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
 }
 
 func (rcv *AllocationDetails) MemoryOffsetHigh() uint32 {
@@ -1007,50 +588,8 @@ func (rcv *AllocationDetails) MemoryOffsetHigh() uint32 {
 	return 0
 }
 
-func (rcv *AllocationDetails) MutateMemoryOffsetHigh(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(8, n)
-}
-
-func AllocationDetailsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func AllocationDetailsAddMemoryId(builder *flatbuffers.Builder, memoryId uint32) {
-	builder.PrependUint32Slot(0, memoryId, 0)
-}
-func AllocationDetailsAddMemoryOffsetLow(builder *flatbuffers.Builder, memoryOffsetLow uint32) {
-	builder.PrependUint32Slot(1, memoryOffsetLow, 0)
-}
-func AllocationDetailsAddMemoryOffsetHigh(builder *flatbuffers.Builder, memoryOffsetHigh uint32) {
-	builder.PrependUint32Slot(2, memoryOffsetHigh, 0)
-}
-func AllocationDetailsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ExtraTensorInfo struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsExtraTensorInfo(buf []byte, offset flatbuffers.UOffsetT) *ExtraTensorInfo {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ExtraTensorInfo{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishExtraTensorInfoBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsExtraTensorInfo(buf []byte, offset flatbuffers.UOffsetT) *ExtraTensorInfo {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ExtraTensorInfo{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedExtraTensorInfoBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ExtraTensorInfo) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1070,10 +609,6 @@ func (rcv *ExtraTensorInfo) MutableDataSegmentsIdx() uint64 {
 	return 0
 }
 
-func (rcv *ExtraTensorInfo) MutateMutableDataSegmentsIdx(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(4, n)
-}
-
 func (rcv *ExtraTensorInfo) FullyQualifiedName() []byte {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1090,20 +625,12 @@ func (rcv *ExtraTensorInfo) Location() TensorDataLocation {
 	return 0
 }
 
-func (rcv *ExtraTensorInfo) MutateLocation(n TensorDataLocation) bool {
-	return rcv._tab.MutateInt8Slot(8, int8(n))
-}
-
 func (rcv *ExtraTensorInfo) DeviceType() DeviceType {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
 		return DeviceType(rcv._tab.GetInt8(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *ExtraTensorInfo) MutateDeviceType(n DeviceType) bool {
-	return rcv._tab.MutateInt8Slot(10, int8(n))
 }
 
 func (rcv *ExtraTensorInfo) DeviceIndex() int8 {
@@ -1114,56 +641,8 @@ func (rcv *ExtraTensorInfo) DeviceIndex() int8 {
 	return 0
 }
 
-func (rcv *ExtraTensorInfo) MutateDeviceIndex(n int8) bool {
-	return rcv._tab.MutateInt8Slot(12, n)
-}
-
-func ExtraTensorInfoStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func ExtraTensorInfoAddMutableDataSegmentsIdx(builder *flatbuffers.Builder, mutableDataSegmentsIdx uint64) {
-	builder.PrependUint64Slot(0, mutableDataSegmentsIdx, 0)
-}
-func ExtraTensorInfoAddFullyQualifiedName(builder *flatbuffers.Builder, fullyQualifiedName flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(fullyQualifiedName), 0)
-}
-func ExtraTensorInfoAddLocation(builder *flatbuffers.Builder, location TensorDataLocation) {
-	builder.PrependInt8Slot(2, int8(location), 0)
-}
-func ExtraTensorInfoAddDeviceType(builder *flatbuffers.Builder, deviceType DeviceType) {
-	builder.PrependInt8Slot(3, int8(deviceType), 0)
-}
-func ExtraTensorInfoAddDeviceIndex(builder *flatbuffers.Builder, deviceIndex int8) {
-	builder.PrependInt8Slot(4, deviceIndex, 0)
-}
-func ExtraTensorInfoEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Tensor struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsTensor(buf []byte, offset flatbuffers.UOffsetT) *Tensor {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Tensor{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTensor(buf []byte, offset flatbuffers.UOffsetT) *Tensor {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Tensor{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTensorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Tensor) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1183,20 +662,12 @@ func (rcv *Tensor) ScalarType() ScalarType {
 	return 0
 }
 
-func (rcv *Tensor) MutateScalarType(n ScalarType) bool {
-	return rcv._tab.MutateInt8Slot(4, int8(n))
-}
-
 func (rcv *Tensor) StorageOffset() int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetInt32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *Tensor) MutateStorageOffset(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
 }
 
 func (rcv *Tensor) Sizes(j int) int32 {
@@ -1214,15 +685,6 @@ func (rcv *Tensor) SizesLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *Tensor) MutateSizes(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *Tensor) DimOrder(j int) byte {
@@ -1250,15 +712,6 @@ func (rcv *Tensor) DimOrderBytes() []byte {
 	return nil
 }
 
-func (rcv *Tensor) MutateDimOrder(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
 func (rcv *Tensor) RequiresGrad() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
@@ -1267,20 +720,12 @@ func (rcv *Tensor) RequiresGrad() bool {
 	return false
 }
 
-func (rcv *Tensor) MutateRequiresGrad(n bool) bool {
-	return rcv._tab.MutateBoolSlot(12, n)
-}
-
 func (rcv *Tensor) DataBufferIdx() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(14))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *Tensor) MutateDataBufferIdx(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(14, n)
 }
 
 func (rcv *Tensor) AllocationInfo(obj *AllocationDetails) *AllocationDetails {
@@ -1304,20 +749,12 @@ func (rcv *Tensor) Layout() int8 {
 	return 0
 }
 
-func (rcv *Tensor) MutateLayout(n int8) bool {
-	return rcv._tab.MutateInt8Slot(18, n)
-}
-
 func (rcv *Tensor) ShapeDynamism() TensorShapeDynamism {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(20))
 	if o != 0 {
 		return TensorShapeDynamism(rcv._tab.GetInt8(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *Tensor) MutateShapeDynamism(n TensorShapeDynamism) bool {
-	return rcv._tab.MutateInt8Slot(20, int8(n))
 }
 
 func (rcv *Tensor) ExtraTensorInfo(obj *ExtraTensorInfo) *ExtraTensorInfo {
@@ -1333,73 +770,8 @@ func (rcv *Tensor) ExtraTensorInfo(obj *ExtraTensorInfo) *ExtraTensorInfo {
 	return nil
 }
 
-func TensorStart(builder *flatbuffers.Builder) {
-	builder.StartObject(10)
-}
-func TensorAddScalarType(builder *flatbuffers.Builder, scalarType ScalarType) {
-	builder.PrependInt8Slot(0, int8(scalarType), 0)
-}
-func TensorAddStorageOffset(builder *flatbuffers.Builder, storageOffset int32) {
-	builder.PrependInt32Slot(1, storageOffset, 0)
-}
-func TensorAddSizes(builder *flatbuffers.Builder, sizes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(sizes), 0)
-}
-func TensorStartSizesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func TensorAddDimOrder(builder *flatbuffers.Builder, dimOrder flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(dimOrder), 0)
-}
-func TensorStartDimOrderVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func TensorAddRequiresGrad(builder *flatbuffers.Builder, requiresGrad bool) {
-	builder.PrependBoolSlot(4, requiresGrad, false)
-}
-func TensorAddDataBufferIdx(builder *flatbuffers.Builder, dataBufferIdx uint32) {
-	builder.PrependUint32Slot(5, dataBufferIdx, 0)
-}
-func TensorAddAllocationInfo(builder *flatbuffers.Builder, allocationInfo flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(6, flatbuffers.UOffsetT(allocationInfo), 0)
-}
-func TensorAddLayout(builder *flatbuffers.Builder, layout int8) {
-	builder.PrependInt8Slot(7, layout, 0)
-}
-func TensorAddShapeDynamism(builder *flatbuffers.Builder, shapeDynamism TensorShapeDynamism) {
-	builder.PrependInt8Slot(8, int8(shapeDynamism), 0)
-}
-func TensorAddExtraTensorInfo(builder *flatbuffers.Builder, extraTensorInfo flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(9, flatbuffers.UOffsetT(extraTensorInfo), 0)
-}
-func TensorEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type EValue struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsEValue(buf []byte, offset flatbuffers.UOffsetT) *EValue {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &EValue{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishEValueBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsEValue(buf []byte, offset flatbuffers.UOffsetT) *EValue {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &EValue{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedEValueBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *EValue) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1419,10 +791,6 @@ func (rcv *EValue) ValType() KernelTypes {
 	return 0
 }
 
-func (rcv *EValue) MutateValType(n KernelTypes) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *EValue) Val(obj *flatbuffers.Table) bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1432,43 +800,8 @@ func (rcv *EValue) Val(obj *flatbuffers.Table) bool {
 	return false
 }
 
-func EValueStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func EValueAddValType(builder *flatbuffers.Builder, valType KernelTypes) {
-	builder.PrependByteSlot(0, byte(valType), 0)
-}
-func EValueAddVal(builder *flatbuffers.Builder, val flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(val), 0)
-}
-func EValueEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Operator struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsOperator(buf []byte, offset flatbuffers.UOffsetT) *Operator {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Operator{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishOperatorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsOperator(buf []byte, offset flatbuffers.UOffsetT) *Operator {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Operator{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedOperatorBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Operator) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1496,43 +829,8 @@ func (rcv *Operator) Overload() []byte {
 	return nil
 }
 
-func OperatorStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func OperatorAddName(builder *flatbuffers.Builder, name flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(name), 0)
-}
-func OperatorAddOverload(builder *flatbuffers.Builder, overload flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(overload), 0)
-}
-func OperatorEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type KernelCall struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsKernelCall(buf []byte, offset flatbuffers.UOffsetT) *KernelCall {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &KernelCall{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishKernelCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsKernelCall(buf []byte, offset flatbuffers.UOffsetT) *KernelCall {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &KernelCall{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedKernelCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *KernelCall) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1552,10 +850,6 @@ func (rcv *KernelCall) OpIndex() int32 {
 	return 0
 }
 
-func (rcv *KernelCall) MutateOpIndex(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *KernelCall) Args(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1573,55 +867,8 @@ func (rcv *KernelCall) ArgsLength() int {
 	return 0
 }
 
-func (rcv *KernelCall) MutateArgs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func KernelCallStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func KernelCallAddOpIndex(builder *flatbuffers.Builder, opIndex int32) {
-	builder.PrependInt32Slot(0, opIndex, 0)
-}
-func KernelCallAddArgs(builder *flatbuffers.Builder, args flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(args), 0)
-}
-func KernelCallStartArgsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func KernelCallEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DelegateCall struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDelegateCall(buf []byte, offset flatbuffers.UOffsetT) *DelegateCall {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DelegateCall{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDelegateCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDelegateCall(buf []byte, offset flatbuffers.UOffsetT) *DelegateCall {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DelegateCall{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDelegateCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DelegateCall) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1641,10 +888,6 @@ func (rcv *DelegateCall) DelegateIndex() int32 {
 	return 0
 }
 
-func (rcv *DelegateCall) MutateDelegateIndex(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *DelegateCall) Args(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1662,55 +905,8 @@ func (rcv *DelegateCall) ArgsLength() int {
 	return 0
 }
 
-func (rcv *DelegateCall) MutateArgs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func DelegateCallStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func DelegateCallAddDelegateIndex(builder *flatbuffers.Builder, delegateIndex int32) {
-	builder.PrependInt32Slot(0, delegateIndex, 0)
-}
-func DelegateCallAddArgs(builder *flatbuffers.Builder, args flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(args), 0)
-}
-func DelegateCallStartArgsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func DelegateCallEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type MoveCall struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsMoveCall(buf []byte, offset flatbuffers.UOffsetT) *MoveCall {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &MoveCall{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishMoveCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsMoveCall(buf []byte, offset flatbuffers.UOffsetT) *MoveCall {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &MoveCall{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedMoveCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *MoveCall) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1730,10 +926,6 @@ func (rcv *MoveCall) MoveFrom() int32 {
 	return 0
 }
 
-func (rcv *MoveCall) MutateMoveFrom(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *MoveCall) MoveTo() int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1742,47 +934,8 @@ func (rcv *MoveCall) MoveTo() int32 {
 	return 0
 }
 
-func (rcv *MoveCall) MutateMoveTo(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
-func MoveCallStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func MoveCallAddMoveFrom(builder *flatbuffers.Builder, moveFrom int32) {
-	builder.PrependInt32Slot(0, moveFrom, 0)
-}
-func MoveCallAddMoveTo(builder *flatbuffers.Builder, moveTo int32) {
-	builder.PrependInt32Slot(1, moveTo, 0)
-}
-func MoveCallEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type JumpFalseCall struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsJumpFalseCall(buf []byte, offset flatbuffers.UOffsetT) *JumpFalseCall {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &JumpFalseCall{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishJumpFalseCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsJumpFalseCall(buf []byte, offset flatbuffers.UOffsetT) *JumpFalseCall {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &JumpFalseCall{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedJumpFalseCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *JumpFalseCall) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1802,10 +955,6 @@ func (rcv *JumpFalseCall) CondValueIndex() int32 {
 	return 0
 }
 
-func (rcv *JumpFalseCall) MutateCondValueIndex(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *JumpFalseCall) DestinationInstruction() int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1814,47 +963,8 @@ func (rcv *JumpFalseCall) DestinationInstruction() int32 {
 	return 0
 }
 
-func (rcv *JumpFalseCall) MutateDestinationInstruction(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
-func JumpFalseCallStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func JumpFalseCallAddCondValueIndex(builder *flatbuffers.Builder, condValueIndex int32) {
-	builder.PrependInt32Slot(0, condValueIndex, 0)
-}
-func JumpFalseCallAddDestinationInstruction(builder *flatbuffers.Builder, destinationInstruction int32) {
-	builder.PrependInt32Slot(1, destinationInstruction, 0)
-}
-func JumpFalseCallEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type FreeCall struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsFreeCall(buf []byte, offset flatbuffers.UOffsetT) *FreeCall {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &FreeCall{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishFreeCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsFreeCall(buf []byte, offset flatbuffers.UOffsetT) *FreeCall {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &FreeCall{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFreeCallBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *FreeCall) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1874,44 +984,8 @@ func (rcv *FreeCall) ValueIndex() int32 {
 	return 0
 }
 
-func (rcv *FreeCall) MutateValueIndex(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func FreeCallStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func FreeCallAddValueIndex(builder *flatbuffers.Builder, valueIndex int32) {
-	builder.PrependInt32Slot(0, valueIndex, 0)
-}
-func FreeCallEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Instruction struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsInstruction(buf []byte, offset flatbuffers.UOffsetT) *Instruction {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Instruction{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishInstructionBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsInstruction(buf []byte, offset flatbuffers.UOffsetT) *Instruction {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Instruction{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedInstructionBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Instruction) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1931,10 +1005,6 @@ func (rcv *Instruction) InstrArgsType() InstructionArguments {
 	return 0
 }
 
-func (rcv *Instruction) MutateInstrArgsType(n InstructionArguments) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *Instruction) InstrArgs(obj *flatbuffers.Table) bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1944,43 +1014,8 @@ func (rcv *Instruction) InstrArgs(obj *flatbuffers.Table) bool {
 	return false
 }
 
-func InstructionStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func InstructionAddInstrArgsType(builder *flatbuffers.Builder, instrArgsType InstructionArguments) {
-	builder.PrependByteSlot(0, byte(instrArgsType), 0)
-}
-func InstructionAddInstrArgs(builder *flatbuffers.Builder, instrArgs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(instrArgs), 0)
-}
-func InstructionEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Frame struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsFrame(buf []byte, offset flatbuffers.UOffsetT) *Frame {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Frame{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishFrameBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsFrame(buf []byte, offset flatbuffers.UOffsetT) *Frame {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Frame{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFrameBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Frame) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2008,10 +1043,6 @@ func (rcv *Frame) Lineno() int32 {
 	return 0
 }
 
-func (rcv *Frame) MutateLineno(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
 func (rcv *Frame) Name() []byte {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
@@ -2028,49 +1059,8 @@ func (rcv *Frame) Context() []byte {
 	return nil
 }
 
-func FrameStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func FrameAddFilename(builder *flatbuffers.Builder, filename flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(filename), 0)
-}
-func FrameAddLineno(builder *flatbuffers.Builder, lineno int32) {
-	builder.PrependInt32Slot(1, lineno, 0)
-}
-func FrameAddName(builder *flatbuffers.Builder, name flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(name), 0)
-}
-func FrameAddContext(builder *flatbuffers.Builder, context flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(context), 0)
-}
-func FrameEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type FrameList struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsFrameList(buf []byte, offset flatbuffers.UOffsetT) *FrameList {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &FrameList{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishFrameListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsFrameList(buf []byte, offset flatbuffers.UOffsetT) *FrameList {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &FrameList{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFrameListBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *FrameList) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2102,43 +1092,8 @@ func (rcv *FrameList) ItemsLength() int {
 	return 0
 }
 
-func FrameListStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func FrameListAddItems(builder *flatbuffers.Builder, items flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(items), 0)
-}
-func FrameListStartItemsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func FrameListEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Chain struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsChain(buf []byte, offset flatbuffers.UOffsetT) *Chain {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Chain{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishChainBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsChain(buf []byte, offset flatbuffers.UOffsetT) *Chain {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Chain{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedChainBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Chain) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2167,15 +1122,6 @@ func (rcv *Chain) InputsLength() int {
 	return 0
 }
 
-func (rcv *Chain) MutateInputs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *Chain) Outputs(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -2191,15 +1137,6 @@ func (rcv *Chain) OutputsLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *Chain) MutateOutputs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *Chain) Instructions(obj *Instruction, j int) bool {
@@ -2242,61 +1179,8 @@ func (rcv *Chain) StacktraceLength() int {
 	return 0
 }
 
-func ChainStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func ChainAddInputs(builder *flatbuffers.Builder, inputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(inputs), 0)
-}
-func ChainStartInputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ChainAddOutputs(builder *flatbuffers.Builder, outputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(outputs), 0)
-}
-func ChainStartOutputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ChainAddInstructions(builder *flatbuffers.Builder, instructions flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(instructions), 0)
-}
-func ChainStartInstructionsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ChainAddStacktrace(builder *flatbuffers.Builder, stacktrace flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(stacktrace), 0)
-}
-func ChainStartStacktraceVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ChainEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BackendDelegateDataReference struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBackendDelegateDataReference(buf []byte, offset flatbuffers.UOffsetT) *BackendDelegateDataReference {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BackendDelegateDataReference{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBackendDelegateDataReferenceBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBackendDelegateDataReference(buf []byte, offset flatbuffers.UOffsetT) *BackendDelegateDataReference {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BackendDelegateDataReference{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBackendDelegateDataReferenceBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BackendDelegateDataReference) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2316,10 +1200,6 @@ func (rcv *BackendDelegateDataReference) Location() DataLocation {
 	return 0
 }
 
-func (rcv *BackendDelegateDataReference) MutateLocation(n DataLocation) bool {
-	return rcv._tab.MutateInt8Slot(4, int8(n))
-}
-
 func (rcv *BackendDelegateDataReference) Index() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -2328,47 +1208,8 @@ func (rcv *BackendDelegateDataReference) Index() uint32 {
 	return 0
 }
 
-func (rcv *BackendDelegateDataReference) MutateIndex(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
-func BackendDelegateDataReferenceStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func BackendDelegateDataReferenceAddLocation(builder *flatbuffers.Builder, location DataLocation) {
-	builder.PrependInt8Slot(0, int8(location), 0)
-}
-func BackendDelegateDataReferenceAddIndex(builder *flatbuffers.Builder, index uint32) {
-	builder.PrependUint32Slot(1, index, 0)
-}
-func BackendDelegateDataReferenceEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type CompileSpec struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsCompileSpec(buf []byte, offset flatbuffers.UOffsetT) *CompileSpec {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &CompileSpec{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishCompileSpecBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsCompileSpec(buf []byte, offset flatbuffers.UOffsetT) *CompileSpec {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &CompileSpec{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedCompileSpecBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *CompileSpec) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2413,55 +1254,8 @@ func (rcv *CompileSpec) ValueBytes() []byte {
 	return nil
 }
 
-func (rcv *CompileSpec) MutateValue(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func CompileSpecStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func CompileSpecAddKey(builder *flatbuffers.Builder, key flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(key), 0)
-}
-func CompileSpecAddValue(builder *flatbuffers.Builder, value flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(value), 0)
-}
-func CompileSpecStartValueVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func CompileSpecEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BackendDelegate struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBackendDelegate(buf []byte, offset flatbuffers.UOffsetT) *BackendDelegate {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BackendDelegate{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBackendDelegateBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBackendDelegate(buf []byte, offset flatbuffers.UOffsetT) *BackendDelegate {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BackendDelegate{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBackendDelegateBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BackendDelegate) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2514,49 +1308,8 @@ func (rcv *BackendDelegate) CompileSpecsLength() int {
 	return 0
 }
 
-func BackendDelegateStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func BackendDelegateAddId(builder *flatbuffers.Builder, id flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(id), 0)
-}
-func BackendDelegateAddProcessed(builder *flatbuffers.Builder, processed flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(processed), 0)
-}
-func BackendDelegateAddCompileSpecs(builder *flatbuffers.Builder, compileSpecs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(compileSpecs), 0)
-}
-func BackendDelegateStartCompileSpecsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func BackendDelegateEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ContainerMetadata struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsContainerMetadata(buf []byte, offset flatbuffers.UOffsetT) *ContainerMetadata {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ContainerMetadata{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishContainerMetadataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsContainerMetadata(buf []byte, offset flatbuffers.UOffsetT) *ContainerMetadata {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ContainerMetadata{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedContainerMetadataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ContainerMetadata) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2584,43 +1337,8 @@ func (rcv *ContainerMetadata) EncodedOutStr() []byte {
 	return nil
 }
 
-func ContainerMetadataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ContainerMetadataAddEncodedInpStr(builder *flatbuffers.Builder, encodedInpStr flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(encodedInpStr), 0)
-}
-func ContainerMetadataAddEncodedOutStr(builder *flatbuffers.Builder, encodedOutStr flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(encodedOutStr), 0)
-}
-func ContainerMetadataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type NonConstBufferDevice struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsNonConstBufferDevice(buf []byte, offset flatbuffers.UOffsetT) *NonConstBufferDevice {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &NonConstBufferDevice{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishNonConstBufferDeviceBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsNonConstBufferDevice(buf []byte, offset flatbuffers.UOffsetT) *NonConstBufferDevice {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &NonConstBufferDevice{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedNonConstBufferDeviceBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *NonConstBufferDevice) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2640,20 +1358,12 @@ func (rcv *NonConstBufferDevice) BufferIdx() int32 {
 	return 0
 }
 
-func (rcv *NonConstBufferDevice) MutateBufferIdx(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *NonConstBufferDevice) DeviceType() DeviceType {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return DeviceType(rcv._tab.GetInt8(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *NonConstBufferDevice) MutateDeviceType(n DeviceType) bool {
-	return rcv._tab.MutateInt8Slot(6, int8(n))
 }
 
 func (rcv *NonConstBufferDevice) DeviceIndex() int8 {
@@ -2664,50 +1374,8 @@ func (rcv *NonConstBufferDevice) DeviceIndex() int8 {
 	return 0
 }
 
-func (rcv *NonConstBufferDevice) MutateDeviceIndex(n int8) bool {
-	return rcv._tab.MutateInt8Slot(8, n)
-}
-
-func NonConstBufferDeviceStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func NonConstBufferDeviceAddBufferIdx(builder *flatbuffers.Builder, bufferIdx int32) {
-	builder.PrependInt32Slot(0, bufferIdx, 0)
-}
-func NonConstBufferDeviceAddDeviceType(builder *flatbuffers.Builder, deviceType DeviceType) {
-	builder.PrependInt8Slot(1, int8(deviceType), 0)
-}
-func NonConstBufferDeviceAddDeviceIndex(builder *flatbuffers.Builder, deviceIndex int8) {
-	builder.PrependInt8Slot(2, deviceIndex, 0)
-}
-func NonConstBufferDeviceEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ExecutionPlan struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsExecutionPlan(buf []byte, offset flatbuffers.UOffsetT) *ExecutionPlan {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ExecutionPlan{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishExecutionPlanBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsExecutionPlan(buf []byte, offset flatbuffers.UOffsetT) *ExecutionPlan {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ExecutionPlan{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedExecutionPlanBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ExecutionPlan) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2777,15 +1445,6 @@ func (rcv *ExecutionPlan) InputsLength() int {
 	return 0
 }
 
-func (rcv *ExecutionPlan) MutateInputs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ExecutionPlan) Outputs(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
@@ -2801,15 +1460,6 @@ func (rcv *ExecutionPlan) OutputsLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *ExecutionPlan) MutateOutputs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *ExecutionPlan) Chains(obj *Chain, j int) bool {
@@ -2889,15 +1539,6 @@ func (rcv *ExecutionPlan) NonConstBufferSizesLength() int {
 	return 0
 }
 
-func (rcv *ExecutionPlan) MutateNonConstBufferSizes(j int, n int64) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(20))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt64(a+flatbuffers.UOffsetT(j*8), n)
-	}
-	return false
-}
-
 func (rcv *ExecutionPlan) NonConstBufferDevice(obj *NonConstBufferDevice, j int) bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(22))
 	if o != 0 {
@@ -2918,91 +1559,8 @@ func (rcv *ExecutionPlan) NonConstBufferDeviceLength() int {
 	return 0
 }
 
-func ExecutionPlanStart(builder *flatbuffers.Builder) {
-	builder.StartObject(10)
-}
-func ExecutionPlanAddName(builder *flatbuffers.Builder, name flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(name), 0)
-}
-func ExecutionPlanAddContainerMetaType(builder *flatbuffers.Builder, containerMetaType flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(containerMetaType), 0)
-}
-func ExecutionPlanAddValues(builder *flatbuffers.Builder, values flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(values), 0)
-}
-func ExecutionPlanStartValuesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanAddInputs(builder *flatbuffers.Builder, inputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(inputs), 0)
-}
-func ExecutionPlanStartInputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanAddOutputs(builder *flatbuffers.Builder, outputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(outputs), 0)
-}
-func ExecutionPlanStartOutputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanAddChains(builder *flatbuffers.Builder, chains flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(5, flatbuffers.UOffsetT(chains), 0)
-}
-func ExecutionPlanStartChainsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanAddOperators(builder *flatbuffers.Builder, operators flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(6, flatbuffers.UOffsetT(operators), 0)
-}
-func ExecutionPlanStartOperatorsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanAddDelegates(builder *flatbuffers.Builder, delegates flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(7, flatbuffers.UOffsetT(delegates), 0)
-}
-func ExecutionPlanStartDelegatesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanAddNonConstBufferSizes(builder *flatbuffers.Builder, nonConstBufferSizes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(8, flatbuffers.UOffsetT(nonConstBufferSizes), 0)
-}
-func ExecutionPlanStartNonConstBufferSizesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(8, numElems, 8)
-}
-func ExecutionPlanAddNonConstBufferDevice(builder *flatbuffers.Builder, nonConstBufferDevice flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(9, flatbuffers.UOffsetT(nonConstBufferDevice), 0)
-}
-func ExecutionPlanStartNonConstBufferDeviceVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ExecutionPlanEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Buffer struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBuffer(buf []byte, offset flatbuffers.UOffsetT) *Buffer {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Buffer{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBufferBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBuffer(buf []byte, offset flatbuffers.UOffsetT) *Buffer {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Buffer{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBufferBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Buffer) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3039,52 +1597,8 @@ func (rcv *Buffer) StorageBytes() []byte {
 	return nil
 }
 
-func (rcv *Buffer) MutateStorage(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func BufferStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BufferAddStorage(builder *flatbuffers.Builder, storage flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(storage), 0)
-}
-func BufferStartStorageVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func BufferEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BackendDelegateInlineData struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBackendDelegateInlineData(buf []byte, offset flatbuffers.UOffsetT) *BackendDelegateInlineData {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BackendDelegateInlineData{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBackendDelegateInlineDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBackendDelegateInlineData(buf []byte, offset flatbuffers.UOffsetT) *BackendDelegateInlineData {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BackendDelegateInlineData{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBackendDelegateInlineDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BackendDelegateInlineData) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3121,52 +1635,8 @@ func (rcv *BackendDelegateInlineData) DataBytes() []byte {
 	return nil
 }
 
-func (rcv *BackendDelegateInlineData) MutateData(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func BackendDelegateInlineDataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BackendDelegateInlineDataAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(data), 0)
-}
-func BackendDelegateInlineDataStartDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func BackendDelegateInlineDataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DataSegment struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDataSegment(buf []byte, offset flatbuffers.UOffsetT) *DataSegment {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DataSegment{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDataSegmentBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDataSegment(buf []byte, offset flatbuffers.UOffsetT) *DataSegment {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DataSegment{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDataSegmentBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DataSegment) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3186,10 +1656,6 @@ func (rcv *DataSegment) Offset() uint64 {
 	return 0
 }
 
-func (rcv *DataSegment) MutateOffset(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(4, n)
-}
-
 func (rcv *DataSegment) Size() uint64 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -3198,47 +1664,8 @@ func (rcv *DataSegment) Size() uint64 {
 	return 0
 }
 
-func (rcv *DataSegment) MutateSize(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(6, n)
-}
-
-func DataSegmentStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func DataSegmentAddOffset(builder *flatbuffers.Builder, offset uint64) {
-	builder.PrependUint64Slot(0, offset, 0)
-}
-func DataSegmentAddSize(builder *flatbuffers.Builder, size uint64) {
-	builder.PrependUint64Slot(1, size, 0)
-}
-func DataSegmentEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type SubsegmentOffsets struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsSubsegmentOffsets(buf []byte, offset flatbuffers.UOffsetT) *SubsegmentOffsets {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &SubsegmentOffsets{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishSubsegmentOffsetsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsSubsegmentOffsets(buf []byte, offset flatbuffers.UOffsetT) *SubsegmentOffsets {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &SubsegmentOffsets{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedSubsegmentOffsetsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *SubsegmentOffsets) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3258,10 +1685,6 @@ func (rcv *SubsegmentOffsets) SegmentIndex() uint32 {
 	return 0
 }
 
-func (rcv *SubsegmentOffsets) MutateSegmentIndex(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
-}
-
 func (rcv *SubsegmentOffsets) Offsets(j int) uint64 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -3279,55 +1702,8 @@ func (rcv *SubsegmentOffsets) OffsetsLength() int {
 	return 0
 }
 
-func (rcv *SubsegmentOffsets) MutateOffsets(j int, n uint64) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint64(a+flatbuffers.UOffsetT(j*8), n)
-	}
-	return false
-}
-
-func SubsegmentOffsetsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func SubsegmentOffsetsAddSegmentIndex(builder *flatbuffers.Builder, segmentIndex uint32) {
-	builder.PrependUint32Slot(0, segmentIndex, 0)
-}
-func SubsegmentOffsetsAddOffsets(builder *flatbuffers.Builder, offsets flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(offsets), 0)
-}
-func SubsegmentOffsetsStartOffsetsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(8, numElems, 8)
-}
-func SubsegmentOffsetsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type NamedData struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsNamedData(buf []byte, offset flatbuffers.UOffsetT) *NamedData {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &NamedData{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishNamedDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsNamedData(buf []byte, offset flatbuffers.UOffsetT) *NamedData {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &NamedData{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedNamedDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *NamedData) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3355,23 +1731,6 @@ func (rcv *NamedData) SegmentIndex() uint32 {
 	return 0
 }
 
-func (rcv *NamedData) MutateSegmentIndex(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
-func NamedDataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func NamedDataAddKey(builder *flatbuffers.Builder, key flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(key), 0)
-}
-func NamedDataAddSegmentIndex(builder *flatbuffers.Builder, segmentIndex uint32) {
-	builder.PrependUint32Slot(1, segmentIndex, 0)
-}
-func NamedDataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Program struct {
 	_tab flatbuffers.Table
 }
@@ -3383,31 +1742,6 @@ func GetRootAsProgram(buf []byte, offset flatbuffers.UOffsetT) *Program {
 	x := &Program{}
 	x.Init(buf, n+offset)
 	return x
-}
-
-func FinishProgramBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(ProgramIdentifier)
-	builder.FinishWithFileIdentifier(offset, identifierBytes)
-}
-
-func ProgramBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.BufferHasIdentifier(buf, ProgramIdentifier)
-}
-
-func GetSizePrefixedRootAsProgram(buf []byte, offset flatbuffers.UOffsetT) *Program {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Program{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedProgramBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(ProgramIdentifier)
-	builder.FinishSizePrefixedWithFileIdentifier(offset, identifierBytes)
-}
-
-func SizePrefixedProgramBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.SizePrefixedBufferHasIdentifier(buf, ProgramIdentifier)
 }
 
 func (rcv *Program) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3425,10 +1759,6 @@ func (rcv *Program) Version() uint32 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *Program) MutateVersion(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
 }
 
 func (rcv *Program) ExecutionPlan(obj *ExecutionPlan, j int) bool {
@@ -3562,53 +1892,4 @@ func (rcv *Program) NamedDataLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func ProgramStart(builder *flatbuffers.Builder) {
-	builder.StartObject(8)
-}
-func ProgramAddVersion(builder *flatbuffers.Builder, version uint32) {
-	builder.PrependUint32Slot(0, version, 0)
-}
-func ProgramAddExecutionPlan(builder *flatbuffers.Builder, executionPlan flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(executionPlan), 0)
-}
-func ProgramStartExecutionPlanVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ProgramAddConstantBuffer(builder *flatbuffers.Builder, constantBuffer flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(constantBuffer), 0)
-}
-func ProgramStartConstantBufferVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ProgramAddBackendDelegateData(builder *flatbuffers.Builder, backendDelegateData flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(backendDelegateData), 0)
-}
-func ProgramStartBackendDelegateDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ProgramAddSegments(builder *flatbuffers.Builder, segments flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(segments), 0)
-}
-func ProgramStartSegmentsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ProgramAddConstantSegment(builder *flatbuffers.Builder, constantSegment flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(5, flatbuffers.UOffsetT(constantSegment), 0)
-}
-func ProgramAddMutableDataSegments(builder *flatbuffers.Builder, mutableDataSegments flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(6, flatbuffers.UOffsetT(mutableDataSegments), 0)
-}
-func ProgramStartMutableDataSegmentsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ProgramAddNamedData(builder *flatbuffers.Builder, namedData flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(7, flatbuffers.UOffsetT(namedData), 0)
-}
-func ProgramStartNamedDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ProgramEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
 }

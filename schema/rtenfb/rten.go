@@ -1091,28 +1091,6 @@ type IntScalar struct {
 	_tab flatbuffers.Table
 }
 
-func GetRootAsIntScalar(buf []byte, offset flatbuffers.UOffsetT) *IntScalar {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &IntScalar{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishIntScalarBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsIntScalar(buf []byte, offset flatbuffers.UOffsetT) *IntScalar {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &IntScalar{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedIntScalarBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
-}
-
 func (rcv *IntScalar) Init(buf []byte, i flatbuffers.UOffsetT) {
 	rcv._tab.Bytes = buf
 	rcv._tab.Pos = i
@@ -1130,44 +1108,8 @@ func (rcv *IntScalar) Value() int32 {
 	return 0
 }
 
-func (rcv *IntScalar) MutateValue(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func IntScalarStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func IntScalarAddValue(builder *flatbuffers.Builder, value int32) {
-	builder.PrependInt32Slot(0, value, 0)
-}
-func IntScalarEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type FloatScalar struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsFloatScalar(buf []byte, offset flatbuffers.UOffsetT) *FloatScalar {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &FloatScalar{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishFloatScalarBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsFloatScalar(buf []byte, offset flatbuffers.UOffsetT) *FloatScalar {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &FloatScalar{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFloatScalarBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *FloatScalar) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1187,44 +1129,8 @@ func (rcv *FloatScalar) Value() float32 {
 	return 0.0
 }
 
-func (rcv *FloatScalar) MutateValue(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
-func FloatScalarStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func FloatScalarAddValue(builder *flatbuffers.Builder, value float32) {
-	builder.PrependFloat32Slot(0, value, 0.0)
-}
-func FloatScalarEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ArgMaxAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsArgMaxAttrs(buf []byte, offset flatbuffers.UOffsetT) *ArgMaxAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ArgMaxAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishArgMaxAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsArgMaxAttrs(buf []byte, offset flatbuffers.UOffsetT) *ArgMaxAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ArgMaxAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedArgMaxAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ArgMaxAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1244,10 +1150,6 @@ func (rcv *ArgMaxAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *ArgMaxAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *ArgMaxAttrs) KeepDims() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1256,47 +1158,8 @@ func (rcv *ArgMaxAttrs) KeepDims() bool {
 	return false
 }
 
-func (rcv *ArgMaxAttrs) MutateKeepDims(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
-}
-
-func ArgMaxAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ArgMaxAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func ArgMaxAttrsAddKeepDims(builder *flatbuffers.Builder, keepDims bool) {
-	builder.PrependBoolSlot(1, keepDims, false)
-}
-func ArgMaxAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type AveragePoolAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsAveragePoolAttrs(buf []byte, offset flatbuffers.UOffsetT) *AveragePoolAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &AveragePoolAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishAveragePoolAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsAveragePoolAttrs(buf []byte, offset flatbuffers.UOffsetT) *AveragePoolAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &AveragePoolAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedAveragePoolAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *AveragePoolAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1325,25 +1188,12 @@ func (rcv *AveragePoolAttrs) KernelSizeLength() int {
 	return 0
 }
 
-func (rcv *AveragePoolAttrs) MutateKernelSize(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *AveragePoolAttrs) AutoPad() AutoPad {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return AutoPad(rcv._tab.GetByte(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *AveragePoolAttrs) MutateAutoPad(n AutoPad) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
 }
 
 func (rcv *AveragePoolAttrs) Pads(j int) uint32 {
@@ -1363,15 +1213,6 @@ func (rcv *AveragePoolAttrs) PadsLength() int {
 	return 0
 }
 
-func (rcv *AveragePoolAttrs) MutatePads(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *AveragePoolAttrs) Strides(j int) uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
@@ -1389,25 +1230,12 @@ func (rcv *AveragePoolAttrs) StridesLength() int {
 	return 0
 }
 
-func (rcv *AveragePoolAttrs) MutateStrides(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *AveragePoolAttrs) CountIncludePad() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
 		return rcv._tab.GetBool(o + rcv._tab.Pos)
 	}
 	return false
-}
-
-func (rcv *AveragePoolAttrs) MutateCountIncludePad(n bool) bool {
-	return rcv._tab.MutateBoolSlot(12, n)
 }
 
 func (rcv *AveragePoolAttrs) CeilMode() bool {
@@ -1418,68 +1246,8 @@ func (rcv *AveragePoolAttrs) CeilMode() bool {
 	return false
 }
 
-func (rcv *AveragePoolAttrs) MutateCeilMode(n bool) bool {
-	return rcv._tab.MutateBoolSlot(14, n)
-}
-
-func AveragePoolAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(6)
-}
-func AveragePoolAttrsAddKernelSize(builder *flatbuffers.Builder, kernelSize flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(kernelSize), 0)
-}
-func AveragePoolAttrsStartKernelSizeVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func AveragePoolAttrsAddAutoPad(builder *flatbuffers.Builder, autoPad AutoPad) {
-	builder.PrependByteSlot(1, byte(autoPad), 0)
-}
-func AveragePoolAttrsAddPads(builder *flatbuffers.Builder, pads flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(pads), 0)
-}
-func AveragePoolAttrsStartPadsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func AveragePoolAttrsAddStrides(builder *flatbuffers.Builder, strides flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(strides), 0)
-}
-func AveragePoolAttrsStartStridesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func AveragePoolAttrsAddCountIncludePad(builder *flatbuffers.Builder, countIncludePad bool) {
-	builder.PrependBoolSlot(4, countIncludePad, false)
-}
-func AveragePoolAttrsAddCeilMode(builder *flatbuffers.Builder, ceilMode bool) {
-	builder.PrependBoolSlot(5, ceilMode, false)
-}
-func AveragePoolAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type BatchNormalizationAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsBatchNormalizationAttrs(buf []byte, offset flatbuffers.UOffsetT) *BatchNormalizationAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &BatchNormalizationAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishBatchNormalizationAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsBatchNormalizationAttrs(buf []byte, offset flatbuffers.UOffsetT) *BatchNormalizationAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &BatchNormalizationAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedBatchNormalizationAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *BatchNormalizationAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1499,44 +1267,8 @@ func (rcv *BatchNormalizationAttrs) Epsilon() float32 {
 	return 0.0
 }
 
-func (rcv *BatchNormalizationAttrs) MutateEpsilon(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
-func BatchNormalizationAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func BatchNormalizationAttrsAddEpsilon(builder *flatbuffers.Builder, epsilon float32) {
-	builder.PrependFloat32Slot(0, epsilon, 0.0)
-}
-func BatchNormalizationAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type CastAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsCastAttrs(buf []byte, offset flatbuffers.UOffsetT) *CastAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &CastAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishCastAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsCastAttrs(buf []byte, offset flatbuffers.UOffsetT) *CastAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &CastAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedCastAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *CastAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1556,44 +1288,8 @@ func (rcv *CastAttrs) To() DataType {
 	return 0
 }
 
-func (rcv *CastAttrs) MutateTo(n DataType) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func CastAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func CastAttrsAddTo(builder *flatbuffers.Builder, to DataType) {
-	builder.PrependByteSlot(0, byte(to), 0)
-}
-func CastAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ConcatAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsConcatAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConcatAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ConcatAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishConcatAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsConcatAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConcatAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ConcatAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedConcatAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ConcatAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1613,44 +1309,8 @@ func (rcv *ConcatAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *ConcatAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func ConcatAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func ConcatAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func ConcatAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ConstantOfShapeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsConstantOfShapeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConstantOfShapeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ConstantOfShapeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishConstantOfShapeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsConstantOfShapeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConstantOfShapeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ConstantOfShapeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedConstantOfShapeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ConstantOfShapeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1670,10 +1330,6 @@ func (rcv *ConstantOfShapeAttrs) ValueType() Scalar {
 	return 0
 }
 
-func (rcv *ConstantOfShapeAttrs) MutateValueType(n Scalar) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *ConstantOfShapeAttrs) Value(obj *flatbuffers.Table) bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1683,43 +1339,8 @@ func (rcv *ConstantOfShapeAttrs) Value(obj *flatbuffers.Table) bool {
 	return false
 }
 
-func ConstantOfShapeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ConstantOfShapeAttrsAddValueType(builder *flatbuffers.Builder, valueType Scalar) {
-	builder.PrependByteSlot(0, byte(valueType), 0)
-}
-func ConstantOfShapeAttrsAddValue(builder *flatbuffers.Builder, value flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(value), 0)
-}
-func ConstantOfShapeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ConvAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsConvAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConvAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ConvAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishConvAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsConvAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConvAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ConvAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedConvAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ConvAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1739,10 +1360,6 @@ func (rcv *ConvAttrs) AutoPad() AutoPad {
 	return 0
 }
 
-func (rcv *ConvAttrs) MutateAutoPad(n AutoPad) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *ConvAttrs) Pads(j int) uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -1760,25 +1377,12 @@ func (rcv *ConvAttrs) PadsLength() int {
 	return 0
 }
 
-func (rcv *ConvAttrs) MutatePads(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ConvAttrs) Groups() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *ConvAttrs) MutateGroups(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(8, n)
 }
 
 func (rcv *ConvAttrs) Strides(j int) uint32 {
@@ -1798,15 +1402,6 @@ func (rcv *ConvAttrs) StridesLength() int {
 	return 0
 }
 
-func (rcv *ConvAttrs) MutateStrides(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ConvAttrs) Dilations(j int) uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
@@ -1824,70 +1419,8 @@ func (rcv *ConvAttrs) DilationsLength() int {
 	return 0
 }
 
-func (rcv *ConvAttrs) MutateDilations(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func ConvAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func ConvAttrsAddAutoPad(builder *flatbuffers.Builder, autoPad AutoPad) {
-	builder.PrependByteSlot(0, byte(autoPad), 0)
-}
-func ConvAttrsAddPads(builder *flatbuffers.Builder, pads flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(pads), 0)
-}
-func ConvAttrsStartPadsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvAttrsAddGroups(builder *flatbuffers.Builder, groups uint32) {
-	builder.PrependUint32Slot(2, groups, 0)
-}
-func ConvAttrsAddStrides(builder *flatbuffers.Builder, strides flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(strides), 0)
-}
-func ConvAttrsStartStridesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvAttrsAddDilations(builder *flatbuffers.Builder, dilations flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(dilations), 0)
-}
-func ConvAttrsStartDilationsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ConvTransposeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsConvTransposeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConvTransposeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ConvTransposeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishConvTransposeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsConvTransposeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConvTransposeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ConvTransposeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedConvTransposeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ConvTransposeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -1916,25 +1449,12 @@ func (rcv *ConvTransposeAttrs) StridesLength() int {
 	return 0
 }
 
-func (rcv *ConvTransposeAttrs) MutateStrides(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ConvTransposeAttrs) AutoPad() AutoPad {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return AutoPad(rcv._tab.GetByte(o + rcv._tab.Pos))
 	}
 	return 1
-}
-
-func (rcv *ConvTransposeAttrs) MutateAutoPad(n AutoPad) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
 }
 
 func (rcv *ConvTransposeAttrs) Pads(j int) uint32 {
@@ -1954,25 +1474,12 @@ func (rcv *ConvTransposeAttrs) PadsLength() int {
 	return 0
 }
 
-func (rcv *ConvTransposeAttrs) MutatePads(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ConvTransposeAttrs) Groups() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 1
-}
-
-func (rcv *ConvTransposeAttrs) MutateGroups(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(10, n)
 }
 
 func (rcv *ConvTransposeAttrs) OutputPadding(j int) uint32 {
@@ -1992,15 +1499,6 @@ func (rcv *ConvTransposeAttrs) OutputPaddingLength() int {
 	return 0
 }
 
-func (rcv *ConvTransposeAttrs) MutateOutputPadding(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ConvTransposeAttrs) Dilations(j int) uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(14))
 	if o != 0 {
@@ -2018,76 +1516,8 @@ func (rcv *ConvTransposeAttrs) DilationsLength() int {
 	return 0
 }
 
-func (rcv *ConvTransposeAttrs) MutateDilations(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(14))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func ConvTransposeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(6)
-}
-func ConvTransposeAttrsAddStrides(builder *flatbuffers.Builder, strides flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(strides), 0)
-}
-func ConvTransposeAttrsStartStridesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvTransposeAttrsAddAutoPad(builder *flatbuffers.Builder, autoPad AutoPad) {
-	builder.PrependByteSlot(1, byte(autoPad), 1)
-}
-func ConvTransposeAttrsAddPads(builder *flatbuffers.Builder, pads flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(pads), 0)
-}
-func ConvTransposeAttrsStartPadsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvTransposeAttrsAddGroups(builder *flatbuffers.Builder, groups uint32) {
-	builder.PrependUint32Slot(3, groups, 1)
-}
-func ConvTransposeAttrsAddOutputPadding(builder *flatbuffers.Builder, outputPadding flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(outputPadding), 0)
-}
-func ConvTransposeAttrsStartOutputPaddingVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvTransposeAttrsAddDilations(builder *flatbuffers.Builder, dilations flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(5, flatbuffers.UOffsetT(dilations), 0)
-}
-func ConvTransposeAttrsStartDilationsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConvTransposeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type FlattenAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsFlattenAttrs(buf []byte, offset flatbuffers.UOffsetT) *FlattenAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &FlattenAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishFlattenAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsFlattenAttrs(buf []byte, offset flatbuffers.UOffsetT) *FlattenAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &FlattenAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFlattenAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *FlattenAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2107,44 +1537,8 @@ func (rcv *FlattenAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *FlattenAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func FlattenAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func FlattenAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func FlattenAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type GatherAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGatherAttrs(buf []byte, offset flatbuffers.UOffsetT) *GatherAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &GatherAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGatherAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGatherAttrs(buf []byte, offset flatbuffers.UOffsetT) *GatherAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &GatherAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGatherAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *GatherAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2164,44 +1558,8 @@ func (rcv *GatherAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *GatherAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func GatherAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func GatherAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func GatherAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type GemmAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGemmAttrs(buf []byte, offset flatbuffers.UOffsetT) *GemmAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &GemmAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGemmAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGemmAttrs(buf []byte, offset flatbuffers.UOffsetT) *GemmAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &GemmAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGemmAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *GemmAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2221,20 +1579,12 @@ func (rcv *GemmAttrs) Alpha() float32 {
 	return 0.0
 }
 
-func (rcv *GemmAttrs) MutateAlpha(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
 func (rcv *GemmAttrs) Beta() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetFloat32(o + rcv._tab.Pos)
 	}
 	return 0.0
-}
-
-func (rcv *GemmAttrs) MutateBeta(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
 }
 
 func (rcv *GemmAttrs) TransposeA() bool {
@@ -2245,10 +1595,6 @@ func (rcv *GemmAttrs) TransposeA() bool {
 	return false
 }
 
-func (rcv *GemmAttrs) MutateTransposeA(n bool) bool {
-	return rcv._tab.MutateBoolSlot(8, n)
-}
-
 func (rcv *GemmAttrs) TransposeB() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
@@ -2257,53 +1603,8 @@ func (rcv *GemmAttrs) TransposeB() bool {
 	return false
 }
 
-func (rcv *GemmAttrs) MutateTransposeB(n bool) bool {
-	return rcv._tab.MutateBoolSlot(10, n)
-}
-
-func GemmAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func GemmAttrsAddAlpha(builder *flatbuffers.Builder, alpha float32) {
-	builder.PrependFloat32Slot(0, alpha, 0.0)
-}
-func GemmAttrsAddBeta(builder *flatbuffers.Builder, beta float32) {
-	builder.PrependFloat32Slot(1, beta, 0.0)
-}
-func GemmAttrsAddTransposeA(builder *flatbuffers.Builder, transposeA bool) {
-	builder.PrependBoolSlot(2, transposeA, false)
-}
-func GemmAttrsAddTransposeB(builder *flatbuffers.Builder, transposeB bool) {
-	builder.PrependBoolSlot(3, transposeB, false)
-}
-func GemmAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type GRUAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGRUAttrs(buf []byte, offset flatbuffers.UOffsetT) *GRUAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &GRUAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGRUAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGRUAttrs(buf []byte, offset flatbuffers.UOffsetT) *GRUAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &GRUAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGRUAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *GRUAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2323,20 +1624,12 @@ func (rcv *GRUAttrs) Direction() RNNDirection {
 	return 0
 }
 
-func (rcv *GRUAttrs) MutateDirection(n RNNDirection) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *GRUAttrs) HiddenSize() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *GRUAttrs) MutateHiddenSize(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
 }
 
 func (rcv *GRUAttrs) LinearBeforeReset() bool {
@@ -2347,50 +1640,8 @@ func (rcv *GRUAttrs) LinearBeforeReset() bool {
 	return false
 }
 
-func (rcv *GRUAttrs) MutateLinearBeforeReset(n bool) bool {
-	return rcv._tab.MutateBoolSlot(8, n)
-}
-
-func GRUAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func GRUAttrsAddDirection(builder *flatbuffers.Builder, direction RNNDirection) {
-	builder.PrependByteSlot(0, byte(direction), 0)
-}
-func GRUAttrsAddHiddenSize(builder *flatbuffers.Builder, hiddenSize uint32) {
-	builder.PrependUint32Slot(1, hiddenSize, 0)
-}
-func GRUAttrsAddLinearBeforeReset(builder *flatbuffers.Builder, linearBeforeReset bool) {
-	builder.PrependBoolSlot(2, linearBeforeReset, false)
-}
-func GRUAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LeakyReluAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLeakyReluAttrs(buf []byte, offset flatbuffers.UOffsetT) *LeakyReluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LeakyReluAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLeakyReluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLeakyReluAttrs(buf []byte, offset flatbuffers.UOffsetT) *LeakyReluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LeakyReluAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLeakyReluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LeakyReluAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2410,44 +1661,8 @@ func (rcv *LeakyReluAttrs) Alpha() float32 {
 	return 0.0
 }
 
-func (rcv *LeakyReluAttrs) MutateAlpha(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
-func LeakyReluAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func LeakyReluAttrsAddAlpha(builder *flatbuffers.Builder, alpha float32) {
-	builder.PrependFloat32Slot(0, alpha, 0.0)
-}
-func LeakyReluAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LSTMAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLSTMAttrs(buf []byte, offset flatbuffers.UOffsetT) *LSTMAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LSTMAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLSTMAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLSTMAttrs(buf []byte, offset flatbuffers.UOffsetT) *LSTMAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LSTMAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLSTMAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LSTMAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2467,10 +1682,6 @@ func (rcv *LSTMAttrs) Direction() RNNDirection {
 	return 0
 }
 
-func (rcv *LSTMAttrs) MutateDirection(n RNNDirection) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *LSTMAttrs) HiddenSize() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -2479,47 +1690,8 @@ func (rcv *LSTMAttrs) HiddenSize() uint32 {
 	return 0
 }
 
-func (rcv *LSTMAttrs) MutateHiddenSize(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
-func LSTMAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func LSTMAttrsAddDirection(builder *flatbuffers.Builder, direction RNNDirection) {
-	builder.PrependByteSlot(0, byte(direction), 0)
-}
-func LSTMAttrsAddHiddenSize(builder *flatbuffers.Builder, hiddenSize uint32) {
-	builder.PrependUint32Slot(1, hiddenSize, 0)
-}
-func LSTMAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type MaxPoolAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsMaxPoolAttrs(buf []byte, offset flatbuffers.UOffsetT) *MaxPoolAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &MaxPoolAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishMaxPoolAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsMaxPoolAttrs(buf []byte, offset flatbuffers.UOffsetT) *MaxPoolAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &MaxPoolAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedMaxPoolAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *MaxPoolAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2548,25 +1720,12 @@ func (rcv *MaxPoolAttrs) KernelSizeLength() int {
 	return 0
 }
 
-func (rcv *MaxPoolAttrs) MutateKernelSize(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *MaxPoolAttrs) AutoPad() AutoPad {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return AutoPad(rcv._tab.GetByte(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *MaxPoolAttrs) MutateAutoPad(n AutoPad) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
 }
 
 func (rcv *MaxPoolAttrs) Pads(j int) uint32 {
@@ -2586,15 +1745,6 @@ func (rcv *MaxPoolAttrs) PadsLength() int {
 	return 0
 }
 
-func (rcv *MaxPoolAttrs) MutatePads(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *MaxPoolAttrs) Strides(j int) uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
@@ -2612,15 +1762,6 @@ func (rcv *MaxPoolAttrs) StridesLength() int {
 	return 0
 }
 
-func (rcv *MaxPoolAttrs) MutateStrides(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *MaxPoolAttrs) CeilMode() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
@@ -2629,65 +1770,8 @@ func (rcv *MaxPoolAttrs) CeilMode() bool {
 	return false
 }
 
-func (rcv *MaxPoolAttrs) MutateCeilMode(n bool) bool {
-	return rcv._tab.MutateBoolSlot(12, n)
-}
-
-func MaxPoolAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func MaxPoolAttrsAddKernelSize(builder *flatbuffers.Builder, kernelSize flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(kernelSize), 0)
-}
-func MaxPoolAttrsStartKernelSizeVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func MaxPoolAttrsAddAutoPad(builder *flatbuffers.Builder, autoPad AutoPad) {
-	builder.PrependByteSlot(1, byte(autoPad), 0)
-}
-func MaxPoolAttrsAddPads(builder *flatbuffers.Builder, pads flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(pads), 0)
-}
-func MaxPoolAttrsStartPadsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func MaxPoolAttrsAddStrides(builder *flatbuffers.Builder, strides flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(strides), 0)
-}
-func MaxPoolAttrsStartStridesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func MaxPoolAttrsAddCeilMode(builder *flatbuffers.Builder, ceilMode bool) {
-	builder.PrependBoolSlot(4, ceilMode, false)
-}
-func MaxPoolAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ReduceMeanAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsReduceMeanAttrs(buf []byte, offset flatbuffers.UOffsetT) *ReduceMeanAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ReduceMeanAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishReduceMeanAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsReduceMeanAttrs(buf []byte, offset flatbuffers.UOffsetT) *ReduceMeanAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ReduceMeanAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedReduceMeanAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ReduceMeanAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2716,25 +1800,12 @@ func (rcv *ReduceMeanAttrs) AxesLength() int {
 	return 0
 }
 
-func (rcv *ReduceMeanAttrs) MutateAxes(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ReduceMeanAttrs) KeepDims() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetBool(o + rcv._tab.Pos)
 	}
 	return false
-}
-
-func (rcv *ReduceMeanAttrs) MutateKeepDims(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
 }
 
 func (rcv *ReduceMeanAttrs) NoopWithEmptyAxes() bool {
@@ -2745,53 +1816,8 @@ func (rcv *ReduceMeanAttrs) NoopWithEmptyAxes() bool {
 	return false
 }
 
-func (rcv *ReduceMeanAttrs) MutateNoopWithEmptyAxes(n bool) bool {
-	return rcv._tab.MutateBoolSlot(8, n)
-}
-
-func ReduceMeanAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func ReduceMeanAttrsAddAxes(builder *flatbuffers.Builder, axes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(axes), 0)
-}
-func ReduceMeanAttrsStartAxesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ReduceMeanAttrsAddKeepDims(builder *flatbuffers.Builder, keepDims bool) {
-	builder.PrependBoolSlot(1, keepDims, false)
-}
-func ReduceMeanAttrsAddNoopWithEmptyAxes(builder *flatbuffers.Builder, noopWithEmptyAxes bool) {
-	builder.PrependBoolSlot(2, noopWithEmptyAxes, false)
-}
-func ReduceMeanAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ReshapeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsReshapeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ReshapeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ReshapeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishReshapeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsReshapeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ReshapeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ReshapeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedReshapeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ReshapeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2811,44 +1837,8 @@ func (rcv *ReshapeAttrs) AllowZero() bool {
 	return false
 }
 
-func (rcv *ReshapeAttrs) MutateAllowZero(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func ReshapeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func ReshapeAttrsAddAllowZero(builder *flatbuffers.Builder, allowZero bool) {
-	builder.PrependBoolSlot(0, allowZero, false)
-}
-func ReshapeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ResizeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsResizeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ResizeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ResizeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishResizeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsResizeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ResizeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ResizeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedResizeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ResizeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2868,20 +1858,12 @@ func (rcv *ResizeAttrs) Mode() ResizeMode {
 	return 0
 }
 
-func (rcv *ResizeAttrs) MutateMode(n ResizeMode) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *ResizeAttrs) CoordMode() CoordTransformMode {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return CoordTransformMode(rcv._tab.GetByte(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *ResizeAttrs) MutateCoordMode(n CoordTransformMode) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
 }
 
 func (rcv *ResizeAttrs) NearestMode() NearestMode {
@@ -2892,50 +1874,8 @@ func (rcv *ResizeAttrs) NearestMode() NearestMode {
 	return 0
 }
 
-func (rcv *ResizeAttrs) MutateNearestMode(n NearestMode) bool {
-	return rcv._tab.MutateByteSlot(8, byte(n))
-}
-
-func ResizeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func ResizeAttrsAddMode(builder *flatbuffers.Builder, mode ResizeMode) {
-	builder.PrependByteSlot(0, byte(mode), 0)
-}
-func ResizeAttrsAddCoordMode(builder *flatbuffers.Builder, coordMode CoordTransformMode) {
-	builder.PrependByteSlot(1, byte(coordMode), 0)
-}
-func ResizeAttrsAddNearestMode(builder *flatbuffers.Builder, nearestMode NearestMode) {
-	builder.PrependByteSlot(2, byte(nearestMode), 0)
-}
-func ResizeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type SplitAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsSplitAttrs(buf []byte, offset flatbuffers.UOffsetT) *SplitAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &SplitAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishSplitAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsSplitAttrs(buf []byte, offset flatbuffers.UOffsetT) *SplitAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &SplitAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedSplitAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *SplitAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -2955,10 +1895,6 @@ func (rcv *SplitAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *SplitAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *SplitAttrs) NumOutputs() *int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -2968,48 +1904,8 @@ func (rcv *SplitAttrs) NumOutputs() *int32 {
 	return nil
 }
 
-func (rcv *SplitAttrs) MutateNumOutputs(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
-func SplitAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func SplitAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func SplitAttrsAddNumOutputs(builder *flatbuffers.Builder, numOutputs int32) {
-	builder.PrependInt32(numOutputs)
-	builder.Slot(1)
-}
-func SplitAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type SoftmaxAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsSoftmaxAttrs(buf []byte, offset flatbuffers.UOffsetT) *SoftmaxAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &SoftmaxAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishSoftmaxAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsSoftmaxAttrs(buf []byte, offset flatbuffers.UOffsetT) *SoftmaxAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &SoftmaxAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedSoftmaxAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *SoftmaxAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3029,44 +1925,8 @@ func (rcv *SoftmaxAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *SoftmaxAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func SoftmaxAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func SoftmaxAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func SoftmaxAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type TransposeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsTransposeAttrs(buf []byte, offset flatbuffers.UOffsetT) *TransposeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &TransposeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTransposeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTransposeAttrs(buf []byte, offset flatbuffers.UOffsetT) *TransposeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &TransposeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTransposeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *TransposeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3095,52 +1955,8 @@ func (rcv *TransposeAttrs) PermLength() int {
 	return 0
 }
 
-func (rcv *TransposeAttrs) MutatePerm(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func TransposeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func TransposeAttrsAddPerm(builder *flatbuffers.Builder, perm flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(perm), 0)
-}
-func TransposeAttrsStartPermVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func TransposeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ModAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsModAttrs(buf []byte, offset flatbuffers.UOffsetT) *ModAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ModAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishModAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsModAttrs(buf []byte, offset flatbuffers.UOffsetT) *ModAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ModAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedModAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ModAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3160,44 +1976,8 @@ func (rcv *ModAttrs) Fmod() bool {
 	return false
 }
 
-func (rcv *ModAttrs) MutateFmod(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func ModAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func ModAttrsAddFmod(builder *flatbuffers.Builder, fmod bool) {
-	builder.PrependBoolSlot(0, fmod, false)
-}
-func ModAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ScatterElementsAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsScatterElementsAttrs(buf []byte, offset flatbuffers.UOffsetT) *ScatterElementsAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ScatterElementsAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishScatterElementsAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsScatterElementsAttrs(buf []byte, offset flatbuffers.UOffsetT) *ScatterElementsAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ScatterElementsAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedScatterElementsAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ScatterElementsAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3217,10 +1997,6 @@ func (rcv *ScatterElementsAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *ScatterElementsAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *ScatterElementsAttrs) Reduction() ScatterReduction {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -3229,47 +2005,8 @@ func (rcv *ScatterElementsAttrs) Reduction() ScatterReduction {
 	return 0
 }
 
-func (rcv *ScatterElementsAttrs) MutateReduction(n ScatterReduction) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
-}
-
-func ScatterElementsAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ScatterElementsAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func ScatterElementsAttrsAddReduction(builder *flatbuffers.Builder, reduction ScatterReduction) {
-	builder.PrependByteSlot(1, byte(reduction), 0)
-}
-func ScatterElementsAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type OneHotAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsOneHotAttrs(buf []byte, offset flatbuffers.UOffsetT) *OneHotAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &OneHotAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishOneHotAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsOneHotAttrs(buf []byte, offset flatbuffers.UOffsetT) *OneHotAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &OneHotAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedOneHotAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *OneHotAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3289,44 +2026,8 @@ func (rcv *OneHotAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *OneHotAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func OneHotAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func OneHotAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func OneHotAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type TopKAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsTopKAttrs(buf []byte, offset flatbuffers.UOffsetT) *TopKAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &TopKAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTopKAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTopKAttrs(buf []byte, offset flatbuffers.UOffsetT) *TopKAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &TopKAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTopKAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *TopKAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3346,20 +2047,12 @@ func (rcv *TopKAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *TopKAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *TopKAttrs) Largest() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetBool(o + rcv._tab.Pos)
 	}
 	return false
-}
-
-func (rcv *TopKAttrs) MutateLargest(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
 }
 
 func (rcv *TopKAttrs) Sorted() bool {
@@ -3370,50 +2063,8 @@ func (rcv *TopKAttrs) Sorted() bool {
 	return false
 }
 
-func (rcv *TopKAttrs) MutateSorted(n bool) bool {
-	return rcv._tab.MutateBoolSlot(8, n)
-}
-
-func TopKAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func TopKAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func TopKAttrsAddLargest(builder *flatbuffers.Builder, largest bool) {
-	builder.PrependBoolSlot(1, largest, false)
-}
-func TopKAttrsAddSorted(builder *flatbuffers.Builder, sorted bool) {
-	builder.PrependBoolSlot(2, sorted, false)
-}
-func TopKAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type HardSigmoidAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsHardSigmoidAttrs(buf []byte, offset flatbuffers.UOffsetT) *HardSigmoidAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &HardSigmoidAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishHardSigmoidAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsHardSigmoidAttrs(buf []byte, offset flatbuffers.UOffsetT) *HardSigmoidAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &HardSigmoidAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedHardSigmoidAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *HardSigmoidAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3433,10 +2084,6 @@ func (rcv *HardSigmoidAttrs) Alpha() float32 {
 	return 0.0
 }
 
-func (rcv *HardSigmoidAttrs) MutateAlpha(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
 func (rcv *HardSigmoidAttrs) Beta() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -3445,47 +2092,8 @@ func (rcv *HardSigmoidAttrs) Beta() float32 {
 	return 0.0
 }
 
-func (rcv *HardSigmoidAttrs) MutateBeta(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
-}
-
-func HardSigmoidAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func HardSigmoidAttrsAddAlpha(builder *flatbuffers.Builder, alpha float32) {
-	builder.PrependFloat32Slot(0, alpha, 0.0)
-}
-func HardSigmoidAttrsAddBeta(builder *flatbuffers.Builder, beta float32) {
-	builder.PrependFloat32Slot(1, beta, 0.0)
-}
-func HardSigmoidAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type TriluAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsTriluAttrs(buf []byte, offset flatbuffers.UOffsetT) *TriluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &TriluAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishTriluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsTriluAttrs(buf []byte, offset flatbuffers.UOffsetT) *TriluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &TriluAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedTriluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *TriluAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3505,44 +2113,8 @@ func (rcv *TriluAttrs) Upper() bool {
 	return false
 }
 
-func (rcv *TriluAttrs) MutateUpper(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func TriluAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func TriluAttrsAddUpper(builder *flatbuffers.Builder, upper bool) {
-	builder.PrependBoolSlot(0, upper, false)
-}
-func TriluAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ScatterNDAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsScatterNDAttrs(buf []byte, offset flatbuffers.UOffsetT) *ScatterNDAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ScatterNDAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishScatterNDAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsScatterNDAttrs(buf []byte, offset flatbuffers.UOffsetT) *ScatterNDAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ScatterNDAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedScatterNDAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ScatterNDAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3562,44 +2134,8 @@ func (rcv *ScatterNDAttrs) Reduction() ScatterReduction {
 	return 0
 }
 
-func (rcv *ScatterNDAttrs) MutateReduction(n ScatterReduction) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func ScatterNDAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func ScatterNDAttrsAddReduction(builder *flatbuffers.Builder, reduction ScatterReduction) {
-	builder.PrependByteSlot(0, byte(reduction), 0)
-}
-func ScatterNDAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type NonMaxSuppressionAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsNonMaxSuppressionAttrs(buf []byte, offset flatbuffers.UOffsetT) *NonMaxSuppressionAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &NonMaxSuppressionAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishNonMaxSuppressionAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsNonMaxSuppressionAttrs(buf []byte, offset flatbuffers.UOffsetT) *NonMaxSuppressionAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &NonMaxSuppressionAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedNonMaxSuppressionAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *NonMaxSuppressionAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3619,44 +2155,8 @@ func (rcv *NonMaxSuppressionAttrs) BoxOrder() NMSBoxOrder {
 	return 0
 }
 
-func (rcv *NonMaxSuppressionAttrs) MutateBoxOrder(n NMSBoxOrder) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func NonMaxSuppressionAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func NonMaxSuppressionAttrsAddBoxOrder(builder *flatbuffers.Builder, boxOrder NMSBoxOrder) {
-	builder.PrependByteSlot(0, byte(boxOrder), 0)
-}
-func NonMaxSuppressionAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LayerNormalizationAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLayerNormalizationAttrs(buf []byte, offset flatbuffers.UOffsetT) *LayerNormalizationAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LayerNormalizationAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLayerNormalizationAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLayerNormalizationAttrs(buf []byte, offset flatbuffers.UOffsetT) *LayerNormalizationAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LayerNormalizationAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLayerNormalizationAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LayerNormalizationAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3676,10 +2176,6 @@ func (rcv *LayerNormalizationAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *LayerNormalizationAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *LayerNormalizationAttrs) Epsilon() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -3688,47 +2184,8 @@ func (rcv *LayerNormalizationAttrs) Epsilon() float32 {
 	return 0.0
 }
 
-func (rcv *LayerNormalizationAttrs) MutateEpsilon(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
-}
-
-func LayerNormalizationAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func LayerNormalizationAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func LayerNormalizationAttrsAddEpsilon(builder *flatbuffers.Builder, epsilon float32) {
-	builder.PrependFloat32Slot(1, epsilon, 0.0)
-}
-func LayerNormalizationAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type RandomUniformAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsRandomUniformAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomUniformAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &RandomUniformAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishRandomUniformAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsRandomUniformAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomUniformAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &RandomUniformAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedRandomUniformAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *RandomUniformAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3757,15 +2214,6 @@ func (rcv *RandomUniformAttrs) ShapeLength() int {
 	return 0
 }
 
-func (rcv *RandomUniformAttrs) MutateShape(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *RandomUniformAttrs) High() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -3774,20 +2222,12 @@ func (rcv *RandomUniformAttrs) High() float32 {
 	return 0.0
 }
 
-func (rcv *RandomUniformAttrs) MutateHigh(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
-}
-
 func (rcv *RandomUniformAttrs) Low() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
 		return rcv._tab.GetFloat32(o + rcv._tab.Pos)
 	}
 	return 0.0
-}
-
-func (rcv *RandomUniformAttrs) MutateLow(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(8, n)
 }
 
 func (rcv *RandomUniformAttrs) Seed() *float32 {
@@ -3799,57 +2239,8 @@ func (rcv *RandomUniformAttrs) Seed() *float32 {
 	return nil
 }
 
-func (rcv *RandomUniformAttrs) MutateSeed(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(10, n)
-}
-
-func RandomUniformAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func RandomUniformAttrsAddShape(builder *flatbuffers.Builder, shape flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(shape), 0)
-}
-func RandomUniformAttrsStartShapeVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func RandomUniformAttrsAddHigh(builder *flatbuffers.Builder, high float32) {
-	builder.PrependFloat32Slot(1, high, 0.0)
-}
-func RandomUniformAttrsAddLow(builder *flatbuffers.Builder, low float32) {
-	builder.PrependFloat32Slot(2, low, 0.0)
-}
-func RandomUniformAttrsAddSeed(builder *flatbuffers.Builder, seed float32) {
-	builder.PrependFloat32(seed)
-	builder.Slot(3)
-}
-func RandomUniformAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type EluAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsEluAttrs(buf []byte, offset flatbuffers.UOffsetT) *EluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &EluAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishEluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsEluAttrs(buf []byte, offset flatbuffers.UOffsetT) *EluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &EluAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedEluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *EluAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3869,44 +2260,8 @@ func (rcv *EluAttrs) Alpha() float32 {
 	return 0.0
 }
 
-func (rcv *EluAttrs) MutateAlpha(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
-func EluAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func EluAttrsAddAlpha(builder *flatbuffers.Builder, alpha float32) {
-	builder.PrependFloat32Slot(0, alpha, 0.0)
-}
-func EluAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type RandomUniformLikeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsRandomUniformLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomUniformLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &RandomUniformLikeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishRandomUniformLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsRandomUniformLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomUniformLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &RandomUniformLikeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedRandomUniformLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *RandomUniformLikeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -3926,20 +2281,12 @@ func (rcv *RandomUniformLikeAttrs) High() float32 {
 	return 0.0
 }
 
-func (rcv *RandomUniformLikeAttrs) MutateHigh(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
 func (rcv *RandomUniformLikeAttrs) Low() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetFloat32(o + rcv._tab.Pos)
 	}
 	return 0.0
-}
-
-func (rcv *RandomUniformLikeAttrs) MutateLow(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
 }
 
 func (rcv *RandomUniformLikeAttrs) Seed() *float32 {
@@ -3951,51 +2298,8 @@ func (rcv *RandomUniformLikeAttrs) Seed() *float32 {
 	return nil
 }
 
-func (rcv *RandomUniformLikeAttrs) MutateSeed(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(8, n)
-}
-
-func RandomUniformLikeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func RandomUniformLikeAttrsAddHigh(builder *flatbuffers.Builder, high float32) {
-	builder.PrependFloat32Slot(0, high, 0.0)
-}
-func RandomUniformLikeAttrsAddLow(builder *flatbuffers.Builder, low float32) {
-	builder.PrependFloat32Slot(1, low, 0.0)
-}
-func RandomUniformLikeAttrsAddSeed(builder *flatbuffers.Builder, seed float32) {
-	builder.PrependFloat32(seed)
-	builder.Slot(2)
-}
-func RandomUniformLikeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type RandomNormalAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsRandomNormalAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomNormalAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &RandomNormalAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishRandomNormalAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsRandomNormalAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomNormalAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &RandomNormalAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedRandomNormalAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *RandomNormalAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4015,20 +2319,12 @@ func (rcv *RandomNormalAttrs) Mean() float32 {
 	return 0.0
 }
 
-func (rcv *RandomNormalAttrs) MutateMean(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
 func (rcv *RandomNormalAttrs) Scale() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetFloat32(o + rcv._tab.Pos)
 	}
 	return 0.0
-}
-
-func (rcv *RandomNormalAttrs) MutateScale(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
 }
 
 func (rcv *RandomNormalAttrs) Seed() *float32 {
@@ -4038,10 +2334,6 @@ func (rcv *RandomNormalAttrs) Seed() *float32 {
 		return &v
 	}
 	return nil
-}
-
-func (rcv *RandomNormalAttrs) MutateSeed(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(8, n)
 }
 
 func (rcv *RandomNormalAttrs) Shape(j int) uint32 {
@@ -4061,62 +2353,8 @@ func (rcv *RandomNormalAttrs) ShapeLength() int {
 	return 0
 }
 
-func (rcv *RandomNormalAttrs) MutateShape(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func RandomNormalAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func RandomNormalAttrsAddMean(builder *flatbuffers.Builder, mean float32) {
-	builder.PrependFloat32Slot(0, mean, 0.0)
-}
-func RandomNormalAttrsAddScale(builder *flatbuffers.Builder, scale float32) {
-	builder.PrependFloat32Slot(1, scale, 0.0)
-}
-func RandomNormalAttrsAddSeed(builder *flatbuffers.Builder, seed float32) {
-	builder.PrependFloat32(seed)
-	builder.Slot(2)
-}
-func RandomNormalAttrsAddShape(builder *flatbuffers.Builder, shape flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(shape), 0)
-}
-func RandomNormalAttrsStartShapeVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func RandomNormalAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type RandomNormalLikeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsRandomNormalLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomNormalLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &RandomNormalLikeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishRandomNormalLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsRandomNormalLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *RandomNormalLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &RandomNormalLikeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedRandomNormalLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *RandomNormalLikeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4136,20 +2374,12 @@ func (rcv *RandomNormalLikeAttrs) Mean() float32 {
 	return 0.0
 }
 
-func (rcv *RandomNormalLikeAttrs) MutateMean(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(4, n)
-}
-
 func (rcv *RandomNormalLikeAttrs) Scale() float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetFloat32(o + rcv._tab.Pos)
 	}
 	return 0.0
-}
-
-func (rcv *RandomNormalLikeAttrs) MutateScale(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
 }
 
 func (rcv *RandomNormalLikeAttrs) Seed() *float32 {
@@ -4161,51 +2391,8 @@ func (rcv *RandomNormalLikeAttrs) Seed() *float32 {
 	return nil
 }
 
-func (rcv *RandomNormalLikeAttrs) MutateSeed(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(8, n)
-}
-
-func RandomNormalLikeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func RandomNormalLikeAttrsAddMean(builder *flatbuffers.Builder, mean float32) {
-	builder.PrependFloat32Slot(0, mean, 0.0)
-}
-func RandomNormalLikeAttrsAddScale(builder *flatbuffers.Builder, scale float32) {
-	builder.PrependFloat32Slot(1, scale, 0.0)
-}
-func RandomNormalLikeAttrsAddSeed(builder *flatbuffers.Builder, seed float32) {
-	builder.PrependFloat32(seed)
-	builder.Slot(2)
-}
-func RandomNormalLikeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type GatherNDAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGatherNDAttrs(buf []byte, offset flatbuffers.UOffsetT) *GatherNDAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &GatherNDAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGatherNDAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGatherNDAttrs(buf []byte, offset flatbuffers.UOffsetT) *GatherNDAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &GatherNDAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGatherNDAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *GatherNDAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4225,44 +2412,8 @@ func (rcv *GatherNDAttrs) BatchDims() int32 {
 	return 0
 }
 
-func (rcv *GatherNDAttrs) MutateBatchDims(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func GatherNDAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func GatherNDAttrsAddBatchDims(builder *flatbuffers.Builder, batchDims int32) {
-	builder.PrependInt32Slot(0, batchDims, 0)
-}
-func GatherNDAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type GeluAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGeluAttrs(buf []byte, offset flatbuffers.UOffsetT) *GeluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &GeluAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGeluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGeluAttrs(buf []byte, offset flatbuffers.UOffsetT) *GeluAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &GeluAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGeluAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *GeluAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4282,44 +2433,8 @@ func (rcv *GeluAttrs) Approximate() GeluApproximation {
 	return 0
 }
 
-func (rcv *GeluAttrs) MutateApproximate(n GeluApproximation) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func GeluAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func GeluAttrsAddApproximate(builder *flatbuffers.Builder, approximate GeluApproximation) {
-	builder.PrependByteSlot(0, byte(approximate), 0)
-}
-func GeluAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type EinsumAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsEinsumAttrs(buf []byte, offset flatbuffers.UOffsetT) *EinsumAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &EinsumAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishEinsumAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsEinsumAttrs(buf []byte, offset flatbuffers.UOffsetT) *EinsumAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &EinsumAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedEinsumAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *EinsumAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4339,40 +2454,8 @@ func (rcv *EinsumAttrs) Equation() []byte {
 	return nil
 }
 
-func EinsumAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func EinsumAttrsAddEquation(builder *flatbuffers.Builder, equation flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(equation), 0)
-}
-func EinsumAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type IfAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsIfAttrs(buf []byte, offset flatbuffers.UOffsetT) *IfAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &IfAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishIfAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsIfAttrs(buf []byte, offset flatbuffers.UOffsetT) *IfAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &IfAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedIfAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *IfAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4410,43 +2493,8 @@ func (rcv *IfAttrs) ElseBranch(obj *Graph) *Graph {
 	return nil
 }
 
-func IfAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func IfAttrsAddThenBranch(builder *flatbuffers.Builder, thenBranch flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(thenBranch), 0)
-}
-func IfAttrsAddElseBranch(builder *flatbuffers.Builder, elseBranch flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(elseBranch), 0)
-}
-func IfAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type PadAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsPadAttrs(buf []byte, offset flatbuffers.UOffsetT) *PadAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &PadAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishPadAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsPadAttrs(buf []byte, offset flatbuffers.UOffsetT) *PadAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &PadAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedPadAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *PadAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4466,44 +2514,8 @@ func (rcv *PadAttrs) Mode() PadMode {
 	return 0
 }
 
-func (rcv *PadAttrs) MutateMode(n PadMode) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func PadAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func PadAttrsAddMode(builder *flatbuffers.Builder, mode PadMode) {
-	builder.PrependByteSlot(0, byte(mode), 0)
-}
-func PadAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DequantizeLinearAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDequantizeLinearAttrs(buf []byte, offset flatbuffers.UOffsetT) *DequantizeLinearAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DequantizeLinearAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDequantizeLinearAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDequantizeLinearAttrs(buf []byte, offset flatbuffers.UOffsetT) *DequantizeLinearAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DequantizeLinearAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDequantizeLinearAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DequantizeLinearAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4523,44 +2535,8 @@ func (rcv *DequantizeLinearAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *DequantizeLinearAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func DequantizeLinearAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func DequantizeLinearAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func DequantizeLinearAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type QuantizeLinearAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsQuantizeLinearAttrs(buf []byte, offset flatbuffers.UOffsetT) *QuantizeLinearAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &QuantizeLinearAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishQuantizeLinearAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsQuantizeLinearAttrs(buf []byte, offset flatbuffers.UOffsetT) *QuantizeLinearAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &QuantizeLinearAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedQuantizeLinearAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *QuantizeLinearAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4580,10 +2556,6 @@ func (rcv *QuantizeLinearAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *QuantizeLinearAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *QuantizeLinearAttrs) OutputDtype() *DataType {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -4593,48 +2565,8 @@ func (rcv *QuantizeLinearAttrs) OutputDtype() *DataType {
 	return nil
 }
 
-func (rcv *QuantizeLinearAttrs) MutateOutputDtype(n DataType) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
-}
-
-func QuantizeLinearAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func QuantizeLinearAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func QuantizeLinearAttrsAddOutputDtype(builder *flatbuffers.Builder, outputDtype DataType) {
-	builder.PrependByte(byte(outputDtype))
-	builder.Slot(1)
-}
-func QuantizeLinearAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DepthToSpaceAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDepthToSpaceAttrs(buf []byte, offset flatbuffers.UOffsetT) *DepthToSpaceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DepthToSpaceAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDepthToSpaceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDepthToSpaceAttrs(buf []byte, offset flatbuffers.UOffsetT) *DepthToSpaceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DepthToSpaceAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDepthToSpaceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DepthToSpaceAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4654,10 +2586,6 @@ func (rcv *DepthToSpaceAttrs) Mode() DepthToSpaceMode {
 	return 0
 }
 
-func (rcv *DepthToSpaceAttrs) MutateMode(n DepthToSpaceMode) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *DepthToSpaceAttrs) BlockSize() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -4666,47 +2594,8 @@ func (rcv *DepthToSpaceAttrs) BlockSize() uint32 {
 	return 0
 }
 
-func (rcv *DepthToSpaceAttrs) MutateBlockSize(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
-func DepthToSpaceAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func DepthToSpaceAttrsAddMode(builder *flatbuffers.Builder, mode DepthToSpaceMode) {
-	builder.PrependByteSlot(0, byte(mode), 0)
-}
-func DepthToSpaceAttrsAddBlockSize(builder *flatbuffers.Builder, blockSize uint32) {
-	builder.PrependUint32Slot(1, blockSize, 0)
-}
-func DepthToSpaceAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type CastLikeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsCastLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *CastLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &CastLikeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishCastLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsCastLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *CastLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &CastLikeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedCastLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *CastLikeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4718,37 +2607,8 @@ func (rcv *CastLikeAttrs) Table() flatbuffers.Table {
 	return rcv._tab
 }
 
-func CastLikeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(0)
-}
-func CastLikeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ShapeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsShapeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ShapeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ShapeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishShapeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsShapeAttrs(buf []byte, offset flatbuffers.UOffsetT) *ShapeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ShapeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedShapeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ShapeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4769,10 +2629,6 @@ func (rcv *ShapeAttrs) Start() *int32 {
 	return nil
 }
 
-func (rcv *ShapeAttrs) MutateStart(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *ShapeAttrs) End() *int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -4782,49 +2638,8 @@ func (rcv *ShapeAttrs) End() *int32 {
 	return nil
 }
 
-func (rcv *ShapeAttrs) MutateEnd(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
-func ShapeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ShapeAttrsAddStart(builder *flatbuffers.Builder, start int32) {
-	builder.PrependInt32(start)
-	builder.Slot(0)
-}
-func ShapeAttrsAddEnd(builder *flatbuffers.Builder, end int32) {
-	builder.PrependInt32(end)
-	builder.Slot(1)
-}
-func ShapeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DropoutAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDropoutAttrs(buf []byte, offset flatbuffers.UOffsetT) *DropoutAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DropoutAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDropoutAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDropoutAttrs(buf []byte, offset flatbuffers.UOffsetT) *DropoutAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DropoutAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDropoutAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DropoutAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4845,45 +2660,8 @@ func (rcv *DropoutAttrs) Seed() *int32 {
 	return nil
 }
 
-func (rcv *DropoutAttrs) MutateSeed(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
-func DropoutAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func DropoutAttrsAddSeed(builder *flatbuffers.Builder, seed int32) {
-	builder.PrependInt32(seed)
-	builder.Slot(0)
-}
-func DropoutAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type EyeLikeAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsEyeLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *EyeLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &EyeLikeAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishEyeLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsEyeLikeAttrs(buf []byte, offset flatbuffers.UOffsetT) *EyeLikeAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &EyeLikeAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedEyeLikeAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *EyeLikeAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4904,10 +2682,6 @@ func (rcv *EyeLikeAttrs) Dtype() *DataType {
 	return nil
 }
 
-func (rcv *EyeLikeAttrs) MutateDtype(n DataType) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *EyeLikeAttrs) K() int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -4916,48 +2690,8 @@ func (rcv *EyeLikeAttrs) K() int32 {
 	return 0
 }
 
-func (rcv *EyeLikeAttrs) MutateK(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
-func EyeLikeAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func EyeLikeAttrsAddDtype(builder *flatbuffers.Builder, dtype DataType) {
-	builder.PrependByte(byte(dtype))
-	builder.Slot(0)
-}
-func EyeLikeAttrsAddK(builder *flatbuffers.Builder, k int32) {
-	builder.PrependInt32Slot(1, k, 0)
-}
-func EyeLikeAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type IsInfAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsIsInfAttrs(buf []byte, offset flatbuffers.UOffsetT) *IsInfAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &IsInfAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishIsInfAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsIsInfAttrs(buf []byte, offset flatbuffers.UOffsetT) *IsInfAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &IsInfAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedIsInfAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *IsInfAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -4969,37 +2703,8 @@ func (rcv *IsInfAttrs) Table() flatbuffers.Table {
 	return rcv._tab
 }
 
-func IsInfAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(0)
-}
-func IsInfAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LoopAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLoopAttrs(buf []byte, offset flatbuffers.UOffsetT) *LoopAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LoopAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLoopAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLoopAttrs(buf []byte, offset flatbuffers.UOffsetT) *LoopAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LoopAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLoopAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LoopAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5024,40 +2729,8 @@ func (rcv *LoopAttrs) Body(obj *Graph) *Graph {
 	return nil
 }
 
-func LoopAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func LoopAttrsAddBody(builder *flatbuffers.Builder, body flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(body), 0)
-}
-func LoopAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type SequenceEmptyAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsSequenceEmptyAttrs(buf []byte, offset flatbuffers.UOffsetT) *SequenceEmptyAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &SequenceEmptyAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishSequenceEmptyAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsSequenceEmptyAttrs(buf []byte, offset flatbuffers.UOffsetT) *SequenceEmptyAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &SequenceEmptyAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedSequenceEmptyAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *SequenceEmptyAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5078,45 +2751,8 @@ func (rcv *SequenceEmptyAttrs) Dtype() *DataType {
 	return nil
 }
 
-func (rcv *SequenceEmptyAttrs) MutateDtype(n DataType) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func SequenceEmptyAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func SequenceEmptyAttrsAddDtype(builder *flatbuffers.Builder, dtype DataType) {
-	builder.PrependByte(byte(dtype))
-	builder.Slot(0)
-}
-func SequenceEmptyAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ConcatFromSequenceAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsConcatFromSequenceAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConcatFromSequenceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ConcatFromSequenceAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishConcatFromSequenceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsConcatFromSequenceAttrs(buf []byte, offset flatbuffers.UOffsetT) *ConcatFromSequenceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ConcatFromSequenceAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedConcatFromSequenceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ConcatFromSequenceAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5136,10 +2772,6 @@ func (rcv *ConcatFromSequenceAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *ConcatFromSequenceAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *ConcatFromSequenceAttrs) NewAxis() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5148,47 +2780,8 @@ func (rcv *ConcatFromSequenceAttrs) NewAxis() bool {
 	return false
 }
 
-func (rcv *ConcatFromSequenceAttrs) MutateNewAxis(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
-}
-
-func ConcatFromSequenceAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ConcatFromSequenceAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func ConcatFromSequenceAttrsAddNewAxis(builder *flatbuffers.Builder, newAxis bool) {
-	builder.PrependBoolSlot(1, newAxis, false)
-}
-func ConcatFromSequenceAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type SplitToSequenceAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsSplitToSequenceAttrs(buf []byte, offset flatbuffers.UOffsetT) *SplitToSequenceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &SplitToSequenceAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishSplitToSequenceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsSplitToSequenceAttrs(buf []byte, offset flatbuffers.UOffsetT) *SplitToSequenceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &SplitToSequenceAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedSplitToSequenceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *SplitToSequenceAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5208,10 +2801,6 @@ func (rcv *SplitToSequenceAttrs) Axis() int32 {
 	return 0
 }
 
-func (rcv *SplitToSequenceAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *SplitToSequenceAttrs) KeepDims() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5220,47 +2809,8 @@ func (rcv *SplitToSequenceAttrs) KeepDims() bool {
 	return true
 }
 
-func (rcv *SplitToSequenceAttrs) MutateKeepDims(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
-}
-
-func SplitToSequenceAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func SplitToSequenceAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, 0)
-}
-func SplitToSequenceAttrsAddKeepDims(builder *flatbuffers.Builder, keepDims bool) {
-	builder.PrependBoolSlot(1, keepDims, true)
-}
-func SplitToSequenceAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type GridSampleAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGridSampleAttrs(buf []byte, offset flatbuffers.UOffsetT) *GridSampleAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &GridSampleAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGridSampleAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGridSampleAttrs(buf []byte, offset flatbuffers.UOffsetT) *GridSampleAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &GridSampleAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGridSampleAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *GridSampleAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5280,44 +2830,8 @@ func (rcv *GridSampleAttrs) AlignCorners() bool {
 	return false
 }
 
-func (rcv *GridSampleAttrs) MutateAlignCorners(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func GridSampleAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func GridSampleAttrsAddAlignCorners(builder *flatbuffers.Builder, alignCorners bool) {
-	builder.PrependBoolSlot(0, alignCorners, false)
-}
-func GridSampleAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type STFTAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsSTFTAttrs(buf []byte, offset flatbuffers.UOffsetT) *STFTAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &STFTAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishSTFTAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsSTFTAttrs(buf []byte, offset flatbuffers.UOffsetT) *STFTAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &STFTAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedSTFTAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *STFTAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5337,44 +2851,8 @@ func (rcv *STFTAttrs) Onesided() bool {
 	return true
 }
 
-func (rcv *STFTAttrs) MutateOnesided(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
-func STFTAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func STFTAttrsAddOnesided(builder *flatbuffers.Builder, onesided bool) {
-	builder.PrependBoolSlot(0, onesided, true)
-}
-func STFTAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type MultinomialAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsMultinomialAttrs(buf []byte, offset flatbuffers.UOffsetT) *MultinomialAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &MultinomialAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishMultinomialAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsMultinomialAttrs(buf []byte, offset flatbuffers.UOffsetT) *MultinomialAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &MultinomialAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedMultinomialAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *MultinomialAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5394,10 +2872,6 @@ func (rcv *MultinomialAttrs) SampleSize() int32 {
 	return 0
 }
 
-func (rcv *MultinomialAttrs) MutateSampleSize(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *MultinomialAttrs) Seed() *float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5407,48 +2881,8 @@ func (rcv *MultinomialAttrs) Seed() *float32 {
 	return nil
 }
 
-func (rcv *MultinomialAttrs) MutateSeed(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(6, n)
-}
-
-func MultinomialAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func MultinomialAttrsAddSampleSize(builder *flatbuffers.Builder, sampleSize int32) {
-	builder.PrependInt32Slot(0, sampleSize, 0)
-}
-func MultinomialAttrsAddSeed(builder *flatbuffers.Builder, seed float32) {
-	builder.PrependFloat32(seed)
-	builder.Slot(1)
-}
-func MultinomialAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ReverseSequenceAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsReverseSequenceAttrs(buf []byte, offset flatbuffers.UOffsetT) *ReverseSequenceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ReverseSequenceAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishReverseSequenceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsReverseSequenceAttrs(buf []byte, offset flatbuffers.UOffsetT) *ReverseSequenceAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ReverseSequenceAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedReverseSequenceAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ReverseSequenceAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5468,10 +2902,6 @@ func (rcv *ReverseSequenceAttrs) BatchAxis() int32 {
 	return 1
 }
 
-func (rcv *ReverseSequenceAttrs) MutateBatchAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *ReverseSequenceAttrs) TimeAxis() int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5480,47 +2910,8 @@ func (rcv *ReverseSequenceAttrs) TimeAxis() int32 {
 	return 0
 }
 
-func (rcv *ReverseSequenceAttrs) MutateTimeAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(6, n)
-}
-
-func ReverseSequenceAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ReverseSequenceAttrsAddBatchAxis(builder *flatbuffers.Builder, batchAxis int32) {
-	builder.PrependInt32Slot(0, batchAxis, 1)
-}
-func ReverseSequenceAttrsAddTimeAxis(builder *flatbuffers.Builder, timeAxis int32) {
-	builder.PrependInt32Slot(1, timeAxis, 0)
-}
-func ReverseSequenceAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type DFTAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDFTAttrs(buf []byte, offset flatbuffers.UOffsetT) *DFTAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &DFTAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDFTAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDFTAttrs(buf []byte, offset flatbuffers.UOffsetT) *DFTAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &DFTAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDFTAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *DFTAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5540,10 +2931,6 @@ func (rcv *DFTAttrs) Inverse() bool {
 	return false
 }
 
-func (rcv *DFTAttrs) MutateInverse(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
 func (rcv *DFTAttrs) Onesided() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5552,47 +2939,8 @@ func (rcv *DFTAttrs) Onesided() bool {
 	return false
 }
 
-func (rcv *DFTAttrs) MutateOnesided(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
-}
-
-func DFTAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func DFTAttrsAddInverse(builder *flatbuffers.Builder, inverse bool) {
-	builder.PrependBoolSlot(0, inverse, false)
-}
-func DFTAttrsAddOnesided(builder *flatbuffers.Builder, onesided bool) {
-	builder.PrependBoolSlot(1, onesided, false)
-}
-func DFTAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type UpsampleAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsUpsampleAttrs(buf []byte, offset flatbuffers.UOffsetT) *UpsampleAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &UpsampleAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishUpsampleAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsUpsampleAttrs(buf []byte, offset flatbuffers.UOffsetT) *UpsampleAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &UpsampleAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedUpsampleAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *UpsampleAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5612,44 +2960,8 @@ func (rcv *UpsampleAttrs) Mode() ResizeMode {
 	return 0
 }
 
-func (rcv *UpsampleAttrs) MutateMode(n ResizeMode) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
-func UpsampleAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func UpsampleAttrsAddMode(builder *flatbuffers.Builder, mode ResizeMode) {
-	builder.PrependByteSlot(0, byte(mode), 0)
-}
-func UpsampleAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type RotaryEmbeddingAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsRotaryEmbeddingAttrs(buf []byte, offset flatbuffers.UOffsetT) *RotaryEmbeddingAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &RotaryEmbeddingAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishRotaryEmbeddingAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsRotaryEmbeddingAttrs(buf []byte, offset flatbuffers.UOffsetT) *RotaryEmbeddingAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &RotaryEmbeddingAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedRotaryEmbeddingAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *RotaryEmbeddingAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5669,20 +2981,12 @@ func (rcv *RotaryEmbeddingAttrs) Interleaved() bool {
 	return false
 }
 
-func (rcv *RotaryEmbeddingAttrs) MutateInterleaved(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
 func (rcv *RotaryEmbeddingAttrs) NumHeads() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return rcv._tab.GetUint32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *RotaryEmbeddingAttrs) MutateNumHeads(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
 }
 
 func (rcv *RotaryEmbeddingAttrs) RotaryEmbeddingDim() uint32 {
@@ -5693,50 +2997,8 @@ func (rcv *RotaryEmbeddingAttrs) RotaryEmbeddingDim() uint32 {
 	return 0
 }
 
-func (rcv *RotaryEmbeddingAttrs) MutateRotaryEmbeddingDim(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(8, n)
-}
-
-func RotaryEmbeddingAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func RotaryEmbeddingAttrsAddInterleaved(builder *flatbuffers.Builder, interleaved bool) {
-	builder.PrependBoolSlot(0, interleaved, false)
-}
-func RotaryEmbeddingAttrsAddNumHeads(builder *flatbuffers.Builder, numHeads uint32) {
-	builder.PrependUint32Slot(1, numHeads, 0)
-}
-func RotaryEmbeddingAttrsAddRotaryEmbeddingDim(builder *flatbuffers.Builder, rotaryEmbeddingDim uint32) {
-	builder.PrependUint32Slot(2, rotaryEmbeddingDim, 0)
-}
-func RotaryEmbeddingAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type AttentionAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsAttentionAttrs(buf []byte, offset flatbuffers.UOffsetT) *AttentionAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &AttentionAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishAttentionAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsAttentionAttrs(buf []byte, offset flatbuffers.UOffsetT) *AttentionAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &AttentionAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedAttentionAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *AttentionAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5756,10 +3018,6 @@ func (rcv *AttentionAttrs) IsCausal() bool {
 	return false
 }
 
-func (rcv *AttentionAttrs) MutateIsCausal(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
 func (rcv *AttentionAttrs) QNumHeads() *uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5767,10 +3025,6 @@ func (rcv *AttentionAttrs) QNumHeads() *uint32 {
 		return &v
 	}
 	return nil
-}
-
-func (rcv *AttentionAttrs) MutateQNumHeads(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
 }
 
 func (rcv *AttentionAttrs) KvNumHeads() *uint32 {
@@ -5782,10 +3036,6 @@ func (rcv *AttentionAttrs) KvNumHeads() *uint32 {
 	return nil
 }
 
-func (rcv *AttentionAttrs) MutateKvNumHeads(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(8, n)
-}
-
 func (rcv *AttentionAttrs) Scale() *float32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
 	if o != 0 {
@@ -5793,10 +3043,6 @@ func (rcv *AttentionAttrs) Scale() *float32 {
 		return &v
 	}
 	return nil
-}
-
-func (rcv *AttentionAttrs) MutateScale(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(10, n)
 }
 
 func (rcv *AttentionAttrs) Softcap() float32 {
@@ -5807,59 +3053,8 @@ func (rcv *AttentionAttrs) Softcap() float32 {
 	return 0.0
 }
 
-func (rcv *AttentionAttrs) MutateSoftcap(n float32) bool {
-	return rcv._tab.MutateFloat32Slot(12, n)
-}
-
-func AttentionAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func AttentionAttrsAddIsCausal(builder *flatbuffers.Builder, isCausal bool) {
-	builder.PrependBoolSlot(0, isCausal, false)
-}
-func AttentionAttrsAddQNumHeads(builder *flatbuffers.Builder, qNumHeads uint32) {
-	builder.PrependUint32(qNumHeads)
-	builder.Slot(1)
-}
-func AttentionAttrsAddKvNumHeads(builder *flatbuffers.Builder, kvNumHeads uint32) {
-	builder.PrependUint32(kvNumHeads)
-	builder.Slot(2)
-}
-func AttentionAttrsAddScale(builder *flatbuffers.Builder, scale float32) {
-	builder.PrependFloat32(scale)
-	builder.Slot(3)
-}
-func AttentionAttrsAddSoftcap(builder *flatbuffers.Builder, softcap float32) {
-	builder.PrependFloat32Slot(4, softcap, 0.0)
-}
-func AttentionAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type CumSumAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsCumSumAttrs(buf []byte, offset flatbuffers.UOffsetT) *CumSumAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &CumSumAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishCumSumAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsCumSumAttrs(buf []byte, offset flatbuffers.UOffsetT) *CumSumAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &CumSumAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedCumSumAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *CumSumAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5879,10 +3074,6 @@ func (rcv *CumSumAttrs) Exclusive() bool {
 	return false
 }
 
-func (rcv *CumSumAttrs) MutateExclusive(n bool) bool {
-	return rcv._tab.MutateBoolSlot(4, n)
-}
-
 func (rcv *CumSumAttrs) Reverse() bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5891,47 +3082,8 @@ func (rcv *CumSumAttrs) Reverse() bool {
 	return false
 }
 
-func (rcv *CumSumAttrs) MutateReverse(n bool) bool {
-	return rcv._tab.MutateBoolSlot(6, n)
-}
-
-func CumSumAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func CumSumAttrsAddExclusive(builder *flatbuffers.Builder, exclusive bool) {
-	builder.PrependBoolSlot(0, exclusive, false)
-}
-func CumSumAttrsAddReverse(builder *flatbuffers.Builder, reverse bool) {
-	builder.PrependBoolSlot(1, reverse, false)
-}
-func CumSumAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type LpNormalizationAttrs struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsLpNormalizationAttrs(buf []byte, offset flatbuffers.UOffsetT) *LpNormalizationAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &LpNormalizationAttrs{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishLpNormalizationAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsLpNormalizationAttrs(buf []byte, offset flatbuffers.UOffsetT) *LpNormalizationAttrs {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &LpNormalizationAttrs{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedLpNormalizationAttrsBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *LpNormalizationAttrs) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -5951,10 +3103,6 @@ func (rcv *LpNormalizationAttrs) Axis() int32 {
 	return -1
 }
 
-func (rcv *LpNormalizationAttrs) MutateAxis(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
-}
-
 func (rcv *LpNormalizationAttrs) P() uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -5963,47 +3111,8 @@ func (rcv *LpNormalizationAttrs) P() uint32 {
 	return 2
 }
 
-func (rcv *LpNormalizationAttrs) MutateP(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(6, n)
-}
-
-func LpNormalizationAttrsStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func LpNormalizationAttrsAddAxis(builder *flatbuffers.Builder, axis int32) {
-	builder.PrependInt32Slot(0, axis, -1)
-}
-func LpNormalizationAttrsAddP(builder *flatbuffers.Builder, p uint32) {
-	builder.PrependUint32Slot(1, p, 2)
-}
-func LpNormalizationAttrsEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type OperatorNode struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsOperatorNode(buf []byte, offset flatbuffers.UOffsetT) *OperatorNode {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &OperatorNode{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishOperatorNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsOperatorNode(buf []byte, offset flatbuffers.UOffsetT) *OperatorNode {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &OperatorNode{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedOperatorNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *OperatorNode) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6023,20 +3132,12 @@ func (rcv *OperatorNode) Type() OperatorType {
 	return 0
 }
 
-func (rcv *OperatorNode) MutateType(n OperatorType) bool {
-	return rcv._tab.MutateByteSlot(4, byte(n))
-}
-
 func (rcv *OperatorNode) AttrsType() OperatorAttrs {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return OperatorAttrs(rcv._tab.GetByte(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *OperatorNode) MutateAttrsType(n OperatorAttrs) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
 }
 
 func (rcv *OperatorNode) Attrs(obj *flatbuffers.Table) bool {
@@ -6065,15 +3166,6 @@ func (rcv *OperatorNode) InputsLength() int {
 	return 0
 }
 
-func (rcv *OperatorNode) MutateInputs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *OperatorNode) Outputs(j int) int32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
@@ -6091,67 +3183,8 @@ func (rcv *OperatorNode) OutputsLength() int {
 	return 0
 }
 
-func (rcv *OperatorNode) MutateOutputs(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func OperatorNodeStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func OperatorNodeAddType(builder *flatbuffers.Builder, type_ OperatorType) {
-	builder.PrependByteSlot(0, byte(type_), 0)
-}
-func OperatorNodeAddAttrsType(builder *flatbuffers.Builder, attrsType OperatorAttrs) {
-	builder.PrependByteSlot(1, byte(attrsType), 0)
-}
-func OperatorNodeAddAttrs(builder *flatbuffers.Builder, attrs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(attrs), 0)
-}
-func OperatorNodeAddInputs(builder *flatbuffers.Builder, inputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(inputs), 0)
-}
-func OperatorNodeStartInputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func OperatorNodeAddOutputs(builder *flatbuffers.Builder, outputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(outputs), 0)
-}
-func OperatorNodeStartOutputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func OperatorNodeEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type FloatData struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsFloatData(buf []byte, offset flatbuffers.UOffsetT) *FloatData {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &FloatData{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishFloatDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsFloatData(buf []byte, offset flatbuffers.UOffsetT) *FloatData {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &FloatData{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedFloatDataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *FloatData) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6180,52 +3213,8 @@ func (rcv *FloatData) DataLength() int {
 	return 0
 }
 
-func (rcv *FloatData) MutateData(j int, n float32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateFloat32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func FloatDataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func FloatDataAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(data), 0)
-}
-func FloatDataStartDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func FloatDataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Int32Data struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsInt32Data(buf []byte, offset flatbuffers.UOffsetT) *Int32Data {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Int32Data{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishInt32DataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsInt32Data(buf []byte, offset flatbuffers.UOffsetT) *Int32Data {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Int32Data{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedInt32DataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Int32Data) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6254,52 +3243,8 @@ func (rcv *Int32Data) DataLength() int {
 	return 0
 }
 
-func (rcv *Int32Data) MutateData(j int, n int32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func Int32DataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func Int32DataAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(data), 0)
-}
-func Int32DataStartDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func Int32DataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Int8Data struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsInt8Data(buf []byte, offset flatbuffers.UOffsetT) *Int8Data {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Int8Data{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishInt8DataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsInt8Data(buf []byte, offset flatbuffers.UOffsetT) *Int8Data {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Int8Data{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedInt8DataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Int8Data) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6328,52 +3273,8 @@ func (rcv *Int8Data) DataLength() int {
 	return 0
 }
 
-func (rcv *Int8Data) MutateData(j int, n int8) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateInt8(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func Int8DataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func Int8DataAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(data), 0)
-}
-func Int8DataStartDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func Int8DataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type UInt8Data struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsUInt8Data(buf []byte, offset flatbuffers.UOffsetT) *UInt8Data {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &UInt8Data{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishUInt8DataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsUInt8Data(buf []byte, offset flatbuffers.UOffsetT) *UInt8Data {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &UInt8Data{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedUInt8DataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *UInt8Data) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6410,52 +3311,8 @@ func (rcv *UInt8Data) DataBytes() []byte {
 	return nil
 }
 
-func (rcv *UInt8Data) MutateData(j int, n byte) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateByte(a+flatbuffers.UOffsetT(j*1), n)
-	}
-	return false
-}
-
-func UInt8DataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(1)
-}
-func UInt8DataAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(data), 0)
-}
-func UInt8DataStartDataVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(1, numElems, 1)
-}
-func UInt8DataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ConstantNode struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsConstantNode(buf []byte, offset flatbuffers.UOffsetT) *ConstantNode {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ConstantNode{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishConstantNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsConstantNode(buf []byte, offset flatbuffers.UOffsetT) *ConstantNode {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ConstantNode{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedConstantNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ConstantNode) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6484,25 +3341,12 @@ func (rcv *ConstantNode) ShapeLength() int {
 	return 0
 }
 
-func (rcv *ConstantNode) MutateShape(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(4))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *ConstantNode) DataType() ConstantData {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
 		return ConstantData(rcv._tab.GetByte(o + rcv._tab.Pos))
 	}
 	return 0
-}
-
-func (rcv *ConstantNode) MutateDataType(n ConstantData) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
 }
 
 func (rcv *ConstantNode) Data(obj *flatbuffers.Table) bool {
@@ -6523,10 +3367,6 @@ func (rcv *ConstantNode) Dtype() *ConstantDataType {
 	return nil
 }
 
-func (rcv *ConstantNode) MutateDtype(n ConstantDataType) bool {
-	return rcv._tab.MutateUint16Slot(10, uint16(n))
-}
-
 func (rcv *ConstantNode) DataOffset() *uint64 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(12))
 	if o != 0 {
@@ -6536,61 +3376,8 @@ func (rcv *ConstantNode) DataOffset() *uint64 {
 	return nil
 }
 
-func (rcv *ConstantNode) MutateDataOffset(n uint64) bool {
-	return rcv._tab.MutateUint64Slot(12, n)
-}
-
-func ConstantNodeStart(builder *flatbuffers.Builder) {
-	builder.StartObject(5)
-}
-func ConstantNodeAddShape(builder *flatbuffers.Builder, shape flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(shape), 0)
-}
-func ConstantNodeStartShapeVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ConstantNodeAddDataType(builder *flatbuffers.Builder, dataType ConstantData) {
-	builder.PrependByteSlot(1, byte(dataType), 0)
-}
-func ConstantNodeAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(data), 0)
-}
-func ConstantNodeAddDtype(builder *flatbuffers.Builder, dtype ConstantDataType) {
-	builder.PrependUint16(uint16(dtype))
-	builder.Slot(3)
-}
-func ConstantNodeAddDataOffset(builder *flatbuffers.Builder, dataOffset uint64) {
-	builder.PrependUint64(dataOffset)
-	builder.Slot(4)
-}
-func ConstantNodeEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Dim struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsDim(buf []byte, offset flatbuffers.UOffsetT) *Dim {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Dim{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishDimBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsDim(buf []byte, offset flatbuffers.UOffsetT) *Dim {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Dim{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedDimBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Dim) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6610,10 +3397,6 @@ func (rcv *Dim) Value() uint32 {
 	return 0
 }
 
-func (rcv *Dim) MutateValue(n uint32) bool {
-	return rcv._tab.MutateUint32Slot(4, n)
-}
-
 func (rcv *Dim) Name() []byte {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
 	if o != 0 {
@@ -6622,43 +3405,8 @@ func (rcv *Dim) Name() []byte {
 	return nil
 }
 
-func DimStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func DimAddValue(builder *flatbuffers.Builder, value uint32) {
-	builder.PrependUint32Slot(0, value, 0)
-}
-func DimAddName(builder *flatbuffers.Builder, name flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(name), 0)
-}
-func DimEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type ValueNode struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsValueNode(buf []byte, offset flatbuffers.UOffsetT) *ValueNode {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &ValueNode{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishValueNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsValueNode(buf []byte, offset flatbuffers.UOffsetT) *ValueNode {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &ValueNode{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedValueNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *ValueNode) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6699,51 +3447,8 @@ func (rcv *ValueNode) Dtype() *DataType {
 	return nil
 }
 
-func (rcv *ValueNode) MutateDtype(n DataType) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
-}
-
-func ValueNodeStart(builder *flatbuffers.Builder) {
-	builder.StartObject(2)
-}
-func ValueNodeAddShape(builder *flatbuffers.Builder, shape flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(shape), 0)
-}
-func ValueNodeStartShapeVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func ValueNodeAddDtype(builder *flatbuffers.Builder, dtype DataType) {
-	builder.PrependByte(byte(dtype))
-	builder.Slot(1)
-}
-func ValueNodeEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Node struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsNode(buf []byte, offset flatbuffers.UOffsetT) *Node {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Node{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsNode(buf []byte, offset flatbuffers.UOffsetT) *Node {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Node{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedNodeBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Node) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6771,10 +3476,6 @@ func (rcv *Node) DataType() NodeKind {
 	return 0
 }
 
-func (rcv *Node) MutateDataType(n NodeKind) bool {
-	return rcv._tab.MutateByteSlot(6, byte(n))
-}
-
 func (rcv *Node) Data(obj *flatbuffers.Table) bool {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
@@ -6784,46 +3485,8 @@ func (rcv *Node) Data(obj *flatbuffers.Table) bool {
 	return false
 }
 
-func NodeStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func NodeAddName(builder *flatbuffers.Builder, name flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(name), 0)
-}
-func NodeAddDataType(builder *flatbuffers.Builder, dataType NodeKind) {
-	builder.PrependByteSlot(1, byte(dataType), 0)
-}
-func NodeAddData(builder *flatbuffers.Builder, data flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(data), 0)
-}
-func NodeEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Graph struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsGraph(buf []byte, offset flatbuffers.UOffsetT) *Graph {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Graph{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishGraphBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsGraph(buf []byte, offset flatbuffers.UOffsetT) *Graph {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Graph{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedGraphBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Graph) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -6872,15 +3535,6 @@ func (rcv *Graph) InputsLength() int {
 	return 0
 }
 
-func (rcv *Graph) MutateInputs(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(6))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
 func (rcv *Graph) Outputs(j int) uint32 {
 	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
 	if o != 0 {
@@ -6896,15 +3550,6 @@ func (rcv *Graph) OutputsLength() int {
 		return rcv._tab.VectorLen(o)
 	}
 	return 0
-}
-
-func (rcv *Graph) MutateOutputs(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(8))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
 }
 
 func (rcv *Graph) Captures(j int) uint32 {
@@ -6924,70 +3569,8 @@ func (rcv *Graph) CapturesLength() int {
 	return 0
 }
 
-func (rcv *Graph) MutateCaptures(j int, n uint32) bool {
-	o := flatbuffers.UOffsetT(rcv._tab.Offset(10))
-	if o != 0 {
-		a := rcv._tab.Vector(o)
-		return rcv._tab.MutateUint32(a+flatbuffers.UOffsetT(j*4), n)
-	}
-	return false
-}
-
-func GraphStart(builder *flatbuffers.Builder) {
-	builder.StartObject(4)
-}
-func GraphAddNodes(builder *flatbuffers.Builder, nodes flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(nodes), 0)
-}
-func GraphStartNodesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func GraphAddInputs(builder *flatbuffers.Builder, inputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(inputs), 0)
-}
-func GraphStartInputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func GraphAddOutputs(builder *flatbuffers.Builder, outputs flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(outputs), 0)
-}
-func GraphStartOutputsVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func GraphAddCaptures(builder *flatbuffers.Builder, captures flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(captures), 0)
-}
-func GraphStartCapturesVector(builder *flatbuffers.Builder, numElems int) flatbuffers.UOffsetT {
-	return builder.StartVector(4, numElems, 4)
-}
-func GraphEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Metadata struct {
 	_tab flatbuffers.Table
-}
-
-func GetRootAsMetadata(buf []byte, offset flatbuffers.UOffsetT) *Metadata {
-	n := flatbuffers.GetUOffsetT(buf[offset:])
-	x := &Metadata{}
-	x.Init(buf, n+offset)
-	return x
-}
-
-func FinishMetadataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.Finish(offset)
-}
-
-func GetSizePrefixedRootAsMetadata(buf []byte, offset flatbuffers.UOffsetT) *Metadata {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Metadata{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedMetadataBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	builder.FinishSizePrefixed(offset)
 }
 
 func (rcv *Metadata) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -7063,37 +3646,6 @@ func (rcv *Metadata) RunUrl() []byte {
 	return nil
 }
 
-func MetadataStart(builder *flatbuffers.Builder) {
-	builder.StartObject(8)
-}
-func MetadataAddOnnxHash(builder *flatbuffers.Builder, onnxHash flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(0, flatbuffers.UOffsetT(onnxHash), 0)
-}
-func MetadataAddDescription(builder *flatbuffers.Builder, description flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(description), 0)
-}
-func MetadataAddLicense(builder *flatbuffers.Builder, license flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(license), 0)
-}
-func MetadataAddCommit(builder *flatbuffers.Builder, commit flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(3, flatbuffers.UOffsetT(commit), 0)
-}
-func MetadataAddCodeRepository(builder *flatbuffers.Builder, codeRepository flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(4, flatbuffers.UOffsetT(codeRepository), 0)
-}
-func MetadataAddModelRepository(builder *flatbuffers.Builder, modelRepository flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(5, flatbuffers.UOffsetT(modelRepository), 0)
-}
-func MetadataAddRunId(builder *flatbuffers.Builder, runId flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(6, flatbuffers.UOffsetT(runId), 0)
-}
-func MetadataAddRunUrl(builder *flatbuffers.Builder, runUrl flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(7, flatbuffers.UOffsetT(runUrl), 0)
-}
-func MetadataEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
-}
-
 type Model struct {
 	_tab flatbuffers.Table
 }
@@ -7105,31 +3657,6 @@ func GetRootAsModel(buf []byte, offset flatbuffers.UOffsetT) *Model {
 	x := &Model{}
 	x.Init(buf, n+offset)
 	return x
-}
-
-func FinishModelBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(ModelIdentifier)
-	builder.FinishWithFileIdentifier(offset, identifierBytes)
-}
-
-func ModelBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.BufferHasIdentifier(buf, ModelIdentifier)
-}
-
-func GetSizePrefixedRootAsModel(buf []byte, offset flatbuffers.UOffsetT) *Model {
-	n := flatbuffers.GetUOffsetT(buf[offset+flatbuffers.SizeUint32:])
-	x := &Model{}
-	x.Init(buf, n+offset+flatbuffers.SizeUint32)
-	return x
-}
-
-func FinishSizePrefixedModelBuffer(builder *flatbuffers.Builder, offset flatbuffers.UOffsetT) {
-	identifierBytes := []byte(ModelIdentifier)
-	builder.FinishSizePrefixedWithFileIdentifier(offset, identifierBytes)
-}
-
-func SizePrefixedModelBufferHasIdentifier(buf []byte) bool {
-	return flatbuffers.SizePrefixedBufferHasIdentifier(buf, ModelIdentifier)
 }
 
 func (rcv *Model) Init(buf []byte, i flatbuffers.UOffsetT) {
@@ -7147,10 +3674,6 @@ func (rcv *Model) SchemaVersion() int32 {
 		return rcv._tab.GetInt32(o + rcv._tab.Pos)
 	}
 	return 0
-}
-
-func (rcv *Model) MutateSchemaVersion(n int32) bool {
-	return rcv._tab.MutateInt32Slot(4, n)
 }
 
 func (rcv *Model) Graph(obj *Graph) *Graph {
@@ -7177,20 +3700,4 @@ func (rcv *Model) Metadata(obj *Metadata) *Metadata {
 		return obj
 	}
 	return nil
-}
-
-func ModelStart(builder *flatbuffers.Builder) {
-	builder.StartObject(3)
-}
-func ModelAddSchemaVersion(builder *flatbuffers.Builder, schemaVersion int32) {
-	builder.PrependInt32Slot(0, schemaVersion, 0)
-}
-func ModelAddGraph(builder *flatbuffers.Builder, graph flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(1, flatbuffers.UOffsetT(graph), 0)
-}
-func ModelAddMetadata(builder *flatbuffers.Builder, metadata flatbuffers.UOffsetT) {
-	builder.PrependUOffsetTSlot(2, flatbuffers.UOffsetT(metadata), 0)
-}
-func ModelEnd(builder *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return builder.EndObject()
 }
