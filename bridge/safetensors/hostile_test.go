@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -280,7 +281,7 @@ func TestDamage(t *testing.T) {
 	for _, name := range []string{"dtypes.safetensors", "names.safetensors",
 		"scalar-and-zero.safetensors"} {
 		b := golden(t, name)
-		end := headerStart + int(binary.LittleEndian.Uint64(b))
+		end := jsonheader.Start + int(binary.LittleEndian.Uint64(b))
 		cut, changed := readtest.Damage(t, b, 0, end,
 			func(b []byte) error { return walk(OpenBytes(readtest.WithCanary(b), nil)) })
 		if cut.Accepted != 0 {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
 	"github.com/tensorfile/tensorfile/internal/quote"
@@ -53,39 +54,36 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		return nil, err
 	}
 	x := &Index{}
-	s := &scanner{b: b, lax: -1}
+	s := jsonheader.NewScanner(formatName, "index", b, 0)
 	first, seen := true, false
 	once := func(seen bool, key string) {
 		if seen {
-			s.fail(s.i, key, "a duplicate key")
+			s.Fail(s.Pos(), key, "a duplicate key")
 		}
 	}
-	s.expect('{')
-	for s.next(&first, '}') {
-		key := string(s.str())
-		s.expect(':')
+	s.Expect('{')
+	for s.Next(&first, '}') {
+		key := string(s.Str())
+		s.Expect(':')
 		switch {
-		case s.err != nil:
+		case s.Err() != nil:
 		case key == weightMap:
 			once(seen, key)
 			seen = true
 			x.scanWeights(s, limits)
-		case key == "metadata" && s.peek() == '{':
+		case key == "metadata" && s.Peek() == '{':
 			once(x.hasMeta, key)
 			x.hasMeta = true
 			x.scanMetadata(s, limits)
 		default:
-			s.skip(limits.MaxDepth)
+			s.Skip(limits.MaxDepth)
 		}
 	}
-	if s.peek(); s.err == nil && s.i < len(b) {
-		s.fail(s.i, "index", "bytes after the object")
+	if s.End(); !seen {
+		s.Fail(0, weightMap, "it is missing")
 	}
-	if s.err == nil && !seen {
-		s.fail(0, weightMap, "it is missing")
-	}
-	if s.err != nil {
-		return nil, s.err
+	if err := s.Err(); err != nil {
+		return nil, err
 	}
 	var dup int
 	if x.table, dup = names.Build(len(x.weights),
@@ -108,14 +106,14 @@ func CheckShardName(name string) error {
 	return nil
 }
 
-func (x *Index) scanWeights(s *scanner, limits tensor.Limits) {
-	s.expect('{')
-	for first := true; s.next(&first, '}'); {
-		name := string(s.str())
-		s.expect(':')
-		x.weights = append(x.weights, [2]string{name, oneName(string(s.str()))})
-		if int64(len(x.weights)) > limits.MaxTensors && s.err == nil {
-			s.err = limitError(int64(s.i), weightMap, "more than %d tensors", limits.MaxTensors)
+func (x *Index) scanWeights(s *jsonheader.Scanner, limits tensor.Limits) {
+	s.Expect('{')
+	for first := true; s.Next(&first, '}'); {
+		name := string(s.Str())
+		s.Expect(':')
+		x.weights = append(x.weights, [2]string{name, oneName(string(s.Str()))})
+		if int64(len(x.weights)) > limits.MaxTensors {
+			s.Exceed(s.Pos(), weightMap, "more than %d tensors", limits.MaxTensors)
 		}
 	}
 }
@@ -131,26 +129,25 @@ func oneName(file string) string {
 }
 
 // scanMetadata keeps values that are not strings as their JSON text.
-func (x *Index) scanMetadata(s *scanner, limits tensor.Limits) {
-	s.expect('{')
-	for first := true; s.next(&first, '}'); {
-		name := string(s.str())
-		s.expect(':')
-		s.peek()
-		from := s.i
-		if s.err == nil && from < len(s.b) && s.b[from] == '"' {
-			x.metadata = append(x.metadata, [2]string{name, string(s.str())})
+func (x *Index) scanMetadata(s *jsonheader.Scanner, limits tensor.Limits) {
+	s.Expect('{')
+	for first := true; s.Next(&first, '}'); {
+		name := string(s.Str())
+		s.Expect(':')
+		c, from := s.Peek(), s.Pos()
+		if s.Err() == nil && c == '"' {
+			x.metadata = append(x.metadata, [2]string{name, string(s.Str())})
 			if name == totalSize {
-				x.totalSize = string(s.b[from:s.i])
+				x.totalSize = string(s.Text(from))
 			}
 			continue
 		}
-		s.skip(limits.MaxDepth)
-		if s.err == nil {
-			x.metadata = append(x.metadata, [2]string{name, string(s.b[from:s.i])})
+		s.Skip(limits.MaxDepth)
+		if s.Err() == nil {
+			x.metadata = append(x.metadata, [2]string{name, string(s.Text(from))})
 		}
 		if name == totalSize {
-			x.totalSize = string(s.b[from:s.i])
+			x.totalSize = string(s.Text(from))
 		}
 	}
 }
@@ -209,7 +206,7 @@ func (x *Index) Files() []string {
 
 // openIndex reads an index and opens the files.
 func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
-	if src.Size() > min(maxHeader, o.Limits.MaxMetadata) {
+	if src.Size() > min(jsonheader.Max, o.Limits.MaxMetadata) {
 		return nil, limitError(0, "index", "%d bytes", src.Size())
 	}
 	b, err := src.Metadata(0, src.Size())
@@ -269,12 +266,12 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 		r.setID = shard.setID // of an index of another program
 	}
 	if shard.setID != r.setID {
-		return malformed(-1, metadataKey,
+		return malformed(-1, jsonheader.MetadataKey,
 			"shard %s is of the set %s, not of %s: files of two models are mixed",
 			quote.Name(name), quote.Name(shard.setID), quote.Name(r.setID))
 	}
 	for i := range shard.tensors {
-		shard.tensors[i].Data.Source().(*extent).shard = name
+		shard.tensors[i].Data.Source().(*jsonheader.Extent).Shard = name
 	}
 	r.shards = append(r.shards, shard)
 	for _, w := range shard.warnings {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/names"
@@ -19,6 +20,11 @@ import (
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
+
+const formatName = "safetensors"
+
+// DTypes returns the dtypes that a file can hold.
+func DTypes() []tensor.DType { return jsonheader.DTypes() }
 
 // ReaderOptions control how a file is read. nil is the zero value.
 type ReaderOptions struct {
@@ -63,14 +69,14 @@ func Detect(r io.ReaderAt, size int64) bool {
 }
 
 func detectFile(r io.ReaderAt, size int64) bool {
-	var b [headerStart + 2]byte
+	var b [jsonheader.Start + 2]byte
 	if size < int64(len(b)) {
 		return false
 	}
 	if n, _ := r.ReadAt(b[:], 0); n < len(b) {
 		return false
 	}
-	if n := binary.LittleEndian.Uint64(b[:]); n < 2 || n > maxHeader || b[8] != '{' {
+	if n := binary.LittleEndian.Uint64(b[:]); n < 2 || n > jsonheader.Max || b[8] != '{' {
 		return false
 	}
 	switch b[9] {
@@ -157,7 +163,7 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 		return nil, err
 	}
 	o.Limits = limits
-	var first [headerStart + 1]byte
+	var first [jsonheader.Start + 1]byte
 	head := first[:min(int64(len(first)), src.Size())]
 	if _, err := src.ReadAt(head, 0); err != nil {
 		return nil, readError("header", 0, err)
@@ -165,40 +171,29 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	if len(head) > 1 && head[0] == '{' && (len(head) < 9 || head[7] != 0) {
 		return openIndex(src, o)
 	}
-	if len(head) < headerStart+1 {
-		return nil, truncated(0, "header", "a file of %d bytes has no header", src.Size())
-	}
-	n := binary.LittleEndian.Uint64(head)
-	if n > maxHeader {
-		return nil, malformed(0, "header size", "%d bytes, the format allows %d", n, maxHeader)
-	}
-	if int64(n) > o.Limits.MaxMetadata {
-		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n,
-			o.Limits.MaxMetadata)
-	}
-	if int64(n) > src.Size()-headerStart {
-		return nil, truncated(0, "header size", "%d bytes in a file of %d", n, src.Size())
-	}
-	if head[8] != '{' {
-		return nil, malformed(headerStart, "header", "it does not begin with {")
-	}
-	b, err := src.Metadata(headerStart, int64(n))
-	if err != nil {
-		return nil, readError("header", headerStart, err)
-	}
-	h, err := parse(b, src.Size()-headerStart-int64(n), o.Limits)
+	h, err := jsonheader.Read(formatName, src, 0, src.Size(), head, limits)
 	if err != nil {
 		return nil, err
 	}
-	if o.Strict && len(h.warnings) > 0 {
-		return nil, h.warnings[0]
+	if o.Strict && len(h.Warnings) > 0 {
+		return nil, h.Warnings[0]
 	}
-	r := &Reader{src: src, metadata: h.metadata, warnings: h.warnings, dataAt: h.dataAt,
-		setID: setID(h.metadata)}
-	if r.tensors, err = h.tensors(src); err != nil {
+	r := &Reader{src: src, metadata: h.Metadata, warnings: h.Warnings, dataAt: h.DataAt,
+		setID: setID(h.Metadata)}
+	if r.tensors, err = h.Tensors(src); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+func malformed(off int64, field, format string, args ...any) error {
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
+		Err: fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)}
+}
+
+func limitError(off int64, field, format string, args ...any) error {
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
+		Err: fmt.Errorf("%w: "+format, append([]any{tensor.ErrLimit}, args...)...)}
 }
 
 func truncated(off int64, field, format string, args ...any) error {
@@ -298,7 +293,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 
 func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 	for _, w := range r.warnings {
-		if isUnknownDType(w) {
+		if jsonheader.IsUnknownDType(w) {
 			l.Error(w)
 		} else {
 			l.Warn(w)

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -13,6 +14,6 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.dataAt == 0 {
 		return span.Cover(r.Size(), []tensor.Span{span.Metadata(0, r.Size())})
 	}
-	return span.Of(r, span.Header(0, headerStart),
-		span.Metadata(headerStart, r.dataAt-headerStart))
+	return span.Of(r, span.Header(0, jsonheader.Start),
+		span.Metadata(jsonheader.Start, r.dataAt-jsonheader.Start))
 }

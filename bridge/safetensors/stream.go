@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -25,22 +26,22 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 		return nil, err
 	}
 	var head bytes.Buffer
-	if _, err := io.CopyN(&head, r, headerStart); err != nil {
+	if _, err := io.CopyN(&head, r, jsonheader.Start); err != nil {
 		return nil, readError("header size", 0, unexpected(err))
 	}
 	n := binary.LittleEndian.Uint64(head.Bytes())
-	limit := min(maxHeader, limits.MaxMetadata)
+	limit := min(jsonheader.Max, limits.MaxMetadata)
 	switch {
 	case n == 0:
 		return nil, malformed(0, "header size", "0 bytes")
 	case n > uint64(limit):
 		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n, limit)
-	case int64(n) > size-headerStart:
+	case int64(n) > size-jsonheader.Start:
 		return nil, truncated(0, "header size", "%d bytes, the file has %d", n, size)
 	}
 	// The buffer grows as bytes arrive: n is only a promise.
 	if _, err := io.CopyN(&head, r, int64(n)); err != nil {
-		return nil, readError("header", headerStart, unexpected(err))
+		return nil, readError("header", jsonheader.Start, unexpected(err))
 	}
 	src, err := source.OfHeader(head.Bytes(), size)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -68,7 +69,7 @@ func TestReadHeader(t *testing.T) {
 			t.Errorf("%q: other bytes, %v", x.Name, err)
 		}
 	}
-	n := headerStart + int(binary.LittleEndian.Uint64(b))
+	n := jsonheader.Start + int(binary.LittleEndian.Uint64(b))
 	for k := range n {
 		if _, err := ReadHeader(bytes.NewReader(b[:k]), int64(len(b)), nil); !errors.Is(err,
 			io.ErrUnexpectedEOF) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -110,11 +111,11 @@ func check(t *tensor.Tensor) error {
 	switch {
 	case !utf8.ValidString(t.Name):
 		return refuse(t, errors.ErrUnsupported, "its name is not UTF-8")
-	case t.Name == metadataKey:
+	case t.Name == jsonheader.MetadataKey:
 		return refuse(t, errors.ErrUnsupported, "the name is reserved")
 	case !t.Dense() || t.External:
 		return refuse(t, errors.ErrUnsupported, "only dense tensors are supported")
-	case rankOf(t.DType) < 0:
+	case jsonheader.RankOf(t.DType) < 0:
 		return refuse(t, tensor.ErrDType, "the format does not have %v", t.DType)
 	case !t.Order.RowMajor():
 		return refuse(t, errors.ErrUnsupported,
@@ -130,7 +131,7 @@ func check(t *tensor.Tensor) error {
 
 func refuse(t *tensor.Tensor, class error, format string, args ...any) error {
 	return &tensor.FormatError{Format: formatName, Offset: -1,
-		Field: fmt.Sprintf("header[%s]", quote.Name(t.Name)),
+		Field: jsonheader.Field(t.Name),
 		Err:   fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
@@ -181,7 +182,7 @@ func (w *Writer) Abort() {
 func (w *Writer) layout() ([]byte, int64, error) {
 	if !w.opts.KeepOrder {
 		slices.SortStableFunc(w.tensors, func(a, b *tensor.Tensor) int {
-			return cmp.Or(cmp.Compare(rankOf(b.DType), rankOf(a.DType)),
+			return cmp.Or(cmp.Compare(jsonheader.RankOf(b.DType), jsonheader.RankOf(a.DType)),
 				cmp.Compare(a.Name, b.Name))
 		})
 	}
@@ -240,10 +241,10 @@ func (c *contextWriter) Write(p []byte) (written int, err error) {
 
 // header returns the bytes before the data, and the size of the whole file.
 func (w *Writer) header() ([]byte, int64, error) {
-	b := make([]byte, headerStart, headerStart+128*(len(w.tensors)+1))
+	b := make([]byte, jsonheader.Start, jsonheader.Start+128*(len(w.tensors)+1))
 	b = append(b, '{')
 	if len(w.opts.Metadata) > 0 {
-		b = append(b, `"`+metadataKey+`":{`...)
+		b = append(b, `"`+jsonheader.MetadataKey+`":{`...)
 		for i, key := range slices.Sorted(maps.Keys(w.opts.Metadata)) {
 			value := w.opts.Metadata[key]
 			if !utf8.ValidString(key) || !utf8.ValidString(value) {
@@ -263,7 +264,7 @@ func (w *Writer) header() ([]byte, int64, error) {
 		b = comma(b, i)
 		b = appendString(b, t.Name)
 		b = append(b, `:{"dtype":"`...)
-		b = append(b, words[rankOf(t.DType)].word...)
+		b = append(b, jsonheader.Word(t.DType)...)
 		b = append(b, `","shape":[`...)
 		for k, d := range t.Shape {
 			b = strconv.AppendInt(comma(b, k), d, 10)
@@ -283,10 +284,10 @@ func (w *Writer) header() ([]byte, int64, error) {
 	for len(b)%8 != 0 {
 		b = append(b, ' ')
 	}
-	n := len(b) - headerStart
-	if n > maxHeader {
+	n := len(b) - jsonheader.Start
+	if n > jsonheader.Max {
 		return nil, 0, fmt.Errorf("%w: safetensors: a header of %d bytes, the format allows %d",
-			tensor.ErrLimit, n, maxHeader)
+			tensor.ErrLimit, n, jsonheader.Max)
 	}
 	binary.LittleEndian.PutUint64(b, uint64(n))
 	total, ok := align.Add(at, int64(len(b)))

@@ -1,9 +1,8 @@
-package safetensors
+package jsonheader
 
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/bits"
 	"unicode/utf16"
@@ -12,30 +11,60 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A scanner walks JSON text once, without reflection, and allocates only for
+// A Scanner walks JSON text once, without reflection, and allocates only for
 // strings that hold escapes. The first error stops it: every later step does
 // nothing, so that callers ask once.
-type scanner struct {
-	b    []byte
-	i    int
-	base int64 // offset of b[0] in the file
-	err  error
-	lax  int // where white space other than a trailing space was first seen, or -1
+type Scanner struct {
+	b      []byte
+	i      int
+	format string // of errors
+	field  string // of errors about syntax
+	base   int64  // offset of b[0] in the file
+	err    error
+	lax    int // where white space other than a trailing space was first seen, or -1
 }
 
-func (s *scanner) fail(at int, field, format string, args ...any) {
+// NewScanner returns a Scanner of the text b, which begins at byte base of a file of that
+// format. Errors about syntax name the field.
+func NewScanner(format, field string, b []byte, base int64) *Scanner {
+	return &Scanner{b: b, format: format, field: field, base: base, lax: -1}
+}
+
+// Err returns the first error.
+func (s *Scanner) Err() error { return s.err }
+
+// Pos returns the index of the next byte in the text.
+func (s *Scanner) Pos() int { return s.i }
+
+// Text returns the text from index from to the next byte.
+func (s *Scanner) Text(from int) []byte { return s.b[from:s.i] }
+
+// Fail stops the Scanner with an error of the class tensor.ErrMalformed about the byte at
+// index at.
+func (s *Scanner) Fail(at int, field, format string, args ...any) {
+	s.stop(tensor.ErrMalformed, at, field, format, args...)
+}
+
+// Exceed stops the Scanner with an error of the class tensor.ErrLimit.
+func (s *Scanner) Exceed(at int, field, format string, args ...any) {
+	s.stop(tensor.ErrLimit, at, field, format, args...)
+}
+
+func (s *Scanner) stop(class error, at int, field, format string, args ...any) {
 	if s.err == nil {
-		s.err = malformed(s.base+int64(at), field, format, args...)
+		s.err = formatError(s.format, class, s.base+int64(at), field, format, args...)
 	}
 }
 
-func malformed(off int64, field, format string, args ...any) error {
-	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
-		Err: fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)}
+// End takes the white space that may follow the value, and fails if anything else does.
+func (s *Scanner) End() {
+	if s.Peek(); s.i < len(s.b) {
+		s.Fail(s.i, s.field, "bytes after the object")
+	}
 }
 
-// peek skips white space and returns the next byte, 0 at the end.
-func (s *scanner) peek() byte {
+// Peek skips white space and returns the next byte, 0 at the end.
+func (s *Scanner) Peek() byte {
 	for s.err == nil && s.i < len(s.b) {
 		switch c := s.b[s.i]; c {
 		case ' ', '\t', '\n', '\r':
@@ -50,21 +79,21 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// expect takes the byte c.
-func (s *scanner) expect(c byte) {
-	if got := s.peek(); s.err == nil {
+// Expect takes the byte c.
+func (s *Scanner) Expect(c byte) {
+	if got := s.Peek(); s.err == nil {
 		if got != c || s.i == len(s.b) {
-			s.fail(s.i, "header", "expected %q", c)
+			s.Fail(s.i, s.field, "expected %q", c)
 			return
 		}
 		s.i++
 	}
 }
 
-// next is for the elements of an object or array whose opening was taken: it
+// Next is for the elements of an object or array whose opening was taken: it
 // takes the comma before all but the first, or the closing byte and is false.
-func (s *scanner) next(first *bool, closing byte) bool {
-	c := s.peek()
+func (s *Scanner) Next(first *bool, closing byte) bool {
+	c := s.Peek()
 	if s.err != nil {
 		return false
 	}
@@ -73,18 +102,18 @@ func (s *scanner) next(first *bool, closing byte) bool {
 		return false
 	}
 	if !*first {
-		s.expect(',')
-		if s.peek() == closing {
-			s.fail(s.i, "header", "a comma before %q", closing)
+		s.Expect(',')
+		if s.Peek() == closing {
+			s.Fail(s.i, s.field, "a comma before %q", closing)
 		}
 	}
 	*first = false
 	return s.err == nil
 }
 
-// str takes a string. The result aliases the text unless it has escapes.
-func (s *scanner) str() []byte {
-	s.expect('"')
+// Str takes a string. The result aliases the text unless it has escapes.
+func (s *Scanner) Str() []byte {
+	s.Expect('"')
 	if s.err != nil {
 		return nil
 	}
@@ -98,13 +127,13 @@ func (s *scanner) str() []byte {
 			s.i = i + 1
 			return s.b[start:i:i]
 		case c < 0x20:
-			s.fail(i, "header", "control character %#02x in a string", c)
+			s.Fail(i, s.field, "control character %#02x in a string", c)
 			return nil
 		default: // a backslash, or beyond ASCII
 			return s.slowly(start, i)
 		}
 	}
-	s.fail(start-1, "header", "a string does not end")
+	s.Fail(start-1, s.field, "a string does not end")
 	return nil
 }
 
@@ -135,14 +164,14 @@ func plainRun(b []byte) int {
 func special(c byte) bool { return c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf }
 
 // slowly takes the rest of a string of which everything before i is plain.
-func (s *scanner) slowly(start, i int) []byte {
+func (s *Scanner) slowly(start, i int) []byte {
 	for i < len(s.b) && s.b[i] >= utf8.RuneSelf || i < len(s.b) && !special(s.b[i]) {
 		i++
 	}
 	if i < len(s.b) && s.b[i] == '"' {
 		s.i = i + 1
 		if !utf8.Valid(s.b[start:i]) {
-			s.fail(start, "header", "a string is not UTF-8")
+			s.Fail(start, s.field, "a string is not UTF-8")
 		}
 		return s.b[start:i:i]
 	}
@@ -153,11 +182,11 @@ func (s *scanner) slowly(start, i int) []byte {
 		case c == '"':
 			s.i = i + 1
 			if !utf8.Valid(text) {
-				s.fail(start, "header", "a string is not UTF-8")
+				s.Fail(start, s.field, "a string is not UTF-8")
 			}
 			return text
 		case c < 0x20:
-			s.fail(i, "header", "control character %#02x in a string", c)
+			s.Fail(i, s.field, "control character %#02x in a string", c)
 			return nil
 		case c != '\\':
 			text = append(text, c)
@@ -184,13 +213,13 @@ func (s *scanner) slowly(start, i int) []byte {
 			}
 		}
 		if !ok {
-			s.fail(i, "header", "a string holds a bad escape")
+			s.Fail(i, s.field, "a string holds a bad escape")
 			return nil
 		}
 		text = utf8.AppendRune(text, r)
 		i += width
 	}
-	s.fail(start-1, "header", "a string does not end")
+	s.Fail(start-1, s.field, "a string does not end")
 	return nil
 }
 
@@ -217,13 +246,13 @@ func hex4(b []byte) (r rune, ok bool) {
 
 // size takes an integer from 0 to 2^63-1, written as JSON writes one: no sign,
 // no fraction, no exponent, no leading zero.
-func (s *scanner) size(field string) int64 {
-	s.peek()
+func (s *Scanner) size(field string) int64 {
+	s.Peek()
 	start, n := s.i, int64(0)
 	for ; s.err == nil && s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9'; s.i++ {
 		d := int64(s.b[s.i] - '0')
 		if n > (math.MaxInt64-d)/10 {
-			s.fail(start, field, "a number beyond 2^63")
+			s.Fail(start, field, "a number beyond 2^63")
 			return 0
 		}
 		n = n*10 + d
@@ -239,14 +268,14 @@ func (s *scanner) size(field string) int64 {
 		}
 	}
 	if bad {
-		s.fail(start, field, "not a plain integer")
+		s.Fail(start, field, "not a plain integer")
 	}
 	return n
 }
 
 // literal takes null, true or false.
-func (s *scanner) literal(word string) bool {
-	s.peek()
+func (s *Scanner) literal(word string) bool {
+	s.Peek()
 	if s.err != nil || !bytes.HasPrefix(s.b[s.i:], []byte(word)) {
 		return false
 	}
@@ -254,27 +283,27 @@ func (s *scanner) literal(word string) bool {
 	return true
 }
 
-// skip takes any value and throws it away.
-func (s *scanner) skip(depth int64) {
+// Skip takes any value and throws it away.
+func (s *Scanner) Skip(depth int64) {
 	if depth == 0 {
-		s.fail(s.i, "header", "values nested too deep")
+		s.Fail(s.i, s.field, "values nested too deep")
 	}
 	first := true
-	switch c := s.peek(); {
+	switch c := s.Peek(); {
 	case s.err != nil:
 	case c == '"':
-		s.str()
+		s.Str()
 	case c == '{':
 		s.i++
-		for s.next(&first, '}') {
-			s.str()
-			s.expect(':')
-			s.skip(depth - 1)
+		for s.Next(&first, '}') {
+			s.Str()
+			s.Expect(':')
+			s.Skip(depth - 1)
 		}
 	case c == '[':
 		s.i++
-		for s.next(&first, ']') {
-			s.skip(depth - 1)
+		for s.Next(&first, ']') {
+			s.Skip(depth - 1)
 		}
 	case s.literal("null"), s.literal("true"), s.literal("false"):
 	default:
@@ -283,7 +312,7 @@ func (s *scanner) skip(depth int64) {
 }
 
 // number takes any JSON number.
-func (s *scanner) number() {
+func (s *Scanner) number() {
 	start := s.i
 	digits := func() int {
 		from := s.i
@@ -311,6 +340,6 @@ func (s *scanner) number() {
 		ok = digits() > 0
 	}
 	if !ok {
-		s.fail(start, "header", "not a JSON value")
+		s.Fail(start, s.field, "not a JSON value")
 	}
 }
