@@ -27,6 +27,7 @@ type FormatError struct {
 	Format string // "ptd", "pte", "rten", "ztensor", "primitiv", "safetensors", …
 	Offset int64  // from the start of the file; -1 when there is none
 	Field  string // a path in the format's own words, such as segments[3].size
+	Code   string // what kind of finding it is, a code of docs/check.md; "" for most
 	Err    error  // wraps a class
 }
 
@@ -47,6 +48,9 @@ func (e *FormatError) Error() string {
 	text := e.Err.Error()
 	if errors.Is(e.Err, ErrMalformed) { // which the position says already
 		text = strings.TrimPrefix(text, ErrMalformed.Error()+": ")
+	}
+	if e.Code != "" { // which says more than the class
+		text = e.Code + ": " + strings.TrimPrefix(text, errors.ErrUnsupported.Error()+": ")
 	}
 	return s + text
 }

@@ -15,12 +15,15 @@ func TestFormatErrorNamesFormatFieldAndOffset(t *testing.T) {
 		e    FormatError
 		want string
 	}{
-		{FormatError{"ptd", 0x1c8, "segments[3].size", inner},
+		{FormatError{Format: "ptd", Offset: 0x1c8, Field: "segments[3].size", Err: inner},
 			"ptd: segments[3].size at byte 0x1c8: 9 bytes exceed the file"},
-		{FormatError{"ptd", -1, "segments[3].size", inner},
+		{FormatError{Format: "ptd", Offset: -1, Field: "segments[3].size", Err: inner},
 			"ptd: segments[3].size: 9 bytes exceed the file"},
-		{FormatError{"zt", 0, "", inner}, "zt: at byte 0x0: 9 bytes exceed the file"},
-		{FormatError{"zt", -1, "", inner}, "zt: 9 bytes exceed the file"},
+		{FormatError{Format: "zt", Offset: 0, Err: inner},
+			"zt: at byte 0x0: 9 bytes exceed the file"},
+		{FormatError{Format: "zt", Offset: -1, Err: inner}, "zt: 9 bytes exceed the file"},
+		{FormatError{Format: "zt", Offset: 8, Code: "odd-size", Err: inner},
+			"zt: at byte 0x8: odd-size: 9 bytes exceed the file"},
 	} {
 		if got := c.e.Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -38,14 +41,15 @@ func TestClassOf(t *testing.T) {
 		io.ErrUnexpectedEOF:   ClassTruncated, fs.ErrClosed: ClassIO, ErrNoTensor: ClassMalformed,
 		ErrDuplicate: ClassMalformed, ErrDType: ClassUnsupported,
 	} {
-		if got := ClassOf(&FormatError{"x", -1, "", fmt.Errorf("a: %w", err)}); got != want {
+		fe := &FormatError{Format: "x", Offset: -1, Err: fmt.Errorf("a: %w", err)}
+		if got := ClassOf(fe); got != want {
 			t.Errorf("ClassOf(%v) = %v, want %v", err, got, want)
 		}
 	}
 }
 
 func TestFindingOf(t *testing.T) {
-	first := &FormatError{"zt", 64, "w", ErrChecksum}
+	first := &FormatError{Format: "zt", Offset: 64, Field: "w", Err: ErrChecksum}
 	f := FindingOf(fmt.Errorf("while verifying: %w", first))
 	if f.Severity != SeverityError || f.Class != ClassChecksum || f.Offset != 64 ||
 		f.Field != "w" {
@@ -63,8 +67,10 @@ func TestReportErr(t *testing.T) {
 	if err := r.Err(); err != nil {
 		t.Errorf("a warning alone: %v", err)
 	}
-	r.Findings = append(r.Findings, FindingOf(&FormatError{"zt", 64, "w", ErrChecksum}),
-		FindingOf(&FormatError{"zt", -1, "v", fmt.Errorf("%w: too many", ErrLimit)}))
+	r.Findings = append(r.Findings,
+		FindingOf(&FormatError{Format: "zt", Offset: 64, Field: "w", Err: ErrChecksum}),
+		FindingOf(&FormatError{Format: "zt", Offset: -1, Field: "v",
+			Err: fmt.Errorf("%w: too many", ErrLimit)}))
 	err := r.Err()
 	if !errors.Is(err, ErrChecksum) || !errors.Is(err, ErrLimit) || errors.Is(err, ErrMalformed) {
 		t.Errorf("%v does not show its classes", err)
@@ -81,13 +87,16 @@ func TestReportErr(t *testing.T) {
 func TestReportJSON(t *testing.T) {
 	r := Report{Findings: []Finding{
 		{Severity: SeverityWarning, Class: ClassWarning, Offset: 0, Err: errors.New("odd")},
-		FindingOf(&FormatError{"zt", -1, "w", ErrChecksum}),
+		FindingOf(&FormatError{Format: "zt", Offset: -1, Field: "w", Err: ErrChecksum}),
+		FindingOf(&FormatError{Format: "zt", Offset: -1, Code: "odd-size", Err: ErrMalformed}),
 	}}
 	b, err := json.Marshal(r)
 	want := `{"findings":[` +
 		`{"severity":"warning","class":"warning","offset":0,"message":"odd"},` +
 		`{"severity":"error","class":"checksum","field":"w",` +
-		`"message":"zt: w: checksum mismatch"}]}`
+		`"message":"zt: w: checksum mismatch"},` +
+		`{"severity":"error","class":"malformed","code":"odd-size",` +
+		`"message":"zt: odd-size: malformed"}]}`
 	if string(b) != want || err != nil {
 		t.Errorf("%s, %v", b, err)
 	}

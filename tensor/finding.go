@@ -31,18 +31,19 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 type Finding struct {
 	Severity Severity
 	Class    Class  // ClassWarning for warnings
+	Code     string // what kind of finding it is, a code of docs/check.md; "" for most
 	Offset   int64  // -1 when there is none
 	Field    string // in the format's own words
 	Err      error
 }
 
 // FindingOf returns err as a finding of SeverityError. A *FormatError in it gives
-// the offset and the field.
+// the code, the offset and the field.
 func FindingOf(err error) Finding {
 	f := Finding{Severity: SeverityError, Class: ClassOf(err), Offset: -1, Err: err}
 	var fe *FormatError
 	if errors.As(err, &fe) {
-		f.Offset, f.Field = fe.Offset, fe.Field
+		f.Code, f.Offset, f.Field = fe.Code, fe.Offset, fe.Field
 	}
 	return f
 }
@@ -51,15 +52,16 @@ func FindingOf(err error) Finding {
 func (f Finding) String() string { return f.Severity.String() + ": " + f.Err.Error() }
 
 // MarshalJSON writes an object of severity, class, message and, where they are
-// known, offset and field.
+// known, code, offset and field.
 func (f Finding) MarshalJSON() ([]byte, error) {
 	o := struct {
 		Severity Severity `json:"severity"`
 		Class    Class    `json:"class"`
+		Code     string   `json:"code,omitempty"`
 		Offset   *int64   `json:"offset,omitempty"`
 		Field    string   `json:"field,omitempty"`
 		Message  string   `json:"message"`
-	}{Severity: f.Severity, Class: f.Class, Field: f.Field, Message: f.Err.Error()}
+	}{Severity: f.Severity, Class: f.Class, Code: f.Code, Field: f.Field, Message: f.Err.Error()}
 	if f.Offset >= 0 {
 		o.Offset = &f.Offset
 	}

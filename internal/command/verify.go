@@ -55,6 +55,7 @@ type verifyDocument struct {
 type findingRow struct {
 	Severity string    `json:"severity"`
 	Class    string    `json:"class"`
+	Code     string    `json:"code,omitempty"`
 	Offset   knownSize `json:"offset,omitzero"`
 	Field    string    `json:"field,omitempty"`
 	Message  string    `json:"message"`
@@ -63,8 +64,8 @@ type findingRow struct {
 func findingRows(findings []tensor.Finding) []findingRow {
 	all := []findingRow{}
 	for _, f := range findings {
-		all = append(all, findingRow{f.Severity.String(), string(f.Class), knownSize(f.Offset),
-			f.Field, describe(f.Err)})
+		all = append(all, findingRow{f.Severity.String(), string(f.Class), f.Code,
+			knownSize(f.Offset), f.Field, describe(f.Err)})
 	}
 	return all
 }
