@@ -86,6 +86,7 @@ var edges = map[string][]string{
 	"schema":       {},
 	"schema/ptdfb": {flatbuffers, "internal/fb"},
 	"schema/ptefb": {flatbuffers, "internal/fb"},
+	"schema/ptnfb": {flatbuffers, "internal/fb"},
 	// A generator: it makes what is committed under schema.
 	"schema/gen":    {flatbuffers, "internal/fb"},
 	"schema/rtenfb": {flatbuffers, "internal/fb"},

@@ -6,7 +6,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 flatc=$(interop/tools.sh debian-flatc)
-for schema in flat_tensor program bundled_program rten; do "$flatc" --cpp -o "$work" "schema/$schema.fbs"; done
+for schema in flat_tensor program bundled_program native_graph rten; do "$flatc" --cpp -o "$work" "schema/$schema.fbs"; done
 g++ -O1 -std=c++14 -I "$work" interop/fb/oracle.cpp -o "$work/oracle"
 
 if TENSORFILE_FBORACLE=$work/oracle go test ./internal/fb -count=1 -run '^TestSameAsCpp$' -v | tee "$work/log"; then

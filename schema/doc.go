@@ -4,7 +4,7 @@
 //
 // The subpackages are the raw level of this module. They are outside of its
 // compatibility promise, and their accessors panic on a buffer that nobody verified:
-// reach them through the readers of packages ptd, pte and rten.
+// reach them through the readers of packages ptd, pte, ptn and rten.
 //
 // interop/tools/flatc.txt names the one flatc that may generate; interop/tools.sh
 // installs it.

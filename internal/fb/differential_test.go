@@ -38,7 +38,7 @@ func TestSameAsCpp(t *testing.T) {
 	if oracle == "" {
 		t.Skip("TENSORFILE_FBORACLE does not name the C++ verifier: interop/fb.sh builds it and runs this test")
 	}
-	mutants := 600_000 // of each of the five roots
+	mutants := 600_000 // of each of the six roots
 	if n, err := strconv.Atoi(os.Getenv("TENSORFILE_FBMUTANTS")); err == nil {
 		mutants = n
 	}

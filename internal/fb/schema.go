@@ -23,6 +23,8 @@ const (
 	Scalars
 	// Tables is a vector of tables, Schema.Tables[Field.Index].
 	Tables
+	// Strings is a vector of strings.
+	Strings
 )
 
 // Type is the type of a scalar, or of the elements of a vector of scalars.

@@ -70,9 +70,9 @@ func Each[T any](n int, at func(*T, int) bool) iter.Seq2[int, *T] {
 	}
 }
 
-// fieldTables returns where the offsets of a vector of tables begin, and their number,
-// 0 if the vector is absent.
-func fieldTables(t flatbuffers.Table, slot int) (first, n int) {
+// fieldOffsets returns where the offsets of a vector of tables or strings begin, and
+// their number, 0 if the vector is absent.
+func fieldOffsets(t flatbuffers.Table, slot int) (first, n int) {
 	p := FieldTarget(t, slot)
 	if p == 0 {
 		return 0, 0

@@ -33,6 +33,7 @@ type nodeField struct {
 	bytes []byte // of a string or a vector of scalars
 	node  *Node
 	nodes []*Node
+	texts [][]byte // of a vector of strings
 	kind  Kind
 }
 
@@ -102,8 +103,14 @@ func (k *taker) table(t flatbuffers.Table, table int, path string) (*Node, error
 		case Child:
 			child, _ := FieldTable(t, slot)
 			v.node, err = k.table(child, int(f.Index), sub())
+		case Strings:
+			first, n := fieldOffsets(t, slot)
+			v.texts = make([][]byte, n)
+			for i := range v.texts {
+				v.texts[i] = t.ByteVector(flatbuffers.UOffsetT(first + 4*i))
+			}
 		case Tables:
-			first, n := fieldTables(t, slot)
+			first, n := fieldOffsets(t, slot)
 			v.nodes = make([]*Node, n)
 			for i := range v.nodes {
 				if v.nodes[i], err = k.table(indirect(t, first+4*i), int(f.Index),
@@ -285,6 +292,13 @@ func (n *Node) writeIn(b *Builder, backward bool) Offset {
 			for k := range list {
 				k = inOrder(k, len(list), backward)
 				list[k] = f.nodes[k].writeIn(b, backward)
+			}
+			at[i] = b.Offsets(list)
+		case Strings:
+			list := make([]Offset, len(f.texts))
+			for k := range list {
+				k = inOrder(k, len(list), backward)
+				list[k] = b.String(string(f.texts[k]))
 			}
 			at[i] = b.Offsets(list)
 		}

@@ -288,6 +288,8 @@ func (v *verifier) table(pos uint64, t int, depth int) *Error {
 				_, err = v.vector(to, uint64(f.Size))
 			case Tables:
 				err = v.vectorOfTables(to, int(f.Index), depth+1)
+			case Strings:
+				err = v.vectorOfStrings(to)
 			case Union:
 				// The tag's slot comes before.
 				var tag int
@@ -407,6 +409,23 @@ func (v *verifier) vectorOfTables(pos uint64, t int, depth int) *Error {
 		to, err := v.offset(pos + 4 + 4*i)
 		if err == nil {
 			err = v.table(to, t, depth)
+		}
+		if err != nil {
+			return inElement(err, i)
+		}
+	}
+	return nil
+}
+
+func (v *verifier) vectorOfStrings(pos uint64) *Error {
+	count, err := v.vector(pos, 4)
+	if err != nil {
+		return err
+	}
+	for i := range count {
+		to, err := v.offset(pos + 4 + 4*i)
+		if err == nil {
+			err = v.str(to)
 		}
 		if err != nil {
 			return inElement(err, i)

@@ -1,6 +1,7 @@
 package fb_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb/fbtest"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/schema/ptnfb"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -365,6 +367,19 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 		fb.Limits{})
 	refused("a union tag without a value, as in Rust", tag, &rtenfb.Schema, rtenfb.TableNode,
 		fb.Limits{Unions: true}, "data")
+	names := build(func(b *fb.Builder) fb.Offset {
+		v := b.Offsets([]fb.Offset{b.String("x"), b.String("\xff")})
+		b.Begin()
+		b.Ref(4, v)
+		return b.End()
+	})
+	list := ptnfb.TableTensorListArg
+	accepted("a vector of strings", names, &ptnfb.Schema, list, fb.Limits{})
+	refused("a vector of strings with one that is not UTF-8", names, &ptnfb.Schema, list,
+		fb.Limits{UTF8: true}, "names[1]")
+	names[bytes.Index(names, []byte("x\x00"))+1]++
+	refused("a vector of strings with one that does not end", names, &ptnfb.Schema, list,
+		fb.Limits{}, "names[0]")
 }
 
 // The vtable of the first table type, one byte before the buffer: modulo 2⁶⁴ that once

@@ -60,7 +60,7 @@ func (v *Visit) walk(visit func(v *Visit) bool) bool {
 				return false
 			}
 		case Tables:
-			first, n := fieldTables(v.Table, int(f.Slot))
+			first, n := fieldOffsets(v.Table, int(f.Slot))
 			for j := range n {
 				t := indirect(v.Table, first+4*j)
 				if !(&Visit{t, &v.s.Tables[table], v.s, v.search, v, f, j}).walk(visit) {
@@ -123,6 +123,12 @@ func (v *Visit) Parts(part func(pos, n int, field *Field)) {
 			part(to, 4+n*int(f.Size), nil)
 		case Tables:
 			part(to, 4+4*n, nil)
+		case Strings:
+			part(to, 4+4*n, nil)
+			for j := range n {
+				text := indirect(v.Table, to+4+4*j)
+				part(int(text.Pos), 5+int(flatbuffers.GetUOffsetT(v.Bytes[text.Pos:])), nil)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@
 
 #include "bundled_program_generated.h"
 #include "flat_tensor_generated.h"
+#include "native_graph_generated.h"
 #include "program_generated.h"
 #include "rten_generated.h"
 
@@ -19,6 +20,7 @@ static bool accepts(int root, flatbuffers::Verifier &v) {
     case 2: return v.VerifyBuffer<ptefb::Program>();
     case 3: return v.VerifyBuffer<ptefb::BundledProgram>();
     case 4: return v.VerifyBuffer<rtenfb::Model>();
+    case 5: return v.VerifyBuffer<ptnfb::Program>();
   }
   fprintf(stderr, "oracle: no root %d\n", root);
   exit(2);

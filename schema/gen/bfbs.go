@@ -88,7 +88,7 @@ type attribute struct {
 }
 
 // parse reads a binary schema and fails on what the verifier does not know: structs,
-// vectors of strings or unions, nested buffers, 64-bit offsets. Our formats have none
+// vectors of unions, nested buffers, 64-bit offsets. Our formats have none
 // of them.
 func parse(bfbs []byte) (*parsed, error) {
 	root := tab{flatbuffers.Table{Bytes: bfbs, Pos: flatbuffers.GetUOffsetT(bfbs)}}
@@ -153,6 +153,8 @@ func parse(bfbs []byte) (*parsed, error) {
 				g.Kind, g.Index = fb.Union, unions[int(index)]
 			case b == baseVector && baseTag < elem && elem <= baseDouble:
 				g.Kind, g.Type, g.Size = fb.Scalars, fb.Type(elem), sizes[elem]
+			case b == baseVector && elem == baseString:
+				g.Kind = fb.Strings
 			case b == baseVector && elem == baseObject:
 				g.Kind, g.Index = fb.Tables, int16(index)
 			default:

@@ -27,6 +27,7 @@ var packages = []struct {
 }{
 	{"ptdfb", []string{"flat_tensor"}, nil, nil},
 	{"ptefb", []string{"program", "bundled_program"}, nil, nil},
+	{"ptnfb", []string{"native_graph"}, nil, nil},
 	{"rtenfb", []string{"rten"}, []exported{{
 		enum: "OperatorType", file: "../rten/zz_optypes.go", pkg: "rten", typ: "OpType", prefix: "Op", doc: "The operators, by the schema's names.",
 	}}, []facts{{

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 )
 
-var kinds = [...]string{"Scalar", "String", "Child", "Union", "Scalars", "Tables"}
+var kinds = [...]string{"Scalar", "String", "Child", "Union", "Scalars", "Tables", "Strings"}
 
 var types = [...]string{"None", "Tag", "Bool", "Int8", "Uint8", "Int16", "Uint16", "Int32", "Uint32", "Int64", "Uint64", "Float32", "Float64"}
 
@@ -165,6 +165,8 @@ func (s *parsed) printWalk(w io.Writer, pkg string) {
 				if f.Type == fb.Uint8 {
 					fmt.Fprintf(w, "w.bytes(x.%sBytes())\n", name)
 				}
+			case fb.Strings:
+				fmt.Fprintf(w, "for i := range w.n(x.%sLength()) {\nw.bytes(x.%s(i))\n}\n", name, name)
 			case fb.Tables:
 				child := s.Tables[f.Index].Name
 				fmt.Fprintf(w, "for i := range w.n(x.%sLength()) {\nvar c %s.%s\nx.%s(&c, i)\nw.%s%s(&c)\n}\n", name, pkg, child, name, pkg, child)

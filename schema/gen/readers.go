@@ -56,7 +56,8 @@ func keepReaders(name string) error {
 func withoutCaller(f *ast.FuncDecl, roots map[string]bool) bool {
 	name := f.Name.Name
 	if f.Recv != nil {
-		return strings.HasPrefix(name, "Mutate")
+		field, ok := strings.CutPrefix(name, "Mutate") // a field may be named mutated
+		return ok && field != "" && field[0] < 'a'
 	}
 	if strings.HasPrefix(name, "GetSizePrefixed") || strings.HasSuffix(name, "BufferHasIdentifier") {
 		return true

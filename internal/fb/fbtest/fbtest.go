@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
+	"github.com/tensorfile/tensorfile/schema/ptnfb"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -56,6 +57,12 @@ func Roots() []Root {
 				var x rtenfb.Model
 				x.Init(b, pos)
 				w.rtenfbModel(&x)
+			}},
+		{"ptnfb::Program", "NPTG", &ptnfb.Schema, ptnfb.TableProgram,
+			func(w *Walk, b []byte, pos flatbuffers.UOffsetT) {
+				var x ptnfb.Program
+				x.Init(b, pos)
+				w.ptnfbProgram(&x)
 			}},
 	}
 }
@@ -151,7 +158,8 @@ func (g *generator) table(t, depth int) fb.Offset {
 	tags := make([]uint64, len(fields))
 	for i, f := range fields {
 		deep := g.left <= 0 || depth > 24
-		if !f.Required && (g.chance(5) || deep && f.Kind >= fb.Child && f.Kind != fb.Scalars) {
+		if !f.Required && (g.chance(5) || deep && f.Kind >= fb.Child &&
+			f.Kind != fb.Scalars && f.Kind != fb.Strings) {
 			continue
 		}
 		switch f.Kind {
@@ -165,10 +173,16 @@ func (g *generator) table(t, depth int) fb.Offset {
 				data[i] = byte(g.rng.Uint32())
 			}
 			refs[i] = g.b.Scalars(data, int(f.Size), 1<<g.rng.IntN(5))
+		case fb.Strings:
+			v := make([]fb.Offset, g.rng.IntN(6))
+			for i := range v {
+				v[i] = g.str()
+			}
+			refs[i] = g.b.Offsets(v)
 		case fb.Tables:
 			n := g.rng.IntN(5)
 			if depth < 4 { // near the root, in proportion to what is wanted
-				n = g.rng.IntN(5 + g.left/8)
+				n = g.rng.IntN(5 + max(g.left, 0)/8)
 			}
 			v := make([]fb.Offset, 0, n)
 			for range n {
