@@ -125,6 +125,8 @@ func (r *Reader) link(u *url.URL, resp *http.Response) error {
 	if err != nil || !sameOrigin(u, r.url) {
 		return nil
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.linked >= 0 && r.linked != int64(size) {
 		return fmt.Errorf("%w: it has %d bytes, and is listed with %d", ErrChanged, size, r.linked)
 	}

@@ -161,6 +161,8 @@ func (r *Reader) first() error {
 			return err
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.linked >= 0 && r.linked != r.size {
 		return fmt.Errorf("remote: %s: %w: it has %d bytes, and is listed with %d", r.name(),
 			ErrChanged, r.size, r.linked)

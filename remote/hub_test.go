@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -262,6 +263,68 @@ func TestHubSignedAddressExpires(t *testing.T) {
 	if _, err := r.ReadAt(b[:], 150_000); err != nil || string(b[:]) != "weights!" {
 		t.Errorf("%q, %v", b, err)
 	}
+}
+
+// A redirecting transport answers as the Hub does, without a network, whose locks would
+// keep what the race detector looks for from happening at once.
+type redirecting struct {
+	size    int64
+	signed  atomic.Pointer[string] // the address that is valid
+	waiting atomic.Int32           // redirects that wait for as many others
+	all     chan struct{}
+}
+
+func (r *redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{},
+		Body: http.NoBody, Request: req}
+	switch {
+	case req.URL.Host == "hub.example":
+		if r.waiting.Load() > 0 {
+			if r.waiting.Add(-1) == 0 {
+				close(r.all)
+			}
+			<-r.all
+		}
+		resp.StatusCode = http.StatusFound
+		resp.Header.Set("X-Linked-Size", fmt.Sprint(r.size))
+		resp.Header.Set("Location", *r.signed.Load())
+	case req.URL.String() == *r.signed.Load():
+		var off, end int64
+		fmt.Sscanf(req.Header.Get("Range"), "bytes=%d-%d", &off, &end)
+		end = min(end+1, r.size)
+		resp.StatusCode, resp.ContentLength = http.StatusPartialContent, end-off
+		resp.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", off, end-1, r.size))
+		resp.Header.Set("ETag", `"cdn"`)
+		resp.Body = io.NopCloser(bytes.NewReader(make([]byte, end-off)))
+	}
+	return resp, nil
+}
+
+// Reads in parallel resolve an address that has expired each by itself, and all see at
+// once what the redirects say.
+func TestHubSignedAddressExpiresDuringParallelReads(t *testing.T) {
+	const readers, step = 8, 1 << 20
+	hub := &redirecting{size: (readers + 1) * step, all: make(chan struct{})}
+	first, second := "https://cdn.example/1", "https://cdn.example/2"
+	hub.signed.Store(&first)
+	r, err := Open(t.Context(), "hf://acme/tiny@"+testCommit+"/model.safetensors", &Options{
+		HF: HF{Endpoint: "https://hub.example"}, Client: &http.Client{Transport: hub},
+		Attempts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	hub.signed.Store(&second)
+	hub.waiting.Store(readers)
+	var wg sync.WaitGroup
+	for i := range readers {
+		wg.Go(func() {
+			if _, err := r.ReadAt(make([]byte, 8), int64(i+1)*step-step/2); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestHubRepository(t *testing.T) {

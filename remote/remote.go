@@ -105,7 +105,6 @@ type Reader struct {
 
 	// What the first answer said, and every later one must.
 	size         int64
-	linked       int64 // the size that a listing or a redirect of the Hub says; -1: none
 	etag         string
 	lastModified string
 	versioned    *url.URL // which address gave it
@@ -113,6 +112,7 @@ type Reader struct {
 	fetching sync.WaitGroup // blocks
 
 	mu       sync.Mutex
+	linked   int64    // the size that a listing or a redirect of the Hub says; -1: none
 	runs     []*run   // the last used first
 	blocks   []*block // read ahead
 	taken    int64    // bytes that were read of blocks

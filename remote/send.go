@@ -23,7 +23,7 @@ type Creator interface {
 // for one goroutine.
 type ObjectWriter interface {
 	io.Writer
-	Close() error // completes the object
+	Close() error // completes the object; a second call returns the same
 	Abort()       // drops it; does nothing after Close
 }
 

@@ -40,9 +40,10 @@ type Writer struct {
 	slots   chan []byte // buffers, nil where there was none yet
 	sending sync.WaitGroup
 	ended   bool
+	result  error // of Close, once ended
 
 	mu  sync.Mutex
-	err error
+	err error // of a part
 }
 
 // NewWriter returns a Writer, which sends nothing yet. Of parts, each in memory, that
@@ -114,15 +115,17 @@ func (w *Writer) send() error {
 	return nil
 }
 
-// Close completes the object. Where it fails, the object is given up.
+// Close completes the object. If it fails, the object is given up. A second Close returns
+// what the first did, and fs.ErrClosed after Abort.
 func (w *Writer) Close() error {
 	if w.ended {
-		return fs.ErrClosed
+		return w.result
 	}
 	if w.parts == 0 {
 		w.ended = true
 		defer w.cancel()
-		return w.upload.Whole(w.ctx, w.buf)
+		w.result = w.upload.Whole(w.ctx, w.buf)
+		return w.result
 	}
 	var err error
 	if len(w.buf) > 0 {
@@ -137,6 +140,7 @@ func (w *Writer) Close() error {
 	}
 	if err != nil {
 		w.Abort()
+		w.result = err
 		return err
 	}
 	w.ended = true
@@ -149,7 +153,7 @@ func (w *Writer) Abort() {
 	if w.ended {
 		return
 	}
-	w.ended = true
+	w.ended, w.result = true, fs.ErrClosed
 	w.cancel()
 	w.sending.Wait()
 	if w.parts > 0 {
