@@ -218,8 +218,11 @@ func (r *Reader) begin(resp *http.Response, s span, asked int64) (received int64
 	return int64(n), nil
 }
 
-// whole fetches an answer of at most limit bytes that is not a part of a file.
+// whole fetches a response of at most limit bytes that is not a part of a file.
 func (r *Reader) whole(limit int64) (b []byte, h http.Header, err error) {
+	if r.opts.MaxBytes > 0 {
+		limit = min(limit, r.opts.MaxBytes)
+	}
 	err = r.again(func() (int64, error) {
 		resp, err := r.do("")
 		if err != nil {

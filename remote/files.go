@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,84 +21,80 @@ import (
 // it was opened. Its files are an io.ReaderAt, of which only what is read is fetched.
 // It is safe for concurrent use.
 type FS struct {
-	prefix string // of all addresses; ends with a slash
+	prefix string   // of all addresses; ends with a slash
+	names  []string // of the files, sorted: directories follow from them
 	files  map[string]Entry
-	dirs   map[string][]fs.DirEntry
 	open   func(Entry) (io.ReaderAt, int64, error)
 	close  func() error
 }
 
-const maxEntries = 1 << 20
-
-func newFS(prefix string) FS {
-	return FS{prefix: prefix, files: map[string]Entry{}, dirs: map[string][]fs.DirEntry{".": nil}}
-}
+const (
+	// maxPath and maxElements bound the path of a file. Object stores have 1,024 bytes or
+	// characters, file systems 4,096 bytes.
+	maxPath     = 4096
+	maxElements = 255
+)
 
 // OpenFS lists what is below an address, a slash after it implied. Objects whose names
 // end with a slash stand for directories and are left out. Reads fail when ctx is done.
 func OpenFS(ctx context.Context, o Opener, address string) (*FS, error) {
-	f := newFS(strings.TrimSuffix(address, "/") + "/")
+	f := FS{prefix: strings.TrimSuffix(address, "/") + "/"}
 	f.open = func(e Entry) (io.ReaderAt, int64, error) { return o.Open(ctx, e.Address) }
-	for e, err := range o.List(ctx, f.prefix) {
-		if err != nil {
-			return nil, err
-		}
-		if strings.HasSuffix(e.Address, "/") {
-			continue
-		}
-		if err := f.enter(e); err != nil {
-			return nil, err
-		}
+	if err := f.enter(o.List(ctx, f.prefix)); err != nil {
+		return nil, err
 	}
 	if len(f.files) == 0 { // stores have no empty directories
 		return nil, fmt.Errorf("remote: %s: %w", quote.Name(f.prefix), fs.ErrNotExist)
 	}
-	f.sort()
 	return &f, nil
 }
 
-// enter adds a file of the listing.
-func (f *FS) enter(e Entry) error {
-	name, below := strings.CutPrefix(e.Address, f.prefix)
-	if _, ok := f.files[name]; ok || !below || name == "." || !fs.ValidPath(name) || e.Size < 0 {
-		return f.malformed("its listing has %s", quote.Name(e.Address))
-	}
-	if _, ok := f.dirs[name]; ok {
-		return f.malformed("%s is a file and a directory", quote.Name(name))
-	}
-	if len(f.files) == maxEntries {
-		return fmt.Errorf("remote: %s: %w: more than %d files", quote.Name(f.prefix),
-			tensor.ErrLimit, maxEntries)
-	}
-	f.files[name] = e
-	info := fs.FileInfoToDirEntry(fileInfo{path.Base(name), e.Size, 0o444, e.Modified})
-	for at := name; ; {
-		dir := path.Dir(at)
-		entries, seen := f.dirs[dir]
-		if _, ok := f.files[dir]; ok {
-			return f.malformed("%s is a file and a directory", quote.Name(dir))
+// enter takes over the files of a listing.
+func (f *FS) enter(listing iter.Seq2[Entry, error]) error {
+	f.files = map[string]Entry{}
+	for e, err := range listing {
+		if err != nil {
+			return err
 		}
-		f.dirs[dir] = append(entries, info)
-		if seen {
-			return nil
+		if strings.HasSuffix(e.Address, "/") {
+			continue
 		}
-		at, info = dir, fs.FileInfoToDirEntry(fileInfo{path.Base(dir), 0, fs.ModeDir | 0o555,
-			time.Time{}})
+		name, below := strings.CutPrefix(e.Address, f.prefix)
+		_, known := f.files[name]
+		switch {
+		case len(name) > maxPath || strings.Count(name, "/") >= maxElements:
+			return f.failed(tensor.ErrLimit, "a path of %d bytes and %d elements", len(name),
+				strings.Count(name, "/")+1)
+		case known || !below || name == "." || !fs.ValidPath(name) || e.Size < 0:
+			return f.failed(tensor.ErrMalformed, "its listing has %s", quote.Name(e.Address))
+		case len(f.files) == maxEntries:
+			return f.failed(tensor.ErrLimit, "more than %d files", maxEntries)
+		}
+		f.files[name] = e
 	}
+	f.names = slices.Sorted(maps.Keys(f.files))
+	for _, name := range f.names {
+		if f.isDir(name) {
+			return f.failed(tensor.ErrMalformed, "%s is a file and a directory", quote.Name(name))
+		}
+	}
+	return nil
 }
 
-// sort completes the directories.
-func (f *FS) sort() {
-	for _, entries := range f.dirs {
-		slices.SortFunc(entries, func(a, b fs.DirEntry) int {
-			return strings.Compare(a.Name(),
-				b.Name())
-		})
-	}
+// below returns the first name that is not less than a prefix, as an index in names.
+func (f *FS) below(prefix string) int {
+	i, _ := slices.BinarySearch(f.names, prefix)
+	return i
 }
 
-func (f *FS) malformed(format string, args ...any) error {
-	return fmt.Errorf("remote: %s: %w: %s", quote.Name(f.prefix), tensor.ErrMalformed,
+// isDir reports whether there is a directory of that name.
+func (f *FS) isDir(name string) bool {
+	i := f.below(name + "/")
+	return name == "." || i < len(f.names) && strings.HasPrefix(f.names[i], name+"/")
+}
+
+func (f *FS) failed(class error, format string, args ...any) error {
+	return fmt.Errorf("remote: %s: %w: %s", quote.Name(f.prefix), class,
 		fmt.Sprintf(format, args...))
 }
 
@@ -119,7 +117,8 @@ func (f *FS) Open(name string) (fs.File, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return &openDir{info: info, entries: f.dirs[name]}, nil
+		entries, err := f.ReadDir(name)
+		return &openDir{info: info, entries: entries}, err
 	}
 	return &openFile{in: f, name: name, info: info}, nil
 }
@@ -136,7 +135,7 @@ func (f *FS) stat(op, name string) (fs.FileInfo, error) {
 	if e, ok := f.files[name]; ok {
 		return fileInfo{path.Base(name), e.Size, 0o444, e.Modified}, nil
 	}
-	if _, ok := f.dirs[name]; ok {
+	if f.isDir(name) {
 		return fileInfo{path.Base(name), 0, fs.ModeDir | 0o555, time.Time{}}, nil
 	}
 	return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
@@ -144,11 +143,30 @@ func (f *FS) stat(op, name string) (fs.FileInfo, error) {
 
 // ReadDir lists a directory without a request.
 func (f *FS) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, ok := f.dirs[name]
-	if !ok {
+	if !f.isDir(name) {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrNotExist}
 	}
-	return slices.Clone(entries), nil
+	prefix := name + "/"
+	if name == "." {
+		prefix = ""
+	}
+	var entries []fs.DirEntry
+	for i := f.below(prefix); i < len(f.names) && strings.HasPrefix(f.names[i], prefix); {
+		child, _, isDir := strings.Cut(f.names[i][len(prefix):], "/")
+		info := fileInfo{name: child, mode: fs.ModeDir | 0o555}
+		if isDir {
+			i = f.below(prefix + child + "0") // which follows all that begin with child/
+		} else {
+			e := f.files[f.names[i]]
+			info = fileInfo{child, e.Size, 0o444, e.Modified}
+			i++
+		}
+		entries = append(entries, fs.FileInfoToDirEntry(info))
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		return strings.Compare(a.Name(), b.Name())
+	})
+	return entries, nil
 }
 
 type fileInfo struct {

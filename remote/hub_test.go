@@ -34,7 +34,7 @@ type standIn struct {
 	files    map[string][]byte
 	token    string
 	rows     func(page int) []map[string]any // replaces the listing
-	next     string                          // replaces the address of the second page
+	next     string                          // replaces the address of every next page
 
 	mu      sync.Mutex
 	asked   []string
@@ -129,7 +129,7 @@ func (s *standIn) serveTree(w http.ResponseWriter, r *http.Request) {
 			rows = append(rows, row)
 		}
 	}
-	if page == 1 {
+	if page == 1 || s.next != "" {
 		next := s.next
 		if next == "" {
 			next = s.hub.URL + r.URL.Path + "?recursive=true&cursor=x"
@@ -403,7 +403,7 @@ func TestHubListingsThatLie(t *testing.T) {
 			if page == 1 {
 				return rows
 			}
-			return nil
+			return []map[string]any{}
 		}
 		if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err,
 			tensor.ErrMalformed) {
@@ -417,11 +417,25 @@ func TestHubListingsThatLie(t *testing.T) {
 		t.Errorf("a next page at another host: %v", err)
 	}
 	s = newStandIn(t, hubFiles())
+	s.next = s.hub.URL + "/api/models/acme/tiny/tree/" + testCommit + "?cursor=2"
+	s.rows = func(page int) []map[string]any { return []map[string]any{} }
+	if _, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options()); !errors.Is(err,
+		tensor.ErrMalformed) || len(s.asked) != 3 {
+		t.Errorf("a page that leads back to itself: %v after %q", err, s.asked)
+	}
+	s = newStandIn(t, hubFiles())
+	opts := s.options()
+	opts.MaxBytes = 1500
+	if _, err := OpenRepository(t.Context(), "hf://acme/tiny", opts); !errors.Is(err,
+		tensor.ErrLimit) {
+		t.Errorf("a listing above Options.MaxBytes: %v", err)
+	}
+	s = newStandIn(t, hubFiles())
 	s.rows = func(page int) []map[string]any {
 		if page == 1 {
 			return []map[string]any{file("model.safetensors", 17)}
 		}
-		return nil
+		return []map[string]any{}
 	}
 	r, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options())
 	if err != nil {

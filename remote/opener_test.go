@@ -83,6 +83,14 @@ func TestFileSystemOfAnOpener(t *testing.T) {
 			t.Errorf("a listing of %+v: %v", rows, err)
 		}
 	}
+	for _, name := range []string{strings.Repeat("a/", 20_000) + "b",
+		strings.Repeat("a", 5000)} {
+		rows := []Entry{{Address: "x://bucket/" + name}}
+		if _, err := OpenFS(t.Context(), &fakeStore{rows: rows}, "x://bucket"); !errors.Is(err,
+			tensor.ErrLimit) {
+			t.Errorf("a path of %d bytes: %v", len(name), err)
+		}
+	}
 	failed := errors.New("the listing broke off")
 	if _, err := OpenFS(t.Context(), &fakeStore{rows: []Entry{{Address: "x://bucket/a"}},
 		err: failed}, "x://bucket"); !errors.Is(err, failed) {

@@ -1,13 +1,15 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,21 +21,16 @@ type Repository struct {
 	root string // address of the repository, a slash after it
 }
 
-const (
-	maxPage  = 64 << 20
-	maxPages = 100_000
-)
-
 // OpenRepository lists a repository, or the directory of it that address has as its
 // path, with one request for about 1,000 files. Reads fail when ctx is done.
-// opts.MaxBytes holds for each file.
+// opts.MaxBytes holds for the listing and for each file.
 func OpenRepository(ctx context.Context, address string, opts *Options) (*Repository, error) {
 	h, err := openHub(ctx, address, opts)
 	if err != nil {
 		return nil, err
 	}
 	root := "hf://" + h.kind + "/" + h.name + "@" + h.commit + "/"
-	r := &Repository{newFS(strings.TrimSuffix(root+h.path, "/") + "/"), h, root}
+	r := &Repository{FS{prefix: strings.TrimSuffix(root+h.path, "/") + "/"}, h, root}
 	r.close = h.client.Close
 	r.open = func(e Entry) (io.ReaderAt, int64, error) {
 		f, err := h.open(strings.TrimPrefix(e.Address, root), e.Size)
@@ -42,7 +39,7 @@ func OpenRepository(ctx context.Context, address string, opts *Options) (*Reposi
 		}
 		return f, f.Size(), nil
 	}
-	if err := r.list(); err != nil {
+	if err := r.enter(h.client.Pages(r.prefix, r.page)); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -61,50 +58,59 @@ type treeRow struct {
 	} `json:"lfs"`
 }
 
-// list reads the pages of the listing.
-func (r *Repository) list() error {
+// page fetches the page of the listing at an address, "" for the first one.
+func (r *Repository) page(next string, limit int64) (Page, error) {
 	h := r.hub
-	rest := h.commit
-	if h.path != "" {
-		rest += (&url.URL{Path: "/" + h.path}).EscapedPath()
+	var b []byte
+	var header http.Header
+	var err error
+	if next == "" {
+		rest := h.commit
+		if h.path != "" {
+			rest += (&url.URL{Path: "/" + h.path}).EscapedPath()
+		}
+		b, header, err = h.get("tree", rest, "recursive=true", limit)
+	} else {
+		b, header, err = h.client.Fetch(h.ctx, next, limit)
 	}
-	b, header, err := h.get("tree", rest, "recursive=true", maxPage)
-	for page := 1; ; page++ {
-		if err != nil {
-			return err
-		}
-		var rows []treeRow
-		if err := json.Unmarshal(b, &rows); err != nil {
-			return r.malformed("page %d of its listing is not a list of files", page)
-		}
-		for _, row := range rows {
-			if row.Type != "file" {
-				continue // directories follow from the names of files
-			}
-			e := Entry{Address: r.root + row.Path, Size: row.Size, GitSHA: row.OID}
-			if row.LFS != nil { // what git has is a pointer
-				e.Size, e.SHA256, e.GitSHA = row.LFS.Size, row.LFS.OID, ""
-			}
-			if err := r.enter(e); err != nil {
-				return err
-			}
-		}
-		next := nextPage(header.Values("Link"))
-		if next == "" {
-			break
-		}
-		u, e := h.endpoint.Parse(next)
-		if e != nil || !sameOrigin(u, h.endpoint) {
-			return r.malformed("its listing goes on at another host")
-		}
-		if page == maxPages {
-			return fmt.Errorf("remote: %s: %w: more than %d pages", r.prefix, tensor.ErrLimit,
-				page)
-		}
-		b, header, err = h.client.Fetch(h.ctx, u.String(), maxPage)
+	page := Page{Size: int64(len(b))}
+	if err != nil {
+		return page, err
 	}
-	r.sort()
-	return nil
+	malformed := r.failed(tensor.ErrMalformed, "its listing is not a list of files")
+	rows := json.NewDecoder(bytes.NewReader(b))
+	if start, err := rows.Token(); err != nil || start != json.Delim('[') {
+		return page, malformed
+	}
+	for rows.More() {
+		var row treeRow
+		err := rows.Decode(&row)
+		switch {
+		case err != nil:
+			return page, malformed
+		case row.Type != "file":
+			continue // directories follow from the names of files
+		case row.Path == "" || strings.HasSuffix(row.Path, "/"):
+			return page, r.failed(tensor.ErrMalformed, "its listing has the file %s",
+				quote.Name(row.Path))
+		}
+		e := Entry{Address: r.root + row.Path, Size: row.Size, GitSHA: row.OID}
+		if row.LFS != nil { // what git has is a pointer
+			e.Size, e.SHA256, e.GitSHA = row.LFS.Size, row.LFS.OID, ""
+		}
+		page.Entries = append(page.Entries, e)
+	}
+	if _, err := rows.Token(); err != nil {
+		return page, malformed
+	}
+	if following := nextPage(header.Values("Link")); following != "" {
+		u, err := h.endpoint.Parse(following)
+		if err != nil || !sameOrigin(u, h.endpoint) {
+			return page, r.failed(tensor.ErrMalformed, "its listing goes on at another host")
+		}
+		page.Next = u.String()
+	}
+	return page, nil
 }
 
 // nextPage returns the address that Link headers name as the next page.

@@ -23,7 +23,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/cloud/internal/store"
 	"github.com/tensorfile/tensorfile/remote"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // Options are the storage account and its credentials. Of Key, SAS and Credential one is
@@ -203,24 +202,46 @@ func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, e
 	return r, r.Size(), nil
 }
 
-// blobPage is an answer of List Blobs.
+// A blob is an element of blobPage.
+type blob struct {
+	Name struct {
+		Encoded bool   `xml:"Encoded,attr"`
+		Text    string `xml:",chardata"`
+	}
+	Properties struct {
+		Size         int64  `xml:"Content-Length"`
+		ETag         string `xml:"Etag"`
+		LastModified string `xml:"Last-Modified"`
+		ResourceType string
+	}
+}
+
+// Entry returns an entry with the name as its address; "" for a directory, which accounts
+// with a hierarchy have.
+func (b blob) Entry() (e remote.Entry, err error) {
+	p := b.Properties
+	e.Address, e.Size, e.ETag = b.Name.Text, p.Size, p.ETag
+	if b.Name.Encoded {
+		if e.Address, err = url.PathUnescape(e.Address); err != nil {
+			return e, err
+		}
+	}
+	switch {
+	case p.ResourceType == "directory":
+		return remote.Entry{}, nil
+	case e.Address == "":
+		return e, errors.New("a blob without a name")
+	}
+	// zero where the store has another form
+	e.Modified, _ = time.Parse(http.TimeFormat, p.LastModified)
+	return e, nil
+}
+
+// blobPage is a response of List Blobs.
 type blobPage struct {
 	XMLName    xml.Name `xml:"EnumerationResults"`
 	NextMarker string
-	Blobs      struct {
-		Blob []struct {
-			Name struct {
-				Encoded bool   `xml:"Encoded,attr"`
-				Text    string `xml:",chardata"`
-			}
-			Properties struct {
-				Size         int64  `xml:"Content-Length"`
-				ETag         string `xml:"Etag"`
-				LastModified string `xml:"Last-Modified"`
-				ResourceType string
-			}
-		}
-	}
+	Blobs      struct{ Blob store.Rows[blob] }
 }
 
 // List lists the blobs whose addresses begin with prefix.
@@ -230,36 +251,24 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[remote.Entry,
 		return func(yield func(remote.Entry, error) bool) { yield(remote.Entry{}, err) }
 	}
 	root := "az://" + container + "/"
-	return store.List(root+name, func(next string) ([]remote.Entry, string, error) {
+	return s.client.Pages(root+name, func(next string, limit int64) (remote.Page, error) {
 		query := url.Values{"restype": {"container"}, "comp": {"list"}, "prefix": {name}}
 		if next != "" {
 			query.Set("marker", next)
 		}
-		b, _, err := s.client.Fetch(ctx, store.URL(s.opts.Endpoint,
-			container)+"?"+strings.ReplaceAll(query.Encode(), "+", "%20"), store.MaxPage)
+		b, _, err := s.client.Fetch(ctx, store.URL(s.opts.Endpoint, container)+"?"+
+			strings.ReplaceAll(query.Encode(), "+", "%20"), limit)
 		if err != nil {
-			return nil, "", store.Denied(err, s.provider)
+			return remote.Page{}, store.Denied(err, s.provider)
 		}
 		var page blobPage
 		if err := xml.Unmarshal(b, &page); err != nil {
-			return nil, "", fmt.Errorf("%w: the listing of %q: %v", tensor.ErrMalformed, root, err)
+			return remote.Page{}, store.Malformed(root, err)
 		}
-		var entries []remote.Entry
-		for _, blob := range page.Blobs.Blob {
-			name, p := blob.Name.Text, blob.Properties
-			if blob.Name.Encoded {
-				if name, err = url.PathUnescape(name); err != nil {
-					return nil, "", fmt.Errorf("%w: the listing of %q has the name %q",
-						tensor.ErrMalformed, root, blob.Name.Text)
-				}
-			}
-			if p.ResourceType == "directory" { // of accounts with a hierarchy
-				continue
-			}
-			modified, _ := time.Parse(http.TimeFormat, p.LastModified)
-			entries = append(entries, remote.Entry{Address: root + name, Size: p.Size,
-				ETag: p.ETag, Modified: modified})
+		entries := page.Blobs.Blob
+		for i := range entries {
+			entries[i].Address = root + entries[i].Address
 		}
-		return entries, page.NextMarker, nil
+		return remote.Page{Entries: entries, Next: page.NextMarker, Size: int64(len(b))}, nil
 	})
 }

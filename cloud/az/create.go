@@ -15,8 +15,10 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// inFlight is how many blocks are sent at once.
-const inFlight = 4
+const (
+	inFlight  = 4       // blocks that are sent at once
+	maxAnswer = 1 << 20 // of a response to what is sent
+)
 
 // upload is a blob of blocks, each with a checksum that the store compares. Blocks that
 // no list names are never seen, and Azure removes them after a week.
@@ -53,7 +55,7 @@ func (u *upload) put(ctx context.Context, query url.Values, p []byte, header htt
 	if p == nil {
 		p = []byte{}
 	}
-	_, _, err := u.store.client.Send(ctx, http.MethodPut, address, header, p, store.MaxPage)
+	_, _, err := u.store.client.Send(ctx, http.MethodPut, address, header, p, maxAnswer)
 	var status *remote.StatusError
 	if errors.As(err, &status) && (status.Code == http.StatusPreconditionFailed ||
 		status.Reason == "BlobAlreadyExists") {

@@ -178,10 +178,11 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[remote.Entry,
 	if err != nil {
 		return func(yield func(remote.Entry, error) bool) { yield(remote.Entry{}, err) }
 	}
-	return store.ListObjects("gs://"+bucket+"/", key, func(query string) ([]byte, error) {
-		page, _, err := s.client.Fetch(ctx, store.URL(s.base, bucket)+"?"+query, store.MaxPage)
-		return page, s.denied(err)
-	})
+	return store.ListObjects(s.client, "gs://"+bucket+"/", key,
+		func(query string, limit int64) ([]byte, error) {
+			page, _, err := s.client.Fetch(ctx, store.URL(s.base, bucket)+"?"+query, limit)
+			return page, s.denied(err)
+		})
 }
 
 func (s *Store) denied(err error) error {

@@ -112,16 +112,21 @@ func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, e
 // List lists the objects whose addresses begin with prefix.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[remote.Entry, error] {
 	name, key, err := store.Split(prefix, "s3")
+	var first *bucket
+	if err == nil {
+		first, err = s.bucket(name, "")
+	}
 	if err != nil {
 		return func(yield func(remote.Entry, error) bool) { yield(remote.Entry{}, err) }
 	}
-	return store.ListObjects("s3://"+name+"/", key, func(query string) (page []byte, err error) {
-		err = s.in(name, func(b *bucket) (err error) {
-			page, _, err = b.client.Fetch(ctx, b.base+"?"+query, store.MaxPage)
-			return err
+	return store.ListObjects(first.client, "s3://"+name+"/", key,
+		func(query string, limit int64) (page []byte, err error) {
+			err = s.in(name, func(b *bucket) (err error) {
+				page, _, err = b.client.Fetch(ctx, b.base+"?"+query, limit)
+				return err
+			})
+			return page, err
 		})
-		return page, err
-	})
 }
 
 // in calls do for a bucket, and once more where the store names another region for it.

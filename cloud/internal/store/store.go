@@ -16,12 +16,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// MaxPage bounds a page of a listing, of which stores send 1,000 or 5,000 objects.
-const MaxPage = 16 << 20
-
-// maxPages bounds a listing.
-const maxPages = 100_000
-
 // Split returns the bucket and the key of SCHEME://BUCKET/KEY. The key is "" without one.
 func Split(address, scheme string) (bucket, key string, err error) {
 	rest, ok := strings.CutPrefix(address, scheme+"://")
@@ -65,98 +59,88 @@ func URL(base, name string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.Join(parts, "/")
 }
 
-// List calls page for the first page and each that follows, until it returns no next
-// one, and gives the entries whose addresses begin with prefix: the server must send no
-// others.
-func List(prefix string, page func(next string) ([]remote.Entry, string,
-	error)) iter.Seq2[remote.Entry, error] {
-	return func(yield func(remote.Entry, error) bool) {
-		next := ""
-		for range maxPages {
-			entries, following, err := page(next)
-			if err != nil {
-				yield(remote.Entry{}, err)
-				return
-			}
-			for _, e := range entries {
-				if !strings.HasPrefix(e.Address, prefix) || e.Size < 0 {
-					yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q has %q",
-						tensor.ErrMalformed, prefix, e.Address))
-					return
-				}
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if following == "" {
-				return
-			}
-			if following == next {
-				yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q does not go on",
-					tensor.ErrMalformed, prefix))
-				return
-			}
-			next = following
-		}
-		yield(remote.Entry{}, fmt.Errorf("%w: the listing of %q has more than %d pages",
-			tensor.ErrLimit, prefix, maxPages))
+// Rows are elements of a listing, each of which becomes an entry as it is decoded.
+type Rows[Row interface{ Entry() (remote.Entry, error) }] []remote.Entry
+
+// UnmarshalXML adds one element.
+func (r *Rows[Row]) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	var row Row
+	if err := d.DecodeElement(&row, &start); err != nil {
+		return err
 	}
+	e, err := row.Entry()
+	if err == nil && e.Address != "" {
+		*r = append(*r, e)
+	}
+	return err
 }
 
-// bucketPage is an answer of ListObjectsV2, of S3 and of Google's XML API.
+// An object is an element of bucketPage.
+type object struct {
+	Key          string
+	Size         int64
+	ETag         string
+	LastModified string
+}
+
+// Entry returns an entry with the key, still encoded, as its address.
+func (o object) Entry() (remote.Entry, error) {
+	if o.Key == "" {
+		return remote.Entry{}, errors.New("an object without a key")
+	}
+	// zero where the store has another form
+	modified, _ := time.Parse(time.RFC3339, o.LastModified)
+	return remote.Entry{Address: o.Key, Size: o.Size, ETag: o.ETag, Modified: modified}, nil
+}
+
+// bucketPage is a response of ListObjectsV2, of S3 and of Google's XML API.
 type bucketPage struct {
 	XMLName               xml.Name `xml:"ListBucketResult"`
 	EncodingType          string
 	IsTruncated           bool
 	NextContinuationToken string
-	Contents              []struct {
-		Key          string
-		Size         int64
-		ETag         string
-		LastModified string
-	}
+	Contents              Rows[object]
 }
 
 // ListObjects lists the objects of SCHEME://BUCKET/ whose keys begin with prefix by
-// ListObjectsV2, whose answer to a query fetch returns.
-func ListObjects(root, prefix string, fetch func(query string) ([]byte,
-	error)) iter.Seq2[remote.Entry, error] {
-	return List(root+prefix, func(next string) ([]remote.Entry, string, error) {
+// ListObjectsV2, whose response to a query, of at most limit bytes, fetch returns.
+func ListObjects(c *remote.Client, root, prefix string,
+	fetch func(query string, limit int64) ([]byte, error)) iter.Seq2[remote.Entry, error] {
+	return c.Pages(root+prefix, func(next string, limit int64) (remote.Page, error) {
 		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
 		if next != "" {
 			query.Set("continuation-token", next)
 		}
-		b, err := fetch(strings.ReplaceAll(query.Encode(), "+", "%20"))
+		b, err := fetch(strings.ReplaceAll(query.Encode(), "+", "%20"), limit)
 		if err != nil {
-			return nil, "", err
+			return remote.Page{}, err
 		}
 		var page bucketPage
 		if err := xml.Unmarshal(b, &page); err != nil {
-			return nil, "", fmt.Errorf("%w: the listing of %q: %v", tensor.ErrMalformed, root, err)
+			return remote.Page{}, Malformed(root, err)
 		}
-		var entries []remote.Entry
-		for _, c := range page.Contents {
-			key := c.Key
+		for i, e := range page.Contents {
+			key := e.Address
 			if page.EncodingType == "url" {
 				if key, err = url.QueryUnescape(key); err != nil {
-					return nil, "", fmt.Errorf("%w: the listing of %q has the key %q",
-						tensor.ErrMalformed, root, c.Key)
+					return remote.Page{}, Malformed(root, err)
 				}
 			}
-			// zero where the store has another form
-			modified, _ := time.Parse(time.RFC3339, c.LastModified)
-			entries = append(entries, remote.Entry{Address: root + key, Size: c.Size,
-				ETag: c.ETag, Modified: modified})
-		}
-		if page.IsTruncated && page.NextContinuationToken == "" {
-			return nil, "", fmt.Errorf("%w: the listing of %q does not go on",
-				tensor.ErrMalformed, root)
+			page.Contents[i].Address = root + key
 		}
 		if !page.IsTruncated {
 			page.NextContinuationToken = ""
+		} else if page.NextContinuationToken == "" {
+			return remote.Page{}, Malformed(root, errors.New("it does not go on"))
 		}
-		return entries, page.NextContinuationToken, nil
+		return remote.Page{Entries: page.Contents, Next: page.NextContinuationToken,
+			Size: int64(len(b))}, nil
 	})
+}
+
+// Malformed is the error of a listing of root that cannot be read.
+func Malformed(root string, err error) error {
+	return fmt.Errorf("%w: the listing of %q: %v", tensor.ErrMalformed, root, err)
 }
 
 // Denied adds to an error of missing permission whose credentials were sent.
