@@ -67,7 +67,7 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 			errors.ErrUnsupported, f.Format())
 	case s.MaxSize <= 0:
 		return nil, fmt.Errorf("convert: %w: SplitOptions.MaxSize is %d", fs.ErrInvalid, s.MaxSize)
-	case isZTensor && r.Version() == ztensor.Version2:
+	case isZTensor && ztensorLike(r).WholeFile().Version == ztensor.Version2:
 		return s.ztensor(ctx, r)
 	case isModel:
 		return s.model(ctx, model)
@@ -186,17 +186,21 @@ func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, er
 		})
 }
 
-// ztensorLike returns the options that write a file like r: its version, its compression,
-// its digests, as far as they are one for the whole file.
+// ztensorLike returns the options that write a file like r: its version, or the default
+// version if that one is not written, its compression, its digests, as far as they are
+// one for the whole file.
 func ztensorLike(r *ztensor.Reader) *ztensor.WriterOptions {
 	o := &ztensor.WriterOptions{Version: r.Version(), Generator: r.Generator()}
+	if o.Check() != nil {
+		o.Version, o.Generator = ztensor.Version2, ""
+	}
 	note := func(b tensor.Blob) {
 		st, _ := b.Stored()
-		switch algorithm, _, _ := strings.Cut(st.Digest, ":"); algorithm {
-		case "crc32c":
-			o.Digest = ztensor.CRC32C
-		case "sha256":
-			if o.Version != ztensor.Version2 { // which writes xxh3 only
+		if algorithm, _, _ := strings.Cut(st.Digest, ":"); o.Version != ztensor.Version2 {
+			switch algorithm { // version 2 always has xxh3
+			case "crc32c":
+				o.Digest = ztensor.CRC32C
+			case "sha256":
 				o.Digest = ztensor.SHA256
 			}
 		}

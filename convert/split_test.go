@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 func threeTensors() []*tensor.Tensor {
@@ -94,6 +96,56 @@ func TestSplitOfADirectory(t *testing.T) {
 		merged, _, err := gguf.Merge(shards...)
 		if err != nil || len(merged) != 1 || merged[0].Value.Type() != gguf.TypeUint32 {
 			t.Errorf("%v, %v", merged, err)
+		}
+	}
+}
+
+// A file of a version that is not written is split into files of the default version.
+func TestSplitOfAVersionThatIsNotWritten(t *testing.T) {
+	for _, name := range []string{"crate-0.1.0-digests", "crate-0.1.0-dtypes", "crate-0.1.0-empty",
+		"crate-0.1.0-fields", "crate-0.1.0-zstd", "wheel-0.1.4-numpy"} {
+		src, err := tensorfile.Open(filepath.Join("..", "testdata", "ztensor", name+".zt"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer src.Close()
+		files, err := Split(t.Context(), src, filepath.Join(t.TempDir(), "x"),
+			&SplitOptions{MaxSize: 40})
+		if err != nil || len(files) < min(2, src.Len()) {
+			t.Errorf("%s: %q, %v", name, files, err)
+			continue
+		}
+		got, err := tensorfile.Open(files[len(files)-1], &tensorfile.Options{Strict: true})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		defer got.Close()
+		if got.Version() != ztensor.Version2 || got.Len() != src.Len() {
+			t.Errorf("%s: version %s, %d tensors of %d", name, got.Version(), got.Len(), src.Len())
+		}
+		for x := range src.Tensors() {
+			y := got.Tensor(x.Name)
+			if y == nil || x.Dense() && y.DType != x.DType || !y.Shape.Equal(x.Shape) ||
+				y.Scheme != x.Scheme {
+				t.Errorf("%s: %v is %v", name, x, y)
+				continue
+			}
+			blobs := [][2]tensor.Blob{{x.Data, y.Data}}
+			for i := range x.Parts {
+				p := &x.Parts[i]
+				blobs = append(blobs, [2]tensor.Blob{p.Data, y.Part(p.Role).Data})
+			}
+			for _, b := range blobs {
+				want, err1 := b[0].ReadAll()
+				have, err2 := b[1].ReadAll()
+				if err := errors.Join(err1, err2); err != nil || !bytes.Equal(want, have) {
+					t.Errorf("%s: %s has changed, %v", name, x.Name, err)
+				}
+			}
+		}
+		if _, err := got.Verify(t.Context(), nil); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -56,7 +56,8 @@ func (e *Edit) update(name string, f func(c *tensorChange)) error {
 }
 
 // Rename gives a tensor another name. It fails with tensor.ErrNoTensor where the original
-// has no such tensor; that the new name is taken is tensor.ErrDuplicate from Write.
+// has no such tensor. Write refuses a new name as [Writer.Add] does:
+// errors.ErrUnsupported, or tensor.ErrDuplicate if it is taken.
 func (e *Edit) Rename(old, new string) error {
 	return e.update(old, func(c *tensorChange) { c.renamed, c.name = true, new })
 }
@@ -171,7 +172,7 @@ func (e *Edit) write(ctx context.Context, w *core.Writer, opts *WriterOptions) e
 	if err := w.Usable(); err != nil {
 		return err
 	}
-	names, err := e.names()
+	names, err := e.names(w)
 	if err != nil {
 		return err
 	}
@@ -209,8 +210,8 @@ func (e *Edit) newName(name string) string {
 	return name
 }
 
-// names returns the new names of the tensors that are kept as they are.
-func (e *Edit) names() (map[string]string, error) {
+// names checks the new names, and returns those of the tensors that are kept as they are.
+func (e *Edit) names(w *core.Writer) (map[string]string, error) {
 	kept, taken := map[string]string{}, map[string]bool{}
 	for t := range e.r.Tensors() {
 		c := e.changes[t.Name]
@@ -222,6 +223,11 @@ func (e *Edit) names() (map[string]string, error) {
 			return nil, fmt.Errorf("ztensor: %w: %s", tensor.ErrDuplicate, quote.Name(as))
 		}
 		taken[as] = true
+		if as != t.Name { // an old name stays whatever it is: the original was opened with it
+			if err := w.CheckName(as); err != nil {
+				return nil, err
+			}
+		}
 		if c.tensor == nil {
 			kept[t.Name] = as
 		}

@@ -140,7 +140,9 @@ func (a *app) edit(in *input, out string, e *editing) error {
 	case tensorfile.PTE:
 		try = "tensorfile convert --externalize, which moves constants into a .ptd"
 	case tensorfile.ZTensor:
-		try = "tensorfile convert --to ztensor@1.0 first"
+		if try = "another name or value"; in.Version() == "0.1" {
+			try = "tensorfile convert --to ztensor@1.0 first"
+		}
 	}
 	ed, err := tensorfile.NewEdit(in.File)
 	if len(types) > 0 {

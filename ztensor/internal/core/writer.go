@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math/bits"
 	"slices"
 	"unicode/utf8"
 
@@ -55,8 +56,9 @@ type Writer struct {
 // A Layout is what differs between the generations of the container when writing.
 type Layout interface {
 	Magic() string
-	// check says what of a tensor the layout cannot hold; an error wraps
-	// errors.ErrUnsupported.
+	// CheckName reports why a tensor cannot have a name, which is UTF-8, and Check why a
+	// tensor of a good name cannot be represented. An error wraps errors.ErrUnsupported.
+	CheckName(name string) error
 	Check(w *Writer, t *tensor.Tensor) error
 	// Add writes what ts yields, or keeps it: one tensor, or all of a call of AddAll,
 	// whose memory may change as soon as ts goes on.
@@ -212,8 +214,8 @@ func (w *Writer) CheckTensor(t *tensor.Tensor) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	if w.Names[t.Name] {
-		return Duplicate(t.Name)
+	if err := w.CheckName(t.Name); err != nil {
+		return err
 	}
 	err := checkContent(t)
 	if err == nil {
@@ -221,6 +223,21 @@ func (w *Writer) CheckTensor(t *tensor.Tensor) error {
 	}
 	if err != nil {
 		return OfTensor(t.Name, err)
+	}
+	return nil
+}
+
+// CheckName reports why no tensor of that name can be added.
+func (w *Writer) CheckName(name string) error {
+	if w.Names[name] {
+		return Duplicate(name)
+	}
+	err := Unsupported("the name is not UTF-8")
+	if utf8.ValidString(name) {
+		err = w.Layout.CheckName(name)
+	}
+	if err != nil {
+		return OfTensor(name, err)
 	}
 	return nil
 }
@@ -233,14 +250,18 @@ func Duplicate(name string) error {
 // checkContent reports what no version can hold.
 func checkContent(t *tensor.Tensor) error {
 	switch {
-	case !utf8.ValidString(t.Name):
-		return Unsupported("the name is not UTF-8")
 	case !t.Order.RowMajor():
 		return Unsupported("its order is %v, and the format is row-major", []int(t.Order))
 	case t.External:
 		return Unsupported("its data is in another file")
 	case !utf8.ValidString(t.Scheme):
 		return Unsupported("the scheme is not UTF-8")
+	}
+	product, overflow := uint64(1), uint64(0)
+	for _, d := range t.Shape { // from the left, as readers do: a later 0 does not help
+		if overflow, product = bits.Mul64(product, uint64(d)); overflow != 0 {
+			return Unsupported("the product of %v from the left overflows", t.Shape)
+		}
 	}
 	roles := map[string]bool{"data": t.Dense()}
 	for i := range t.Parts {

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/limit"
 	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -97,14 +98,26 @@ func (l *Layout) dtypeWord(d tensor.DType) string {
 	return core.StorageWord(logical.Storage, l.version != "1.0")
 }
 
-// Check requires dtypes that the version has. 1.0 has one for the tensor, which is that
-// of a sparse tensor's values, and none for other parts.
+// CheckName refuses names that readers do not take unless their limits are raised: the
+// format allows any text.
+func (l *Layout) CheckName(name string) error {
+	if most := limit.Defaults().MaxName; int64(len(name)) > most {
+		return core.Unsupported("a name of %d bytes, readers take %d", len(name), most)
+	}
+	return nil
+}
+
+// Check requires a shape that readers take and dtypes that the version has. 1.0 has one
+// for the tensor, which is that of a sparse tensor's values, and none for other parts.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if l.dtypeWord(d) == "" {
 			return core.Unsupported("%s of %v in version %s", what, d, l.version)
 		}
 		return nil
+	}
+	if most := limit.Defaults().MaxRank; int64(len(t.Shape)) > most {
+		return core.Unsupported("%d dimensions, readers take %d", len(t.Shape), most)
 	}
 	indexed := isSparse(t.Scheme)
 	if t.Dense() || l.version == "1.0" && !indexed {
@@ -113,6 +126,9 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 		}
 	}
 	for _, p := range t.Parts {
+		if err := l.CheckName(p.Role); err != nil {
+			return err
+		}
 		switch {
 		case indexed && slices.Contains(core.IndexRoles, p.Role):
 			// becomes uint64

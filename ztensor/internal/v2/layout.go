@@ -97,11 +97,11 @@ func layoutName(scheme string) string {
 	return scheme
 }
 
+// CheckName applies the rules for names of objects (§3.5).
+func (l *Layout) CheckName(name string) error { return l.checkName(name, "the name") }
+
 // Check returns what of a tensor version 2 cannot represent.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
-	if err := l.checkName(t.Name, "the name"); err != nil {
-		return err
-	}
 	switch {
 	case len(t.Shape) > maxRank:
 		return core.Unsupported("%d dimensions, version 2 has at most %d", len(t.Shape), maxRank)
@@ -111,13 +111,6 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 		return core.Unsupported("%s without parts in version 2", quote.Name(t.Scheme))
 	case !t.Dense() && t.Data.Size() != 0:
 		return core.Unsupported("data in addition to the parts in version 2")
-	}
-	elements := uint64(1)
-	for _, d := range t.Shape {
-		var ok bool
-		if elements, ok = layouts.Mul(elements, uint64(d)); !ok {
-			return core.Unsupported("the product of %v from the left overflows", t.Shape)
-		}
 	}
 	for i := range t.Parts {
 		if err := l.checkName(t.Parts[i].Role, "the name of a part"); err != nil {
@@ -132,7 +125,8 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	if t.Dense() || t.Size() < 0 {
 		return nil
 	}
-	return layouts.Check(l.normalize(t), elements, w.Own[t.Name])
+	elements, _ := t.Shape.Elements()
+	return layouts.Check(l.normalize(t), uint64(elements), w.Own[t.Name])
 }
 
 // AppendAttributes encodes a map in the one form of version 2.
