@@ -42,13 +42,12 @@ const (
 
 // Groups of packages that are allowed together.
 var (
-	base = []string{"internal/align", "internal/fault", "internal/le", "internal/names",
-		"internal/parallel", "internal/quote", "internal/seq", "internal/slab", "internal/strided"}
-	common = append([]string{"tensor", "internal/bag", "internal/finding", "internal/limit",
-		"internal/source", "internal/span", "internal/atomicfile", "internal/pieces",
-		"internal/scan"}, base...)
-	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "bridge/safetensors",
-		"bridge/npy", "bridge/npz", "bridge/gguf", "bridge/torch"}
+	leaves = []string{"internal/align", "internal/le", "internal/memory", "internal/naming",
+		"internal/parallel"}
+	common = append([]string{"tensor", "internal/format", "internal/source",
+		"internal/atomicfile"}, leaves...)
+	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "safetensors", "npy", "npz",
+		"gguf", "torch"}
 )
 
 // edges is the plan of imports (ARCHITECTURE.md): which packages each package may
@@ -58,29 +57,22 @@ var (
 var edges = map[string][]string{
 	"internal/align":      {},
 	"internal/le":         {},
-	"internal/names":      {},
+	"internal/naming":     {},
 	"internal/parallel":   {},
-	"internal/seq":        {},
-	"internal/slab":       {},
-	"internal/strided":    {},
-	"internal/atomicfile": {},
-	"internal/fault":      {},
-	"internal/source":     {mmap, "internal/fault"},
-	"internal/finding":    {"tensor"},
-	"internal/limit":      {"tensor"},
-	"internal/bag":        {"tensor", "internal/limit"},
-	"internal/span":       {"tensor"},
-	"internal/quote":      {},
-	"internal/scan":       {"tensor", "internal/finding", "internal/source"},
-	"internal/numpy":      and(base, "tensor", "internal/source"),
-	"internal/zipfile":    and(base, "tensor", "internal/source", "internal/span"),
-	"internal/jsonheader": and(base, "tensor", "internal/source"),
+	"internal/memory":     {},
 	"internal/ggml":       {},
-	"tensor":              and(base, "internal/ggml"),
-	"remote":              {"internal/quote", "tensor"},
+	"internal/atomicfile": {},
+	"internal/source":     {mmap, "internal/memory"},
+	"tensor":              and(leaves, "internal/ggml"),
+	"internal/format": {"tensor", "internal/atomicfile", "internal/naming",
+		"internal/source"},
+	"internal/numpy":      and(leaves, "tensor", "internal/format", "internal/source"),
+	"internal/jsonheader": and(leaves, "tensor", "internal/source"),
+	"internal/zipfile":    and(leaves, "tensor", "internal/format", "internal/source"),
+	"remote":              {"internal/naming", "tensor"},
 	"inspect": {".", "tensor", "internal/ggml", "internal/le", "internal/parallel",
-		"internal/quote", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "bridge/gguf",
-		"bridge/safetensors"},
+		"internal/naming", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "gguf",
+		"safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},
@@ -96,8 +88,8 @@ var edges = map[string][]string{
 	"pte": and(common, flatbuffers, "internal/fb", "internal/executorch",
 		"schema/ptefb"),
 	"rten": and(common, flatbuffers, "internal/fb", "schema/rtenfb"),
-	"sparse": {"tensor", "internal/align", "internal/le", "internal/limit", "internal/pieces",
-		"internal/quote", "internal/source"},
+	"sparse": {"tensor", "internal/align", "internal/format", "internal/le", "internal/naming",
+		"internal/source"},
 	"ztensor": and(common, "ztensor/internal/cbor", "ztensor/internal/core",
 		"ztensor/internal/layouts", "ztensor/internal/rule", "ztensor/internal/v1",
 		"ztensor/internal/v2"),
@@ -105,7 +97,7 @@ var edges = map[string][]string{
 		"ztensor/internal/rule", zstd, xxh3),
 	"ztensor/internal/v1": and(common, "sparse", "ztensor/internal/cbor",
 		"ztensor/internal/core", zstd),
-	"ztensor/internal/layouts": {"tensor", "sparse", "internal/quote", "ztensor/internal/cbor",
+	"ztensor/internal/layouts": {"tensor", "sparse", "internal/naming", "ztensor/internal/cbor",
 		"ztensor/internal/core", "ztensor/internal/rule"},
 	"ztensor/internal/v2": and(common, "sparse", "ztensor/internal/cbor",
 		"ztensor/internal/core", "ztensor/internal/layouts", "ztensor/internal/rule", zstd, xxh3,
@@ -113,26 +105,24 @@ var edges = map[string][]string{
 	"ztensor/internal/rule": {"tensor"},
 	"ztensor/internal/cbor": {"tensor", "internal/le", "ztensor/internal/rule", cbor},
 	"primitiv":              common,
-	"bridge/safetensors":    and(common, "internal/jsonheader"),
-	"bridge/npy":            and(common, "internal/numpy"),
-	"bridge/npz":            and(common, "internal/numpy", "internal/zipfile"),
-	"bridge/gguf":           and(common, "internal/ggml"),
-	"bridge/torch":          and(common, "internal/numpy", "internal/zipfile", "sparse"),
+	"safetensors":           and(common, "internal/jsonheader"),
+	"npy":                   and(common, "internal/numpy"),
+	"npz":                   and(common, "internal/numpy", "internal/zipfile"),
+	"gguf":                  and(common, "internal/ggml"),
+	"torch":                 and(common, "internal/numpy", "internal/zipfile", "sparse"),
 
-	".":     and(common, formats...),
-	"model": and(common, ".", "bridge/gguf", "bridge/safetensors", "ztensor"),
-	"convert": and(and(common, formats...), ".", "sparse", "internal/filename",
-		"internal/ggml"),
-	"internal/page":     {".", "tensor", "inspect", "model", "pte", "sparse", "internal/limit"},
-	"internal/view":     {"internal/page", "web"},
-	"web":               {},
-	"web/wasm":          {"internal/page"},
-	"cmd/tensorfile":    {"internal/command"},
-	"internal/filename": {},
-	"internal/batch":    {"internal/atomicfile"},
+	".":              and(common, formats...),
+	"model":          and(common, ".", "gguf", "safetensors", "ztensor"),
+	"convert":        and(and(common, formats...), ".", "sparse", "internal/ggml"),
+	"internal/page":  {".", "tensor", "inspect", "model", "pte", "sparse", "internal/format"},
+	"internal/view":  {"internal/page", "web"},
+	"web":            {},
+	"web/wasm":       {"internal/page"},
+	"cmd/tensorfile": {"internal/command"},
+	"internal/batch": {"internal/atomicfile"},
 	"internal/command": and(and(and(common, formats...), ".", "sparse", "convert", "inspect",
-		"model", "remote", "internal/batch", "internal/filename", "internal/page",
-		"internal/view", "web"), cobra, pflag, progressbar, term, uniseg),
+		"model", "remote", "internal/batch", "internal/page", "internal/view", "web"), cobra,
+		pflag, progressbar, term, uniseg),
 
 	// The nested module: what links the libraries of object stores is outside of this
 	// one.
@@ -147,7 +137,6 @@ var edges = map[string][]string{
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
 	"testdata/...":        {any},
-	"internal/pieces":     {"tensor", "internal/quote", "internal/source"},
 	"internal/executorch": {"tensor", "internal/align", "internal/fb"},
 	"internal/readtest":   {"internal/source"},
 	// What needs tensor, whose own tests use internal/readtest.
@@ -335,19 +324,19 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 		}
 	}
 	for pkg, want := range map[string][]string{
-		"tensor":             {},
-		"remote":             {},
-		"model":              {flatbuffers, cbor, zstd, xxh3, norm, mmap},
-		"ptd":                {flatbuffers, mmap},
-		"pte":                {flatbuffers, mmap},
-		"rten":               {flatbuffers, mmap},
-		"ztensor":            {cbor, zstd, xxh3, norm, mmap},
-		"primitiv":           {mmap},
-		"bridge/safetensors": {mmap},
-		"bridge/npy":         {mmap},
-		"bridge/npz":         {mmap},
-		"bridge/gguf":        {mmap},
-		"bridge/torch":       {mmap},
+		"tensor":      {},
+		"remote":      {},
+		"model":       {flatbuffers, cbor, zstd, xxh3, norm, mmap},
+		"ptd":         {flatbuffers, mmap},
+		"pte":         {flatbuffers, mmap},
+		"rten":        {flatbuffers, mmap},
+		"ztensor":     {cbor, zstd, xxh3, norm, mmap},
+		"primitiv":    {mmap},
+		"safetensors": {mmap},
+		"npy":         {mmap},
+		"npz":         {mmap},
+		"gguf":        {mmap},
+		"torch":       {mmap},
 	} {
 		seen := map[string]bool{}
 		var visit func(pkg string)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )

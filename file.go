@@ -10,11 +10,11 @@ import (
 	"iter"
 	"sync/atomic"
 
-	"github.com/tensorfile/tensorfile/bridge/torch"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/torch"
 )
 
 // Options are those that all formats share; nil is the zero value. Options of
@@ -216,7 +216,7 @@ func (f *File) Tensor(name string) *tensor.Tensor { return f.r.Tensor(name) }
 func (f *File) Lookup(name string) (*tensor.Tensor, error) {
 	t := f.Tensor(name)
 	if t == nil {
-		return nil, fmt.Errorf("%w: %s", tensor.ErrNoTensor, quote.Name(name))
+		return nil, fmt.Errorf("%w: %s", tensor.ErrNoTensor, naming.Quote(name))
 	}
 	return t, nil
 }

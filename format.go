@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // A Format is one of the file formats that this library knows. The zero value is
@@ -121,7 +121,7 @@ func ParseFormat(s string) (Format, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("tensorfile: no format is named %s", quote.Name(s))
+	return 0, fmt.Errorf("tensorfile: no format is named %s", naming.Quote(s))
 }
 
 // MarshalText writes the name. The zero value and values that are not constants

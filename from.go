@@ -9,18 +9,18 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npy"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/bridge/torch"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/npy"
+	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/torch"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
@@ -111,11 +111,11 @@ func (m *inMemory) Attributes() iter.Seq2[string, string] {
 // Verify checks descriptions and reads all data, which checks digests.
 func (m *inMemory) Verify(ctx context.Context,
 	opts *tensor.VerifyOptions) (*tensor.Report, error) {
-	found := finding.NewList(opts)
+	found := format.NewFindings(opts)
 	return found.End(m.verify(ctx, found))
 }
 
-func (m *inMemory) verify(ctx context.Context, found *finding.List) error {
+func (m *inMemory) verify(ctx context.Context, found *format.Findings) error {
 	for _, t := range m.tensors {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -128,11 +128,12 @@ func (m *inMemory) verify(ctx context.Context, found *finding.List) error {
 			continue
 		}
 		if _, err := t.Data.WriteTo(io.Discard); err != nil {
-			found.Error(fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err))
+			found.Error(fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err))
 		}
 		for _, p := range t.Parts {
 			if _, err := p.Data.WriteTo(io.Discard); err != nil {
-				found.Error(fmt.Errorf("tensor %s, %s: %w", quote.Name(t.Name), quote.Name(p.Role),
+				found.Error(fmt.Errorf("tensor %s, %s: %w", naming.Quote(t.Name),
+					naming.Quote(p.Role),
 					err))
 			}
 		}

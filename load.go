@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -34,7 +34,7 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.D
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob),
-		left: limit.DecodedTotal(f.limits, f.size)}
+		left: format.DecodedTotal(f.limits, f.size)}
 	workers := runtime.GOMAXPROCS(0)
 	if f.far != nil {
 		workers = loadFlight
@@ -204,7 +204,7 @@ func (l *loader) run(j loadJob) error {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return fmt.Errorf("%s: %w", quote.Name(first.t.Name), err)
+		return fmt.Errorf("%s: %w", naming.Quote(first.t.Name), err)
 	}
 	for _, part := range j.parts {
 		if len(j.parts) > 1 {
@@ -231,7 +231,7 @@ func (l *loader) one(g *target) error {
 		}
 		q := p[off:min(off+piece, len(p))]
 		if n, err := g.t.Data.ReadAt(q, int64(off)); n < len(q) {
-			return fmt.Errorf("%s: %w", quote.Name(g.t.Name), err)
+			return fmt.Errorf("%s: %w", naming.Quote(g.t.Name), err)
 		}
 	}
 	return nil

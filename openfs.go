@@ -8,7 +8,7 @@ import (
 	"os"
 	"path"
 
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -102,7 +102,7 @@ func openInFS(fsys fs.FS, name string, o Options) (readerAtCloser, int64, error)
 		return r, info.Size(), nil
 	}
 	defer in.Close()
-	limits, err := limit.Complete(o.Limits)
+	limits, err := format.CompleteLimits(o.Limits)
 	if err != nil {
 		return nil, 0, err
 	}

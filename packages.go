@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npy"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/bridge/torch"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/npy"
+	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/safetensors"
+	"github.com/tensorfile/tensorfile/torch"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 

@@ -3,8 +3,8 @@ package tensorfile
 import (
 	"path/filepath"
 
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/bridge/torch"
+	"github.com/tensorfile/tensorfile/safetensors"
+	"github.com/tensorfile/tensorfile/torch"
 )
 
 // openShards opens the shards in a directory, in which torch.distributed.checkpoint keeps

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -81,7 +81,7 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 		if p.stale(src, k) {
 			continue
 		}
-		field := "attributes[" + quote.Name(k) + "]"
+		field := "attributes[" + naming.Quote(k) + "]"
 		if err := p.attributeError(k, text); err != nil {
 			p.lose(LossAttributes, field, "%v", err)
 			continue
@@ -168,7 +168,7 @@ func (p *Plan) planOwnAttributes(it *item) {
 			(k == "elems_per_block" || k == "block_bytes") {
 			continue // the type says it
 		}
-		field := fieldOf(it.src) + ".attributes[" + quote.Name(k) + "]"
+		field := fieldOf(it.src) + ".attributes[" + naming.Quote(k) + "]"
 		if p.target != tensorfile.ZTensor || p.version == "1.0" {
 			p.lose(LossAttributes, field, "attributes of tensors cannot be represented in %v",
 				p.describeTarget())

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -46,7 +46,7 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 		if to, kind = choose(from, p.caps.DTypes); to == tensor.Unknown {
 			word := from.String()
 			if st, ok := it.t.Data.Stored(); ok && from == tensor.Unknown {
-				word = quote.Name(st.Type)
+				word = naming.Quote(st.Type)
 			}
 			return fmt.Errorf(
 				"%s cannot be represented in %v, nor is there a dtype to convert it to",

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/filename"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -33,7 +33,7 @@ type ExtractOptions struct {
 type Extractor struct {
 	ExtractOptions
 	dir   string
-	names filename.Names
+	names naming.Files
 	undo  func()
 	added []string // files that were not there before
 }

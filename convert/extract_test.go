@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/bridge/npy"
 	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 

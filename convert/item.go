@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -66,7 +66,7 @@ func (p *Plan) tensors(ctx context.Context) iter.Seq2[*tensor.Tensor, error] {
 	}
 }
 
-func fieldOf(t *tensor.Tensor) string { return "tensors[" + quote.Name(t.Name) + "]" }
+func fieldOf(t *tensor.Tensor) string { return "tensors[" + naming.Quote(t.Name) + "]" }
 
 // planTensor carries one tensor through everything that may have to change:
 // layout, dtype, order, shape, name. Its error ends the plan.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/ggml"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -34,7 +34,7 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		return p.planParts(ctx, it)
 	case !sparse.Known(it.t.Scheme):
 		return fmt.Errorf("%s cannot be represented in %v, and has no dense form",
-			quote.Name(it.t.Scheme), p.target)
+			naming.Quote(it.t.Scheme), p.target)
 	}
 	// What the indices say decides whether there is a dense tensor.
 	if _, err := sparse.Densify(ctx, &it.t, p.sparseOptions()); err != nil && !unreadable(err) {
@@ -116,7 +116,7 @@ func (p *Plan) planParts(ctx context.Context, it *item) error {
 	for i := range it.t.Parts {
 		if part := &it.t.Parts[i]; !p.caps.Holds(part.DType) {
 			return fmt.Errorf("%v in its part %s cannot be represented in %v", part.DType,
-				quote.Name(part.Role), p.describeTarget())
+				naming.Quote(part.Role), p.describeTarget())
 		}
 	}
 	scheme := it.t.Scheme

@@ -7,9 +7,8 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/fault"
+	"github.com/tensorfile/tensorfile/internal/memory"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/internal/strided"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -152,7 +151,7 @@ func (g *gatherer) Read(p []byte) (int, error) {
 		if g.done {
 			return 0, io.EOF
 		}
-		if err := fault.Guard(g.src, func() error { g.panel(); return nil }); err != nil {
+		if err := memory.Guard(g.src, func() error { g.panel(); return nil }); err != nil {
 			return 0, err
 		}
 	}
@@ -191,7 +190,7 @@ func (g *gatherer) panel() {
 		step *= shape[g.dims[i]]
 	}
 	g.have = g.buf[:rows*g.inner*g.width]
-	strided.Copy(g.have, to, g.src[base*g.width:], g.from, shape, g.width)
+	memory.CopyStrided(g.have, to, g.src[base*g.width:], g.from, shape, g.width)
 	g.index[g.split] += rows
 	for i := g.split; g.index[i] == g.shape[g.dims[i]]; i-- {
 		if i == 0 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -122,7 +122,7 @@ func TestLosses(t *testing.T) {
 		"a long name": {write(t, z,
 			one(tensor.New(strings.Repeat("ü", 513), tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.ZTensor, "2"}, LossNames,
-			"tensors[" + quote.Name(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
+			"tensors[" + naming.Quote(strings.Repeat("ü", 513)) + "]", tensor.F32, []float32{1}},
 		"no name": {write(t, z, one(tensor.New("", tensor.Shape{1}, []float32{1})), nil),
 			form{tensorfile.ZTensor, "2"}, LossNames, `tensors[""]`, tensor.F32, []float32{1}},
 		"a name with NUL": {write(t, z, one(tensor.New("a\x00b", tensor.Shape{1}, []float32{1})),

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
 )
 
@@ -85,7 +85,7 @@ func (p *Plan) planName(it *item, name string) {
 	if it.t.Name != name {
 		p.lose(LossNames, field,
 			"the name %s is taken or cannot be represented in %v: it becomes %s",
-			quote.Name(name), p.describeTarget(), quote.Name(it.t.Name))
+			naming.Quote(name), p.describeTarget(), naming.Quote(it.t.Name))
 	}
 	p.names.take(it.t.Name)
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -69,14 +69,14 @@ func (p *Plan) renameParents() {
 		}
 		values[key], renamed[old] = true, it.t.Name
 		p.lose(LossNames, fieldOf(it.src),
-			"its path is the beginning of another's: it becomes %s", quote.Name(it.t.Name))
+			"its path is the beginning of another's: it becomes %s", naming.Quote(it.t.Name))
 	}
 	for i := range p.items {
 		it := &p.items[i]
 		if value, ok := renamed[owners[i]]; ok && owners[i] != "" {
 			it.t.Name = value + it.t.Name[len(owners[i]):]
 			p.lose(LossNames, fieldOf(it.src), "its value is named %s: it becomes %s",
-				quote.Name(value), quote.Name(it.t.Name))
+				naming.Quote(value), naming.Quote(it.t.Name))
 		}
 	}
 }

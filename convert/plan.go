@@ -10,15 +10,15 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -182,7 +182,7 @@ func (p *Plan) checkOptions() error {
 			errors.ErrUnsupported, p.target)}
 	case s != "" && s != "sparse_csr" && s != "sparse_coo":
 		return &OptionError{"Sparse", fmt.Errorf("%w: %s is neither sparse_csr nor sparse_coo",
-			errors.ErrUnsupported, quote.Name(s))}
+			errors.ErrUnsupported, naming.Quote(s))}
 	}
 	if d := p.opts.Dequantize; d != tensor.Unknown {
 		if err := tensor.CanConvert(tensor.F32, d); err != nil || !d.IsFloat() {
@@ -343,7 +343,7 @@ func (p *Plan) planTensors(ctx context.Context, src *tensorfile.File) error {
 
 func (p *Plan) planBlobs(src *tensorfile.File) {
 	for name, data := range src.Blobs() {
-		field := "blobs[" + quote.Name(name) + "]"
+		field := "blobs[" + naming.Quote(name) + "]"
 		if !p.caps.Blobs {
 			p.lose(LossBlobs, field, "%d bytes cannot be represented in %v", data.Size(), p.target)
 			continue

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/pte"
@@ -180,7 +180,7 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 				return y
 			}
 		}
-		t.Fatalf("to %v: %s is not in the file", to, quote.Name(it.t.Name))
+		t.Fatalf("to %v: %s is not in the file", to, naming.Quote(it.t.Name))
 		return nil
 	}
 	differs, items := map[string]LossKind{}, p.items
@@ -257,7 +257,7 @@ func tensorDifferences(
 			continue // its type says it
 		}
 		if got, ok := ownAttributes(end, y)[k]; !ok || !sameValue(v, got) {
-			all[fieldOf(x)+".attributes["+quote.Name(k)+"]"] = LossAttributes
+			all[fieldOf(x)+".attributes["+naming.Quote(k)+"]"] = LossAttributes
 		}
 	}
 	if differs != 0 {
@@ -352,7 +352,7 @@ func attributeDifferences(src, end *tensorfile.File, p *Plan) map[string]LossKin
 			x.typeName, y.typeName = "", ""
 		}
 		if v, ok := got[k]; (!ok || v != text || x != y) && p.kind == 0 {
-			differs["attributes["+quote.Name(k)+"]"] = LossAttributes
+			differs["attributes["+naming.Quote(k)+"]"] = LossAttributes
 		}
 	}
 	return differs
@@ -369,9 +369,9 @@ func blobDifferences(t *testing.T, src, end *tensorfile.File) map[string]LossKin
 		}
 		y, ok := got[name]
 		if !ok {
-			differs["blobs["+quote.Name(name)+"]"] = LossBlobs
+			differs["blobs["+naming.Quote(name)+"]"] = LossBlobs
 		} else if have, err := y.ReadAll(); err != nil || !bytes.Equal(want, have) {
-			t.Errorf("the blob %s has other bytes, %v", quote.Name(name), err)
+			t.Errorf("the blob %s has other bytes, %v", naming.Quote(name), err)
 		}
 	}
 	return differs

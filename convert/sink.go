@@ -7,13 +7,13 @@ import (
 	"iter"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/npy"
-	"github.com/tensorfile/tensorfile/bridge/npz"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/npy"
+	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -67,20 +67,20 @@ func SetWeights(ctx context.Context, program, data string,
 func setExternal(e *ptd.Edit, d *ptd.Reader, name string, t *tensor.Tensor) error {
 	if e == nil {
 		return fmt.Errorf("convert: %w: %s is not in the program", tensor.ErrNoTensor,
-			quote.Name(name))
+			naming.Quote(name))
 	}
 	old := d.Tensor(name)
 	if old == nil {
 		return fmt.Errorf("convert: %w: neither file has %s", tensor.ErrNoTensor,
-			quote.Name(name))
+			naming.Quote(name))
 	}
 	if t == nil || t.External || !t.Dense() {
 		return fmt.Errorf("convert: %w: no dense data for %s", tensor.ErrNoView,
-			quote.Name(name))
+			naming.Quote(name))
 	}
 	if t.DType != old.DType || !t.Shape.Equal(old.Shape) || !t.Order.Equal(old.Order) {
 		return fmt.Errorf("convert: %w: %s is %v %v, order %v, not %v %v, order %v",
-			tensor.ErrDType, quote.Name(name),
+			tensor.ErrDType, naming.Quote(name),
 			old.DType, old.Shape, []int(old.Order), t.DType, t.Shape, []int(t.Order))
 	}
 	return e.Replace(name, t)

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -69,9 +69,9 @@ func (p *Plan) checkDecoded() error {
 	for _, f := range p.files {
 		size += f.Size()
 	}
-	err := limit.CheckDecoded(p.opts.Limits, size, func(yield func(tensor.Blob) bool) {
+	err := format.CheckDecoded(p.opts.Limits, size, func(yield func(tensor.Blob) bool) {
 		for i := range p.items {
-			for b := range limit.Blobs(p.items[i].src) {
+			for b := range format.Blobs(p.items[i].src) {
 				if !yield(b) {
 					return
 				}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/bridge/gguf"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 

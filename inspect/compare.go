@@ -8,7 +8,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -72,10 +72,10 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 		case !t.Dense() || t.External:
 			return nil, fmt.Errorf(
 				"%w: comparing tensor %s, which is not dense or not in the file",
-				errors.ErrUnsupported, quote.Name(t.Name))
+				errors.ErrUnsupported, naming.Quote(t.Name))
 		case !t.DType.Known():
 			return nil, fmt.Errorf("%w: comparing tensor %s, whose dtype is %v",
-				tensor.ErrDType, quote.Name(t.Name), t.DType)
+				tensor.ErrDType, naming.Quote(t.Name), t.DType)
 		}
 		if err := t.Check(); err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	}
 	switch {
 	case !a.Shape.Equal(b.Shape):
-		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", quote.Name(a.Name),
+		return nil, fmt.Errorf("inspect: tensor %s: shapes %v and %v differ", naming.Quote(a.Name),
 			a.Shape, b.Shape)
 	case a.DType.IsComplex() != b.DType.IsComplex():
 		return nil, fmt.Errorf("%w: %v and %v are not compared", tensor.ErrDType, a.DType, b.DType)

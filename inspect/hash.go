@@ -12,8 +12,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -77,10 +77,10 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 		switch {
 		case i > 0 && t.Name == sorted[i-1].Name:
 			return Sum{}, fmt.Errorf("inspect: %w: tensor %s", tensor.ErrDuplicate,
-				quote.Name(t.Name))
+				naming.Quote(t.Name))
 		case t.External:
 			return Sum{}, fmt.Errorf("inspect: %w: tensor %s is in another file",
-				errors.ErrUnsupported, quote.Name(t.Name))
+				errors.ErrUnsupported, naming.Quote(t.Name))
 		}
 	}
 	type job struct {
@@ -113,7 +113,7 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 	t = blocksAlike(t)
 	s := fmt.Sprintf("%q %v %v", t.Name, t.DType, t.Shape)
 	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
+		return "", fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)
 	}
 	switch {
 	case pte.Uninitialized(t):

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -55,7 +55,7 @@ func Histogram(ctx context.Context, t *tensor.Tensor,
 		return nil, errors.New("inspect: HistogramOptions.Min and Max are not a finite range")
 	case m.d.IsComplex():
 		return nil, fmt.Errorf("%w: a histogram of tensor %s, which is %v", tensor.ErrDType,
-			quote.Name(t.Name), m.d)
+			naming.Quote(t.Name), m.d)
 	case o.Min != 0 || o.Max != 0:
 		return m.within(o.Min, o.Max)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -156,7 +156,7 @@ func (l *layered) addSteps() error {
 			}
 			if len(l.boxes)-len(l.group.Nodes) == maxBends {
 				return fmt.Errorf("%w: the edges of %s pass more than %d layers together",
-					tensor.ErrLimit, quote.Name(l.group.Name), maxBends)
+					tensor.ErrLimit, naming.Quote(l.group.Name), maxBends)
 			}
 			l.boxes = append(l.boxes, box{layer: l.boxes[at].layer + 1})
 			bend := len(l.boxes) - 1

@@ -7,7 +7,7 @@ import (
 	"math/cmplx"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -82,7 +82,7 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*m
 	case !t.Dense() || t.External:
 		return nil, fmt.Errorf(
 			"%w: statistics of tensor %s, which is not dense or not in the file",
-			errors.ErrUnsupported, quote.Name(t.Name))
+			errors.ErrUnsupported, naming.Quote(t.Name))
 	case o.Bins < 1 || o.Bins > 10_000:
 		return nil, fmt.Errorf("inspect: %d bins, not 1 to 10000", o.Bins)
 	case slices.ContainsFunc(o.Quantiles, func(q float64) bool { return !(q >= 0 && q <= 1) }):

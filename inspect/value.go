@@ -3,7 +3,7 @@ package inspect
 import (
 	"fmt"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -13,7 +13,7 @@ import (
 func Value(t *tensor.Tensor) (any, error) {
 	if n, ok := t.Shape.Elements(); !ok || n != 1 {
 		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element",
-			quote.Name(t.Name), t.Shape)
+			naming.Quote(t.Name), t.Shape)
 	}
 	switch d := t.DType; {
 	case d == tensor.Bool:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gguf.sh: proves bridge/gguf on files with fresh random content by the gguf package of PyPI, which reads what we write of them:
+# gguf.sh: proves gguf on files with fresh random content by the gguf package of PyPI, which reads what we write of them:
 # edited, split and merged, and made of a model of safetensors.
 # gguf.sh --renew makes testdata/gguf anew.
 set -euo pipefail
@@ -15,7 +15,7 @@ proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else faile
 
 proves "the gguf package writes files with random content" "$py" -W ignore interop/gguf/make.py "$work" "$RANDOM$RANDOM" 2000
 proves "we read every tensor and every metadata entry of them, decode every block to the same bits, write the same bytes, and make the same blocks" \
-	env TENSORFILE_GGUF="$work" go test -count=1 -run "TestFilesOfTheReference|AsTheReference" ./bridge/gguf
+	env TENSORFILE_GGUF="$work" go test -count=1 -run "TestFilesOfTheReference|AsTheReference" ./gguf
 
 go build -o "$work/tensorfile" ./cmd/tensorfile
 tf=$work/tensorfile

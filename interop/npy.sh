@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# npy.sh: proves bridge/npy and bridge/npz in both directions against numpy, on files with fresh random content.
+# npy.sh: proves npy and npz in both directions against numpy, on files with fresh random content.
 # npy.sh --renew makes testdata/npy anew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +15,7 @@ proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else faile
 mkdir "$work/ours"
 proves "numpy writes arrays and archives with random content" "$py" interop/npy/make.py "$work/theirs" "$RANDOM$RANDOM"
 proves "we read every array of them" env TENSORFILE_NPY="$work/theirs" TENSORFILE_NPY_OUT="$work/ours" \
-	go test -count=1 -run OfNumPy ./bridge/npy ./bridge/npz
+	go test -count=1 -run OfNumPy ./npy ./npz
 proves "numpy reads what we write" "$py" interop/npy/make.py --check "$work/theirs" "$work/ours"
 
 echo "interop npy: $passed passed, $failed failed, 0 skipped"

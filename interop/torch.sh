@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# torch.sh: proves bridge/torch, which only reads, on files with fresh random content by seven releases of torch: archives, legacy streams,
+# torch.sh: proves torch, which only reads, on files with fresh random content by seven releases of torch: archives, legacy streams,
 # TorchScript, and a distributed checkpoint of four processes. torch is large: without --full, or TENSORFILE_FULL, the proof is
 # skipped unless it is installed. torch.sh --renew makes testdata/torch anew.
 set -euo pipefail
@@ -23,9 +23,9 @@ fi
 passed=0 failed=0 skipped=0
 proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
 
-go test -c -o "$work" . ./bridge/torch
+go test -c -o "$work" . ./torch
 reads() { # TESTS
-	"$work/tensorfile.test" -test.run "$1" && (cd bridge/torch && "$work/torch.test" -test.run "$1")
+	"$work/tensorfile.test" -test.run "$1" && (cd torch && "$work/torch.test" -test.run "$1")
 }
 
 # release NAME PYTHON: files of this release with random content, read by us. Distributed checkpoints in the form of safetensors

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // A cache is the repository in Hugging Face's cache that a directory is a snapshot of:
@@ -35,7 +35,7 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 		!isDir(fsys, path.Join(dir, "refs")) && !isDir(fsys, path.Join(dir, "blobs")) {
 		if revision != "" {
 			return nil, "", nil, fmt.Errorf("model: revision %s: %w: not a repository in a cache",
-				quote.Name(revision), fs.ErrInvalid)
+				naming.Quote(revision), fs.ErrInvalid)
 		}
 		return nil, dir, nil, nil
 	}
@@ -73,7 +73,7 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 		return nil, "", nil, fmt.Errorf("model: %d snapshots, no refs/main and no revision",
 			len(snapshots))
 	case !isElement(commit) || !has(commit) && revision == commit:
-		return nil, "", nil, fmt.Errorf("model: revision %s: %w", quote.Name(revision),
+		return nil, "", nil, fmt.Errorf("model: revision %s: %w", naming.Quote(revision),
 			fs.ErrNotExist)
 	}
 	return newCache(dir, commit), path.Join(dir, "snapshots", commit), found, nil

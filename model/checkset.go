@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/gguf"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -68,7 +68,7 @@ func (m *Model) missingShard(s *Set, name string, tensors int64) {
 	case s.root:
 		by = "named by " + s.Files[0]
 	case e != nil && e.link != "":
-		by = "a link to " + quote.Name(e.link) + ", which is not a regular file"
+		by = "a link to " + naming.Quote(e.link) + ", which is not a regular file"
 	}
 	f := finding(MissingShard, name, "", "%s", by)
 	f.Tensors = tensors
@@ -110,7 +110,7 @@ func (m *Model) compare(s *Set) {
 		names[sh.named] = sh.name
 	}
 	for _, d := range x.Compare(s.tensors()) {
-		file, other := names[d.File], quote.Name(d.Other)
+		file, other := names[d.File], naming.Quote(d.Other)
 		switch {
 		case d.Kind == safetensors.TensorDuplicate:
 			m.note(DuplicateTensor, file, d.Tensor, "also in %s", other)
@@ -178,8 +178,8 @@ func (m *Model) checkSetIDs(s *Set) {
 		}
 		if id != want {
 			m.note(MixedShards, sh.name, "",
-				"of the set %s, not of %s: files of two models are mixed", quote.Name(id),
-				quote.Name(want))
+				"of the set %s, not of %s: files of two models are mixed", naming.Quote(id),
+				naming.Quote(want))
 		}
 	}
 }

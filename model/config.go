@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -117,7 +117,7 @@ func (m *Model) checkConfig(s *Set) {
 	}
 	if most > 0 && (err != nil || stored != said) {
 		m.note(ConfigDType, path.Join(s.part, "config.json"), "",
-			"dtype is %s, most weights are %v", quote.Name(name), stored)
+			"dtype is %s, most weights are %v", naming.Quote(name), stored)
 	}
 }
 
@@ -134,7 +134,7 @@ func (m *Model) components() []string {
 			continue
 		}
 		if !isElement(key) {
-			m.note(UnsafePath, name, "", "%s does not name a directory", quote.Name(key))
+			m.note(UnsafePath, name, "", "%s does not name a directory", naming.Quote(key))
 			continue
 		}
 		if !isDir(m.fsys, m.path(key)) {

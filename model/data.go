@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -85,14 +85,14 @@ func (m *Model) checkDecoded(jobs []*job) error {
 	for _, j := range jobs {
 		size += j.size
 	}
-	return limit.CheckDecoded(m.limits, size, func(yield func(tensor.Blob) bool) {
+	return format.CheckDecoded(m.limits, size, func(yield func(tensor.Blob) bool) {
 		for _, j := range jobs {
 			for _, reads := range []bool{j.verify, j.elements} {
 				if !reads {
 					continue
 				}
 				for t := range j.open.Tensors() {
-					for b := range limit.Blobs(t) {
+					for b := range format.Blobs(t) {
 						if !yield(b) {
 							return
 						}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -63,7 +63,8 @@ func (d *directory) read(f *file, opts *Options) {
 	}
 	for t := range open.Tensors() {
 		if word, ok := unknownDType(t); ok {
-			f.findings.add(finding(UnknownDType, f.name, t.Name, "the dtype %s", quote.Name(word)))
+			f.findings.add(finding(UnknownDType, f.name, t.Name, "the dtype %s",
+				naming.Quote(word)))
 		}
 	}
 }

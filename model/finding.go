@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -32,7 +32,7 @@ func (f Finding) String() string {
 func (f Finding) place() (s string) {
 	for _, name := range []string{f.File, f.Tensor} {
 		if name != "" {
-			s += quote.Name(name) + ": "
+			s += naming.Quote(name) + ": "
 		}
 	}
 	return s

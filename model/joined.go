@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -26,7 +26,7 @@ func joined(files []*tensorfile.File, fileNames []string) *tensorfile.File {
 			all = append(all, t)
 		}
 	}
-	table, _ := names.Build(len(all), func(i int) string { return all[i].Name })
+	table, _ := naming.Build(len(all), func(i int) string { return all[i].Name })
 	first := make([]*tensor.Tensor, 0, len(all))
 	for i, t := range all {
 		if table.Lookup(t.Name) == i {

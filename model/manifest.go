@@ -10,8 +10,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -85,7 +85,7 @@ func (m *manifest) add(name string, x expectation, err error) {
 		err = safetensors.CheckShardName(name)
 	}
 	if err != nil {
-		m.problem("entry %s: %v", quote.Name(name), err)
+		m.problem("entry %s: %v", naming.Quote(name), err)
 		return
 	}
 	m.files.add(path.Clean(name), x)
@@ -127,7 +127,7 @@ func (m *manifest) parseTree(b []byte, by string) {
 func (m *manifest) treeEntry(name string, b []byte, by string) {
 	var t treeFile
 	if err := json.Unmarshal(b, &t); err != nil {
-		m.problem("entry %s: %v", quote.Name(name), err)
+		m.problem("entry %s: %v", naming.Quote(name), err)
 		return
 	}
 	if t.Type == "directory" {

@@ -15,9 +15,9 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -96,7 +96,7 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	limits, err := limit.Complete(opts.Limits)
+	limits, err := format.CompleteLimits(opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (m *Model) finish() {
 		switch {
 		case e.dangling():
 			x := finding(DanglingLink, name, "", "a link to %s, which is not there",
-				quote.Name(e.link))
+				naming.Quote(e.link))
 			x.Tensors = tensors
 			m.found.add(x)
 		case e.unreadable() && f != nil:
@@ -193,7 +193,7 @@ func (m *Model) finish() {
 		}
 		if e.outside && !e.dangling() {
 			x := finding(OutsideLink, name, "", "a link to %s, out of the directory",
-				quote.Name(e.link))
+				naming.Quote(e.link))
 			if m.noLinks {
 				x.Severity = tensor.SeverityError
 			}
@@ -233,7 +233,7 @@ func (m *Model) interrupted(journal string) {
 	}
 	f := finding(InterruptedWrite, journal, "",
 		"replacing the files of %s was interrupted: 'tensorfile clean --yes' completes it",
-		quote.Name(index))
+		naming.Quote(index))
 	if !m.look(path.Join(path.Dir(journal), index)).missing() {
 		f.Severity = tensor.SeverityWarning
 	}

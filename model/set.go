@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/safetensors"
 )
 
 // A Set is what is loaded together: the shards of an index, numbered shards without

@@ -7,8 +7,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -93,7 +93,7 @@ func absentShards(names []string, count, of int, err error) error {
 		return err
 	}
 	for i, n := range names {
-		names[i] = quote.Name(n)
+		names[i] = naming.Quote(n)
 	}
 	list := strings.Join(names[:min(len(names), maxListed)], ", ")
 	if count > maxListed {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -123,7 +123,7 @@ func (p *Parameter) check(opts *WriterOptions) error {
 	}
 	for _, e := range p.Path {
 		if int64(len(e)) > math.MaxUint32 {
-			return fmt.Errorf("%s: %w: a name of %d bytes", format, tensor.ErrLimit, len(e))
+			return fmt.Errorf("%s: %w: a name of %d bytes", formatName, tensor.ErrLimit, len(e))
 		}
 	}
 	if opts.NoStats {
@@ -135,7 +135,7 @@ func (p *Parameter) check(opts *WriterOptions) error {
 		}
 	}
 	if name, again := repeated(p.Stats, func(s *Statistic) string { return s.Name }); again {
-		return fmt.Errorf("%s: two statistics %s of %s: %w", format, quote.Name(name),
+		return fmt.Errorf("%s: two statistics %s of %s: %w", formatName, naming.Quote(name),
 			quotePath(p.Path), tensor.ErrDuplicate)
 	}
 	return nil
@@ -143,7 +143,7 @@ func (p *Parameter) check(opts *WriterOptions) error {
 
 func (s *Statistic) check(opts *WriterOptions) error {
 	if int64(len(s.Name)) > math.MaxUint32 {
-		return fmt.Errorf("%s: %w: a name of %d bytes", format, tensor.ErrLimit, len(s.Name))
+		return fmt.Errorf("%s: %w: a name of %d bytes", formatName, tensor.ErrLimit, len(s.Name))
 	}
 	return opts.accepts(s.Tensor, s.Batch)
 }
@@ -151,17 +151,17 @@ func (s *Statistic) check(opts *WriterOptions) error {
 // accepts reports what keeps a tensor out of a file.
 func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) error {
 	if err := t.Check(); err != nil {
-		return fmt.Errorf("%s: %w", format, err)
+		return fmt.Errorf("%s: %w", formatName, err)
 	}
 	refuse := func(err error) error {
-		return fmt.Errorf("%s: tensor %s: %w", format, quote.Name(t.Name), err)
+		return fmt.Errorf("%s: tensor %s: %w", formatName, naming.Quote(t.Name), err)
 	}
 	switch {
 	case t.External:
 		return refuse(fmt.Errorf("%w: it is kept in another file", errors.ErrUnsupported))
 	case !t.Dense():
 		return refuse(fmt.Errorf("%w: it is %s, primitiv has dense tensors alone",
-			errors.ErrUnsupported, quote.Name(t.Scheme)))
+			errors.ErrUnsupported, naming.Quote(t.Scheme)))
 	case t.DType != tensor.F32:
 		return refuse(fmt.Errorf("%w: it is %v, primitiv has float32 alone",
 			tensor.ErrDType, t.DType))

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -27,9 +27,9 @@ type Edit struct {
 // A change is that of one tensor.
 type change struct {
 	removed bool
-	name    string         // "" for its own
-	tensor  *tensor.Tensor // nil for its own
-	kept    pieces.Kept    // of tensor
+	name    string           // "" for its own
+	tensor  *tensor.Tensor   // nil for its own
+	kept    format.Checksums // of tensor
 }
 
 // NewEdit begins a list of changes to the file of r.
@@ -41,7 +41,7 @@ func NewEdit(r *Reader) *Edit {
 func (e *Edit) change(name string) (i int, c *change, err error) {
 	if i = e.r.byName().Lookup(name); i < 0 {
 		return i, nil, fmt.Errorf("%s: tensor %s: %w",
-			format, quote.Name(name), tensor.ErrNoTensor)
+			formatName, naming.Quote(name), tensor.ErrNoTensor)
 	}
 	if e.changes[i] == nil {
 		e.changes[i] = new(change)
@@ -60,7 +60,7 @@ func (e *Edit) Rename(old, new string) error {
 	}
 	if !e.r.entries[i].IsStatistic && e.r.kind != KindModel {
 		return fmt.Errorf("%s: a %v file has no name for its tensor: %w",
-			format, e.r.kind, errors.ErrUnsupported)
+			formatName, e.r.kind, errors.ErrUnsupported)
 	}
 	c.name = new
 	return nil
@@ -84,7 +84,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor, c.kept = t, pieces.Keep(name, t)
+		c.tensor, c.kept = t, format.ChecksumsOf(name, t)
 	}
 	return err
 }
@@ -109,7 +109,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 
 func (e *Edit) noAttributes() error {
 	return fmt.Errorf("%s: a %v file has no attributes: %w",
-		format, e.r.kind, errors.ErrUnsupported)
+		formatName, e.r.kind, errors.ErrUnsupported)
 }
 
 // Write writes the changed file to w. Its kind is that of the Reader, whatever opts says.
@@ -139,7 +139,7 @@ func (e *Edit) options(opts *WriterOptions) *WriterOptions {
 }
 
 func (e *Edit) write(ctx context.Context, w *Writer) error {
-	w.out = pieces.Until(ctx, w.out)
+	w.out = format.Until(ctx, w.out)
 	if err := e.fill(w); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (e *Edit) fill(w *Writer) error {
 	for _, i := range slices.Sorted(maps.Keys(e.changes)) {
 		if c := e.changes[i]; !c.removed {
 			if err := c.kept.Check(); err != nil {
-				return fmt.Errorf("%s: %w", format, err)
+				return fmt.Errorf("%s: %w", formatName, err)
 			}
 		}
 	}
@@ -224,7 +224,7 @@ func (e *Edit) parameter(i int) (*Parameter, error) {
 				}
 				if !ok {
 					return nil, fmt.Errorf("%s: statistic %s:%s: %s is not of the same value: %w",
-						format, old, s.Name, quote.Name(c.name), errors.ErrUnsupported)
+						formatName, old, s.Name, naming.Quote(c.name), errors.ErrUnsupported)
 				}
 				s.Name = name
 			}

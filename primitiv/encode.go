@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -90,7 +90,7 @@ func (e *encoder) tensorOf(t *tensor.Tensor, batch uint32) {
 	n, err := t.Data.WriteTo(e.out)
 	if err == nil && n != size {
 		err = fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised",
-			format, quote.Name(t.Name), tensor.ErrMalformed, n, size)
+			formatName, naming.Quote(t.Name), tensor.ErrMalformed, n, size)
 	}
 	e.fail(err)
 }
@@ -98,7 +98,7 @@ func (e *encoder) tensorOf(t *tensor.Tensor, batch uint32) {
 // finish writes everything that was not written yet.
 func (w *Writer) finish() {
 	if err := w.kept.Check(); err != nil {
-		w.fail(fmt.Errorf("%s: %w", format, err))
+		w.fail(fmt.Errorf("%s: %w", formatName, err))
 	}
 	w.fail(w.resolve())
 	if w.err != nil {
@@ -122,9 +122,9 @@ func (w *Writer) finish() {
 		w.parameter(w.params[0])
 	case k == KindParameter && len(w.params) > 1:
 		w.fail(fmt.Errorf("%s: a parameter file has one parameter, not %d: %w",
-			format, len(w.params), tensor.ErrDuplicate))
+			formatName, len(w.params), tensor.ErrDuplicate))
 	default:
-		w.fail(fmt.Errorf("%s: there is no %v to write: %w", format, k, tensor.ErrNoTensor))
+		w.fail(fmt.Errorf("%s: there is no %v to write: %w", formatName, k, tensor.ErrNoTensor))
 	}
 	w.flush()
 	if w.err == nil && w.buf != nil {
@@ -160,7 +160,7 @@ func (w *Writer) model() {
 // model.
 func countable(paths [][]string) error {
 	if int64(len(paths)) > math.MaxUint32 {
-		return fmt.Errorf("%s: %w: %d parameters", format, tensor.ErrLimit, len(paths))
+		return fmt.Errorf("%s: %w: %d parameters", formatName, tensor.ErrLimit, len(paths))
 	}
 	slices.SortFunc(paths, comparePath)
 	for i := 1; i < len(paths); i++ { // the paths below one follow it directly
@@ -175,7 +175,7 @@ func countable(paths [][]string) error {
 func (w *Writer) endStream() {
 	if n := len(w.paths); uint32(n) < w.opts.Count {
 		w.fail(fmt.Errorf("%s: %d parameters where %d were announced: %w",
-			format, n, w.opts.Count, fs.ErrInvalid))
+			formatName, n, w.opts.Count, fs.ErrInvalid))
 	}
 	w.fail(countable(w.paths))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const format = "primitiv"
+const formatName = "primitiv"
 
 // Version is the only version of the format.
 const Version = "0.1"

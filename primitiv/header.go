@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/slab"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -106,9 +106,9 @@ type entries struct {
 	ends    []int        // of the names of the path in the name of the value
 	order   tensor.Order // column-major; its end is that of fewer dimensions
 
-	all    slab.Slab[entry]
-	parts  slab.Slab[string]
-	shapes slab.Slab[int64]
+	all    format.Arena[entry]
+	parts  format.Arena[string]
+	shapes format.Arena[int64]
 }
 
 // reserve makes memory for n parameters.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -53,7 +53,7 @@ func (o *Optimizer) Set(name, value string) error {
 	if find(o.Uints, name) >= 0 || name == Epoch && find(o.Floats, name) < 0 {
 		v, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", format,
+			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", formatName,
 				tensor.ErrDType, name, value)
 		}
 		o.Uints = set(o.Uints, name, uint32(v))
@@ -61,7 +61,7 @@ func (o *Optimizer) Set(name, value string) error {
 	}
 	v, err := strconv.ParseFloat(value, 32)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", format, tensor.ErrDType,
+		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", formatName, tensor.ErrDType,
 			name, value)
 	}
 	o.Floats = set(o.Floats, name, float32(v))
@@ -78,7 +78,8 @@ func (o *Optimizer) Remove(name string) bool {
 
 func uniqueNames[T uint32 | float32](list []Setting[T]) error {
 	if name, again := repeated(list, func(s *Setting[T]) string { return s.Name }); again {
-		return fmt.Errorf("%s: two settings %s: %w", format, quote.Name(name), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two settings %s: %w", formatName, naming.Quote(name),
+			tensor.ErrDuplicate)
 	}
 	return nil
 }
@@ -133,13 +134,13 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
 		name := string(b)
 		v, ok := value()
 		if !ok {
-			return p.refused(fmt.Sprintf("%s[%s]", field, quote.Name(name)))
+			return p.refused(fmt.Sprintf("%s[%s]", field, naming.Quote(name)))
 		}
 		if !seen[name] { // the reference keeps the first
 			seen[name] = true
 			*out = append(*out, Setting[T]{name, v})
 		} else {
-			p.part = fmt.Sprintf("%s[%s]", field, quote.Name(name))
+			p.part = fmt.Sprintf("%s[%s]", field, naming.Quote(name))
 			if err := p.duplicate(start, "a second setting of that name"); err != nil {
 				return err
 			}

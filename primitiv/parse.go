@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -276,7 +276,7 @@ func (p *parser) distinct(stats []*entry) error {
 		return nil
 	}
 	kept := stats[:0]
-	seen := names.New(len(stats), func(i int) string { return stats[i].Statistic })
+	seen := naming.New(len(stats), func(i int) string { return stats[i].Statistic })
 	for _, e := range stats {
 		kept = append(kept, e)
 		if seen.Add(len(kept) - 1) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,7 +19,7 @@ func quotePath(path []string) string {
 	const maxQuoted = 8
 	var names []string
 	for _, e := range path[:min(len(path), maxQuoted)] {
-		names = append(names, quote.Name(e))
+		names = append(names, naming.Quote(e))
 	}
 	if len(path) > maxQuoted {
 		names = append(names, "…")
@@ -31,9 +31,10 @@ func quotePath(path []string) string {
 func clash(a, b []string) error {
 	switch {
 	case slices.Equal(a, b):
-		return fmt.Errorf("%s: two parameters %s: %w", format, quotePath(a), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: two parameters %s: %w", formatName, quotePath(a),
+			tensor.ErrDuplicate)
 	case isBelow(b, a):
-		return fmt.Errorf("%s: %s is below the parameter %s: %w", format,
+		return fmt.Errorf("%s: %s is below the parameter %s: %w", formatName,
 			quotePath(b), quotePath(a), tensor.ErrDuplicate)
 	}
 	return nil
@@ -90,7 +91,7 @@ func (p *parser) comparePaths() error {
 			removed[a] = true
 		case isBelow(b.Path, a.Path):
 			err = p.r.warnings.Add(p.fail(tensor.ErrMalformed, b.start, "path",
-				"it is below the parameter %s: no model has both", quote.Name(a.tensor.Name)))
+				"it is below the parameter %s: no model has both", naming.Quote(a.tensor.Name)))
 		}
 		if err != nil {
 			return err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -23,14 +23,14 @@ func (w *where) String() string {
 	switch {
 	case w.index < 0:
 	case w.value >= 0:
-		parts = append(parts, "parameters["+quote.Name(string(w.name[:w.value]))+"]")
+		parts = append(parts, "parameters["+naming.Quote(string(w.name[:w.value]))+"]")
 	default:
 		parts = append(parts, fmt.Sprintf("parameters[%d]", w.index))
 	}
 	switch w.part {
 	case "":
 	case "stats":
-		parts = append(parts, "stats["+quote.Name(string(w.name[w.value+1:]))+"]")
+		parts = append(parts, "stats["+naming.Quote(string(w.name[w.value+1:]))+"]")
 	default:
 		parts = append(parts, w.part)
 	}
@@ -43,7 +43,7 @@ func (p *parser) errorAt(off int64, field string, err error) error {
 	} else if in != "" {
 		field = in + "." + field
 	}
-	return &tensor.FormatError{Format: format, Offset: off, Field: field, Err: err}
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
 }
 
 // refused makes the error of an item that was not read.

@@ -10,12 +10,9 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/bag"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/names"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -47,9 +44,9 @@ type Reader struct {
 	shape     Shape     // KindShape, KindTensor
 	entries   []*entry  // in file order: each value, then its statistics
 	optimizer Optimizer // KindOptimizer
-	warnings  finding.Warnings
+	warnings  format.Warnings
 	trailing  int64
-	byName    func() *names.Table // of entries; the first call builds it
+	byName    func() *naming.Table // of entries; the first call builds it
 }
 
 // An entry is one tensor of a file, and the source of its data.
@@ -85,25 +82,25 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", format, err)
+		return nil, fmt.Errorf("%s: %w", formatName, err)
 	}
 	return newReader(src, opts)
 }
 
 func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
 	r := &Reader{src: src}
-	r.byName = sync.OnceValue(func() *names.Table {
-		t, _ := names.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
+	r.byName = sync.OnceValue(func() *naming.Table {
+		t, _ := naming.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
 		return t
 	})
 	if opts != nil {
 		r.opts = *opts
 	}
-	limits, err := limit.Complete(r.opts.Limits)
+	limits, err := format.CompleteLimits(r.opts.Limits)
 	if err != nil {
 		return nil, err
 	}
-	r.warnings = finding.Warnings{Strict: r.opts.Strict, Format: format}
+	r.warnings = format.Warnings{Strict: r.opts.Strict, Format: formatName}
 	p := newParser(r, limits)
 	mapped, err := src.Scan(func(all []byte) error {
 		p.b = all
@@ -276,12 +273,12 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 // tensors, metadata around them, and what follows the end.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	end := r.Size() - r.trailing
-	return span.Of(r, span.Metadata(0, end), span.Unused(end, r.trailing))
+	return format.SpansOf(r, format.MetadataSpan(0, end), format.UnusedSpan(end, r.trailing))
 }
 
 // Load reads all tensors of a file into memory of their own, by name.
 func Load(name string) (map[string]*tensor.Tensor, error) {
-	return bag.Load(Open(name, nil))
+	return format.Load(Open(name, nil))
 }
 
 // Save writes tensors as the parameters of a model, under the names that are the keys of

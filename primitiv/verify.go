@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/scan"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -17,11 +15,11 @@ import (
 // Writer makes of its content, which is what the reference would write, but for the order
 // of statistics and settings, which is free.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
-	l := finding.NewList(opts)
+	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
 }
 
-func (r *Reader) verify(ctx context.Context, found *finding.List) error {
+func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 	for _, w := range r.warnings.All() {
 		found.Warn(w)
 	}
@@ -34,13 +32,13 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 		}
 	}
 	if found.Options.Depth >= tensor.VerifyCanonical && found.Err() == nil {
-		c := &pieces.Comparer{R: io.NewSectionReader(r.src, 0, r.src.Size())}
+		c := &format.Comparer{R: io.NewSectionReader(r.src, 0, r.src.Size())}
 		err := NewEdit(r).Write(ctx, c, nil)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case c.Differs, err == nil && c.Same < r.src.Size()-r.trailing:
-			found.Error(&tensor.FormatError{Format: format, Offset: c.Same,
+			found.Error(&tensor.FormatError{Format: formatName, Offset: c.Same,
 				Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for "+
 					"this content", tensor.ErrMalformed)})
 		case err != nil:
@@ -51,13 +49,13 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 }
 
 // readAll reads the payloads.
-func (r *Reader) readAll(ctx context.Context, found *finding.List) error {
-	s := scan.New(ctx, format, r.src, found)
+func (r *Reader) readAll(ctx context.Context, found *format.Findings) error {
+	s := format.NewScanner(ctx, formatName, r.src, found)
 	for _, e := range r.entries {
 		s.Total += e.Size()
 	}
 	for _, e := range r.entries {
-		field := "data of " + quote.Name(e.tensor.Name)
+		field := "data of " + naming.Quote(e.tensor.Name)
 		if err := s.Read(e.Offset(), e.Offset()+e.Size(), field, nil); err != nil || found.Full() {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -51,7 +51,7 @@ type Writer struct {
 	optimizer *Optimizer
 	pending   []pending
 	params    []*Parameter // as given
-	kept      pieces.Kept
+	kept      format.Checksums
 	paths     [][]string          // of parameters that were streamed
 	places    map[string]struct{} // that are taken, by Origin.key
 }
@@ -88,12 +88,12 @@ func newWriter(w *Writer, opts *WriterOptions) *Writer {
 	}
 	switch {
 	case !o.Kind.valid():
-		w.err = fmt.Errorf("%s: there is no %v: %w", format, o.Kind, fs.ErrInvalid)
+		w.err = fmt.Errorf("%s: there is no %v: %w", formatName, o.Kind, fs.ErrInvalid)
 	case o.Count > 0 && o.Kind != KindModel:
 		w.err = fmt.Errorf("%s: only models are streamed, not a %v: %w",
-			format, o.Kind, fs.ErrInvalid)
+			formatName, o.Kind, fs.ErrInvalid)
 	case o.Batch > 1 && o.Kind != KindTensor:
-		w.err = fmt.Errorf("%s: Batch is for a tensor, not a %v: %w", format, o.Kind,
+		w.err = fmt.Errorf("%s: Batch is for a tensor, not a %v: %w", formatName, o.Kind,
 			fs.ErrInvalid)
 	}
 	if w.err == nil && o.Count > 0 {
@@ -113,7 +113,7 @@ func (w *Writer) usable() error {
 
 func (w *Writer) wrongKind(what string) error {
 	return fmt.Errorf("%s: %s does not belong into a file of kind %v: %w",
-		format, what, w.opts.Kind, fs.ErrInvalid)
+		formatName, what, w.opts.Kind, fs.ErrInvalid)
 }
 
 // Add adds a tensor: that of a tensor file, or a value or statistic of a parameter. It
@@ -134,7 +134,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 		return w.wrongKind("a tensor")
 	case w.opts.Count > 0:
 		return fmt.Errorf("%s: a model that is streamed takes parameters, not tensors: %w",
-			format, fs.ErrInvalid)
+			formatName, fs.ErrInvalid)
 	}
 	p := place(t)
 	if w.opts.Kind == KindTensor {
@@ -143,7 +143,8 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 			batch = p.Batch
 		}
 		if w.tensor != nil {
-			return fmt.Errorf("%s: a tensor file has one tensor: %w", format, tensor.ErrDuplicate)
+			return fmt.Errorf("%s: a tensor file has one tensor: %w", formatName,
+				tensor.ErrDuplicate)
 		}
 		if err := w.opts.accepts(t, batch); err != nil {
 			return err
@@ -175,7 +176,8 @@ func (w *Writer) accepts(p pending) error {
 		return err
 	}
 	if _, taken := w.places[p.key()]; taken {
-		return fmt.Errorf("%s: tensor %s: %w", format, quote.Name(p.t.Name), tensor.ErrDuplicate)
+		return fmt.Errorf("%s: tensor %s: %w", formatName, naming.Quote(p.t.Name),
+			tensor.ErrDuplicate)
 	}
 	return nil
 }
@@ -203,14 +205,14 @@ func (w *Writer) AddParameter(p *Parameter) error {
 	case w.opts.Kind != KindModel && w.opts.Kind != KindParameter:
 		return w.wrongKind("a parameter")
 	case w.opts.Kind == KindModel && len(p.Path) == 0:
-		return fmt.Errorf("%s: a parameter without a path: %w", format, fs.ErrInvalid)
+		return fmt.Errorf("%s: a parameter without a path: %w", formatName, fs.ErrInvalid)
 	}
 	if err := p.check(&w.opts); err != nil {
 		return err
 	}
 	if w.opts.Count > 0 && uint32(len(w.paths)) == w.opts.Count {
 		return fmt.Errorf("%s: more parameters than the %d announced: %w",
-			format, w.opts.Count, fs.ErrInvalid)
+			formatName, w.opts.Count, fs.ErrInvalid)
 	}
 	key := Origin{Path: p.Path}.key()
 	if _, taken := w.places[key]; taken {
@@ -304,7 +306,7 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 		return err
 	}
 	defer w.Abort()
-	w.out = pieces.Until(ctx, w.out)
+	w.out = format.Until(ctx, w.out)
 	if err := w.AddAll(ctx, ts); err != nil {
 		return err
 	}

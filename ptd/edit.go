@@ -10,8 +10,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -21,7 +21,7 @@ type Edit struct {
 	r       *Reader
 	changes map[int]change
 	added   []Entry
-	kept    pieces.Kept // of added
+	kept    format.Checksums // of added
 }
 
 // A change is what becomes of an entry of the original.
@@ -30,7 +30,7 @@ type change struct {
 	renamed bool
 	name    string // if renamed
 	entry   *Entry // what replaces layout and data; nil: nothing
-	kept    pieces.Kept
+	kept    format.Checksums
 }
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
@@ -40,7 +40,7 @@ func NewEdit(r *Reader) *Edit { return &Edit{r: r, changes: map[int]change{}} }
 func (e *Edit) update(name string, f func(c *change)) error {
 	i := e.r.table.Lookup(name)
 	if i < 0 {
-		return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, quote.Name(name))
+		return fmt.Errorf("ptd: %w: no entry %s", tensor.ErrNoTensor, naming.Quote(name))
 	}
 	c := e.changes[i]
 	f(&c)
@@ -76,7 +76,7 @@ func (e *Edit) ReplaceBlob(name string, data tensor.Blob) error {
 
 func (e *Edit) replace(name string, entry *Entry) error {
 	return e.update(name, func(c *change) {
-		c.removed, c.entry, c.kept = false, entry, pieces.Kept{}
+		c.removed, c.entry, c.kept = false, entry, format.Checksums{}
 		c.kept.Add(name, entry.Data)
 	})
 }

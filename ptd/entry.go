@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -112,7 +112,7 @@ func (p *parser) name(e *entry, v *vector, i int, x *row) error {
 	e.Name = le.String(x.key)
 	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
 		return fault(tensor.ErrMalformed, "the name %s has a NUL or is not UTF-8",
-			quote.Name(e.Name))
+			naming.Quote(e.Name))
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -101,14 +101,14 @@ func recognise(head []byte) error {
 		return malformed(4, "identifier", "ET12: this is a program, a .pte")
 	case len(id) == 4 && id != identifier && executorch.Generation(id, "FT"):
 		return fail(errors.ErrUnsupported, 4, "identifier",
-			"%s is another version of the format than %s", quote.Name(id), identifier)
+			"%s is another version of the format than %s", naming.Quote(id), identifier)
 	case len(id) < 4 && id != identifier[:len(id)], len(id) == 4 && id != identifier:
-		return malformed(4, "identifier", "%s is not %s", quote.Name(id), identifier)
+		return malformed(4, "identifier", "%s is not %s", naming.Quote(id), identifier)
 	case len(ext) == 4 && ext != magic && executorch.Generation(ext, "FH"):
 		return fail(errors.ErrUnsupported, 8, "header",
-			"%s is another version of the header than %s", quote.Name(ext), magic)
+			"%s is another version of the header than %s", naming.Quote(ext), magic)
 	case ext != magic[:len(ext)]:
-		return malformed(8, "header", "%s is not %s", quote.Name(ext), magic)
+		return malformed(8, "header", "%s is not %s", naming.Quote(ext), magic)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -51,20 +51,20 @@ func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	}
 	if !t.Dense() {
 		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported,
-			quote.Name(t.Name), quote.Name(t.Scheme))
+			naming.Quote(t.Name), naming.Quote(t.Scheme))
 	}
 	s, err := ScalarTypeOf(t.DType)
 	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
+		return nil, fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)
 	}
 	if len(t.Shape) > 256 {
 		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number",
-			errors.ErrUnsupported, quote.Name(t.Name), len(t.Shape))
+			errors.ErrUnsupported, naming.Quote(t.Name), len(t.Shape))
 	}
 	for _, n := range t.Shape {
 		if n > math.MaxInt32 {
 			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32",
-				errors.ErrUnsupported, quote.Name(t.Name), n)
+				errors.ErrUnsupported, naming.Quote(t.Name), n)
 		}
 	}
 	return layoutOf(s, t), nil

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -28,7 +28,7 @@ func (c Conflict) String() string {
 	if c.Layout {
 		what = "another layout"
 	}
-	return fmt.Sprintf("%s: file %d has %s than file %d", quote.Name(c.Name), c.Files[1], what,
+	return fmt.Sprintf("%s: file %d has %s than file %d", naming.Quote(c.Name), c.Files[1], what,
 		c.Files[0])
 }
 
@@ -64,9 +64,9 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 				conflicts = append(conflicts, c)
 				continue
 			}
-			same, err := pieces.Same(ctx, kept.Data, e.Data)
+			same, err := format.SameBytes(ctx, kept.Data, e.Data)
 			if err != nil {
-				return nil, fmt.Errorf("ptd: merge: %s: %w", quote.Name(e.Name), err)
+				return nil, fmt.Errorf("ptd: merge: %s: %w", naming.Quote(e.Name), err)
 			}
 			if !same {
 				conflicts = append(conflicts, c)
@@ -109,7 +109,7 @@ func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	for e := range es {
 		if e.Data.Size() > maxBytes {
 			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d "+
-				"of a shard", tensor.ErrLimit, quote.Name(e.Name), e.Data.Size(), maxBytes)
+				"of a shard", tensor.ErrLimit, naming.Quote(e.Name), e.Data.Size(), maxBytes)
 		}
 		key := e.Data.Identity()
 		if g, ok := of[key]; ok && key != nil {

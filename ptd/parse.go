@@ -11,11 +11,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/slab"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -31,10 +28,10 @@ func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, 
 	if opts != nil {
 		p.opts = *opts
 	}
-	if p.limits, err = limit.Complete(p.opts.Limits); err != nil {
+	if p.limits, err = format.CompleteLimits(p.opts.Limits); err != nil {
 		return nil, err
 	}
-	p.r.warnings = finding.Warnings{Strict: p.opts.Strict, Format: "ptd"}
+	p.r.warnings = format.Warnings{Strict: p.opts.Strict, Format: "ptd"}
 	// Whatever is wrong in a file is an error before it can panic: this is for a bug of
 	// ours.
 	defer func() {
@@ -76,9 +73,9 @@ type parser struct {
 	names  int64 // bytes of names so far
 	taken  int64 // bytes of memory so far
 
-	payloads slab.Slab[payload]
-	dims     slab.Slab[int64]
-	orders   slab.Slab[int]
+	payloads format.Arena[payload]
+	dims     format.Arena[int64]
+	orders   format.Arena[int]
 }
 
 // metadata parses the bytes of the file up to the end of the FlatBuffer.
@@ -181,7 +178,7 @@ func (p *parser) entries(root segmentList, at int64, vectors ...vector) error {
 		return fail(tensor.ErrLimit, at, vectors[0].name, "%d entries, the limit is %d", n,
 			p.limits.MaxTensors)
 	}
-	err := p.take(int64(n)*(sizeOf[entry]()+names.Each) +
+	err := p.take(int64(n)*(sizeOf[entry]()+naming.Each) +
 		int64(root.SegmentsLength())*sizeOf[source.Extent]())
 	if err != nil {
 		return err
@@ -216,7 +213,7 @@ func (p *parser) entries(root segmentList, at int64, vectors ...vector) error {
 // disagree about which of the two it means.
 func (p *parser) index(vectors []vector) error {
 	r, dup := p.r, -1
-	r.table, dup = names.Build(len(r.entries), func(i int) string { return r.entries[i].Name })
+	r.table, dup = naming.Build(len(r.entries), func(i int) string { return r.entries[i].Name })
 	if dup < 0 {
 		return nil
 	}
@@ -232,7 +229,7 @@ func (p *parser) index(vectors []vector) error {
 	name := r.entries[dup].Name
 	_, first := key(r.table.Lookup(name))
 	off, field := key(dup)
-	return malformed(off, field, "duplicate name %s, first in %s", quote.Name(name), first)
+	return malformed(off, field, "duplicate name %s, first in %s", naming.Quote(name), first)
 }
 
 func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }

@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -20,8 +20,8 @@ type plan struct {
 	head     []byte // up to the end of what is inserted into the FlatBuffer,
 	rest     []byte // and the rest of it
 	base     int64
-	segments []pieces.Piece // offsets count from the base
-	aligns   []int64        // of the segments, as entries ask for
+	segments []format.Section // offsets count from the base
+	aligns   []int64          // of the segments, as entries ask for
 }
 
 func newPlan(ctx context.Context, entries []Entry, opts *WriterOptions) (*plan, error) {
@@ -95,7 +95,7 @@ func (p *plan) share(ctx context.Context, entries []Entry, opts *WriterOptions) 
 			seen[key] = len(p.segments)
 		}
 		index[i] = len(p.segments)
-		p.segments = append(p.segments, pieces.Piece{Name: e.Name, Data: e.Data,
+		p.segments = append(p.segments, format.Section{Name: e.Name, Data: e.Data,
 			Size: e.Data.Size()})
 		p.aligns = append(p.aligns, wish)
 	}
@@ -118,8 +118,8 @@ func hashes(ctx context.Context, entries []Entry) (map[int][sha256.Size]byte, er
 	sums := make([][sha256.Size]byte, len(read))
 	err := parallel.ForEach(ctx, len(read), func(ctx context.Context, k int) error {
 		e, h := &entries[read[k]], sha256.New()
-		_, err := pieces.Write(ctx, h, 0,
-			[]pieces.Piece{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, 0)
+		_, err := format.WriteSections(ctx, h, 0,
+			[]format.Section{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, 0)
 		h.Sum(sums[k][:0])
 		return err
 	})
@@ -153,10 +153,11 @@ func (p *plan) place(opts *WriterOptions) (end, base int64, err error) {
 
 // encode makes the FlatBuffer. Parts are stored in the order of their creation, from the
 // end: Python creates all segments first, C++ evaluates arguments from right to left.
-func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity) ([]byte, error) {
+func encode(entries []Entry, index []int, segments []format.Section, parity Parity) ([]byte,
+	error) {
 	var b fb.Builder
 	b.Grow(minSize(entries, segments))
-	segment := func(s *pieces.Piece) fb.Offset {
+	segment := func(s *format.Section) fb.Offset {
 		return b.Table(fb.Number(ptdfb.SlotDataSegmentSize, 8, uint64(s.Size)),
 			fb.Number(ptdfb.SlotDataSegmentOffset, 8, uint64(s.Off)))
 	}
@@ -207,7 +208,7 @@ func encode(entries []Entry, index []int, segments []pieces.Piece, parity Parity
 
 // minSize returns what the FlatBuffer takes at least: references, tables and vectors. So
 // what cannot be is refused before memory is taken for it.
-func minSize(entries []Entry, segments []pieces.Piece) int64 {
+func minSize(entries []Entry, segments []format.Section) int64 {
 	n := 8 * int64(len(segments))
 	for i := range entries {
 		n += 4*4 + int64(len(entries[i].Name)) + 1

@@ -6,12 +6,9 @@ import (
 	"iter"
 	"math/bits"
 
-	"github.com/tensorfile/tensorfile/internal/bag"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/seq"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -42,8 +39,8 @@ type Reader struct {
 	entries  []entry         // in file order
 	tensors  int             // how many entries are tensors
 	segments []source.Extent // as the file lists them
-	table    *names.Table    // of entries
-	warnings finding.Warnings
+	table    *naming.Table   // of entries
+	warnings format.Warnings
 }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
@@ -164,7 +161,7 @@ type Entry struct {
 }
 
 // Entries yields all entries, tensors and blobs, in file order.
-func (r *Reader) Entries() iter.Seq[Entry] { return seq.Of(len(r.entries), r.entry) }
+func (r *Reader) Entries() iter.Seq[Entry] { return format.Each(len(r.entries), r.entry) }
 
 // Entry returns the entry of that name, and whether there is one.
 func (r *Reader) Entry(name string) (Entry, bool) {
@@ -227,23 +224,23 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h := r.header
 	head := 8 + int64(h.Length)
 	frame := []tensor.Span{
-		span.Header(0, head), span.Padding(head, 8+h.FlatbufferOffset-head),
-		span.Metadata(8+h.FlatbufferOffset, h.FlatbufferSize-8),
-		span.Padding(h.metadataEnd(), h.SegmentBaseOffset+h.SegmentDataSize-h.metadataEnd()),
+		format.HeaderSpan(0, head), format.PaddingSpan(head, 8+h.FlatbufferOffset-head),
+		format.MetadataSpan(8+h.FlatbufferOffset, h.FlatbufferSize-8),
+		format.PaddingSpan(h.metadataEnd(), h.SegmentBaseOffset+h.SegmentDataSize-h.metadataEnd()),
 	}
 	for i := range r.segments {
 		if r.legacy { // one segment has all tensors, and padding between them
 			break
 		}
-		frame = append(frame, span.Unused(r.segments[i].Offset(), r.segments[i].Size()))
+		frame = append(frame, format.UnusedSpan(r.segments[i].Offset(), r.segments[i].Size()))
 	}
-	return span.Of(r, frame...)
+	return format.SpansOf(r, frame...)
 }
 
 // Load reads all tensors of a file into memory of their own, by name; blobs are left
 // out.
 func Load(name string) (map[string]*tensor.Tensor, error) {
-	return bag.Load(Open(name, nil))
+	return format.Load(Open(name, nil))
 }
 
 // Save writes tensors under the names that are the keys of m, sorted. The file appears

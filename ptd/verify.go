@@ -6,10 +6,9 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/tensorfile/tensorfile/internal/finding"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/scan"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -17,12 +16,12 @@ import (
 // warnings of opening, empty names, unused segments, padding that is not zero, bools that
 // are neither 0 nor 1, and data that cannot be read. The format has no digests.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
-	l := finding.NewList(opts)
+	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
 }
 
-func (r *Reader) verify(ctx context.Context, l *finding.List) error {
-	v := &verification{scan.New(ctx, "ptd", r.src, l), r}
+func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
+	v := &verification{format.NewScanner(ctx, "ptd", r.src, l), r}
 	for _, w := range r.warnings.All() {
 		l.Warn(w)
 	}
@@ -43,7 +42,7 @@ func (r *Reader) verify(ctx context.Context, l *finding.List) error {
 }
 
 type verification struct {
-	*scan.Scanner
+	*format.Scanner
 	r *Reader
 }
 
@@ -122,7 +121,7 @@ func (v *verification) bools() error {
 		err := v.Read(max(s.Offset, seen), end, s.Name, func(off int64, p []byte) bool {
 			i := le.NotBool(p)
 			if i >= 0 {
-				v.Found.Error(malformed(off+int64(i), quote.Name(s.Name),
+				v.Found.Error(malformed(off+int64(i), naming.Quote(s.Name),
 					"%#02x is not a bool", p[i]))
 			}
 			return i < 0 && !v.Found.Full()

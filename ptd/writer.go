@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -73,7 +73,7 @@ type Writer struct {
 	opts    WriterOptions
 	entries []Entry
 	names   map[string]struct{}
-	kept    pieces.Kept
+	kept    format.Checksums
 	done    bool
 	err     error // of Close, or of bad options
 }
@@ -148,7 +148,7 @@ func entryOf(t *tensor.Tensor) (Entry, error) {
 	}
 	if t.External {
 		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external",
-			errors.ErrUnsupported, quote.Name(t.Name))
+			errors.ErrUnsupported, naming.Quote(t.Name))
 	}
 	l, err := LayoutOf(t)
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *Writer) named(e Entry) error {
 
 func (w *Writer) checkNamed(e Entry) error {
 	if e.Name == "" {
-		return fmt.Errorf("ptd: entry %s: %w: an empty name", quote.Name(e.Name), fs.ErrInvalid)
+		return fmt.Errorf("ptd: entry %s: %w: an empty name", naming.Quote(e.Name), fs.ErrInvalid)
 	}
 	return w.CheckEntry(e)
 }
@@ -220,7 +220,7 @@ func (w *Writer) CheckEntry(e Entry) error {
 		return w.err
 	}
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("ptd: entry "+quote.Name(e.Name)+": "+format, args...)
+		return fmt.Errorf("ptd: entry "+naming.Quote(e.Name)+": "+format, args...)
 	}
 	switch _, twice := w.names[e.Name]; {
 	case twice:
@@ -262,7 +262,7 @@ func (w *Writer) close(ctx context.Context) error {
 	if err == nil && w.file != nil {
 		err = w.file.Close()
 	}
-	w.err, w.entries, w.names, w.kept = err, nil, nil, pieces.Kept{}
+	w.err, w.entries, w.names, w.kept = err, nil, nil, format.Checksums{}
 	return err
 }
 
@@ -287,7 +287,7 @@ func (w *Writer) write(ctx context.Context) error {
 		return fmt.Errorf("ptd: %w", err)
 	}
 	head := tensor.BlobOf(p.head)
-	all := append([]pieces.Piece{
+	all := append([]format.Section{
 		{Name: "header", Size: head.Size(), Data: head},
 		{Name: "metadata", Off: head.Size(), Size: int64(len(p.rest)),
 			Data: tensor.BlobOf(p.rest)},
@@ -296,7 +296,7 @@ func (w *Writer) write(ctx context.Context) error {
 		all[2+i].Off += p.base
 	}
 	// Up to the base also without segments, as the reference does.
-	if _, err := pieces.Write(ctx, w.w, 0, all, p.base); err != nil {
+	if _, err := format.WriteSections(ctx, w.w, 0, all, p.base); err != nil {
 		return fmt.Errorf("ptd: %w", err)
 	}
 	return nil

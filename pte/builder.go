@@ -9,8 +9,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -24,7 +24,7 @@ type Builder struct {
 	named   []namedBlob
 	names   map[string]bool // of methods
 	keys    map[string]bool // of named blobs
-	kept    pieces.Kept
+	kept    format.Checksums
 	err     error
 }
 
@@ -52,10 +52,10 @@ func (b *Builder) Err() error { return b.err }
 // Method adds a method. The runtime loads it by its name; applications expect forward.
 func (b *Builder) Method(name string) *MethodBuilder {
 	if name == "" || strings.ContainsRune(name, 0) {
-		b.fail("method: %s is not a name", quote.Name(name))
+		b.fail("method: %s is not a name", naming.Quote(name))
 	}
 	if b.names[name] {
-		b.fail("duplicate method %s", quote.Name(name))
+		b.fail("duplicate method %s", naming.Quote(name))
 	}
 	b.names[name] = true
 	m := &MethodBuilder{b: b, name: name, operators: make(map[string]int32)}
@@ -85,7 +85,7 @@ func (b *Builder) Metadata(name string, values ...any) {
 		case *tensor.Tensor:
 			refs[i] = m.Constant(v)
 		default:
-			b.fail("metadata %s: a %T is not a value of a program", quote.Name(name), v)
+			b.fail("metadata %s: a %T is not a value of a program", naming.Quote(name), v)
 			return
 		}
 	}
@@ -97,14 +97,14 @@ func (b *Builder) Metadata(name string, values ...any) {
 func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	switch {
 	case strings.ContainsRune(key, 0):
-		b.fail("named data: the key %s has a zero byte", quote.Name(key))
+		b.fail("named data: the key %s has a zero byte", naming.Quote(key))
 	case align < 0:
-		b.fail("named data %s: alignment %d", quote.Name(key), align)
+		b.fail("named data %s: alignment %d", naming.Quote(key), align)
 	case data.Size() < 0:
-		b.fail("named data %s: the size is not known", quote.Name(key))
+		b.fail("named data %s: the size is not known", naming.Quote(key))
 	}
 	if b.keys[key] {
-		b.fail("duplicate named data %s", quote.Name(key))
+		b.fail("duplicate named data %s", naming.Quote(key))
 	}
 	b.keys[key] = true
 	b.kept.Add(key, data)

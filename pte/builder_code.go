@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -56,7 +56,7 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 		name, overload, _ := strings.Cut(operator[at:], ".")
 		name = operator[:at] + name
 		if name == "" || len(operator) > maxOperatorName || strings.ContainsRune(operator, 0) {
-			m.fail("operator %s: a name of 1 to %d bytes", quote.Name(operator), maxOperatorName)
+			m.fail("operator %s: a name of 1 to %d bytes", naming.Quote(operator), maxOperatorName)
 		}
 		i = int32(len(m.operatorNodes))
 		m.operators[operator] = i
@@ -72,7 +72,7 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 // Delegate adds a part that a backend runs, and returns its index.
 func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...CompileSpec) int {
 	if id == "" || strings.ContainsRune(id, 0) || payload.Size() < 0 {
-		m.fail("delegate %s of %d bytes", quote.Name(id), payload.Size())
+		m.fail("delegate %s of %d bytes", naming.Quote(id), payload.Size())
 	}
 	settings := convert(specs, func(s CompileSpec) *fb.Node {
 		return new(fb.Node).SetString(ptefb.SlotCompileSpecKey, s.Key).

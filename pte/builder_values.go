@@ -9,7 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -51,7 +51,7 @@ func (m *MethodBuilder) fail(format string, args ...any) {
 }
 
 func (m *MethodBuilder) errorf(format string, args ...any) error {
-	return fmt.Errorf("pte: method %s: "+format, append([]any{quote.Name(m.name)}, args...)...)
+	return fmt.Errorf("pte: method %s: "+format, append([]any{naming.Quote(m.name)}, args...)...)
 }
 
 func (m *MethodBuilder) add(v value) Ref {
@@ -69,7 +69,7 @@ func (m *MethodBuilder) use(r Ref, what string) int32 {
 		if r.m == nil {
 			m.fail("%s: no value", what)
 		} else {
-			m.fail("%s: a value of method %s", what, quote.Name(r.m.name))
+			m.fail("%s: a value of method %s", what, naming.Quote(r.m.name))
 		}
 		return 0
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -172,7 +172,7 @@ func (s *TestSuite) encode(w *fb.Builder, r *Reader) (fb.Offset, error) {
 	m, ok := r.Program().Method(s.Method)
 	if !ok {
 		return 0, fmt.Errorf("pte: %w: test cases for %s, which is no method",
-			tensor.ErrMalformed, quote.Name(s.Method))
+			tensor.ErrMalformed, naming.Quote(s.Method))
 	}
 	cases := make([]fb.Offset, len(s.Cases))
 	for k, c := range s.Cases {
@@ -182,7 +182,7 @@ func (s *TestSuite) encode(w *fb.Builder, r *Reader) (fb.Offset, error) {
 			in, err = encodeValues(w, "inputs", c.Inputs, m.Inputs())
 		}
 		if err != nil {
-			return 0, fmt.Errorf("pte: test case %d of %s: %w", k, quote.Name(s.Method), err)
+			return 0, fmt.Errorf("pte: test case %d of %s: %w", k, naming.Quote(s.Method), err)
 		}
 		cases[k] = w.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
 			fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))

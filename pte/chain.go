@@ -8,7 +8,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/seq"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
@@ -39,7 +39,7 @@ type chain struct {
 }
 
 func (m Method) chains() iter.Seq[chain] {
-	return seq.Of(m.t.ChainsLength(), func(i int) chain {
+	return format.Each(m.t.ChainsLength(), func(i int) chain {
 		c := chain{m: m, index: i}
 		m.t.Chains(&c.t, i)
 		return c
@@ -49,7 +49,7 @@ func (m Method) chains() iter.Seq[chain] {
 func (c chain) len() int { return c.t.InstructionsLength() }
 
 func (c chain) instructions() iter.Seq[Instruction] {
-	return seq.Of(c.len(), func(i int) Instruction {
+	return format.Each(c.len(), func(i int) Instruction {
 		x := Instruction{c: c, index: i}
 		c.t.Instructions(&x.t, i)
 		return x

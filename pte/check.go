@@ -10,8 +10,8 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -28,7 +28,7 @@ const (
 // what the runtime would not load or run, and refuses only what asks for too much.
 type checker struct {
 	r      *Reader
-	out    *finding.List
+	out    *format.Findings
 	stored []place // tensors that Reader.Tensors yields
 	budget int64   // of bytes to be shown
 
@@ -90,17 +90,17 @@ func (c *checker) require(s site, slots ...int) bool {
 // name checks a string that the runtime compares with C strings.
 func (c *checker) name(b []byte, s site) {
 	if bytes.IndexByte(b, 0) >= 0 {
-		c.warn(s, "%s has a zero byte, where the runtime cuts it", quote.Name(string(b)))
+		c.warn(s, "%s has a zero byte, where the runtime cuts it", naming.Quote(string(b)))
 	}
 	if !utf8.Valid(b) {
-		c.warn(s, "%s is not UTF-8", quote.Name(string(b)))
+		c.warn(s, "%s is not UTF-8", naming.Quote(string(b)))
 	}
 }
 
 // unique checks a name that the runtime looks up: it takes the first of several.
 func (c *checker) unique(seen map[string]int, b []byte, i int, s site, what string) {
 	if first, dup := seen[string(b)]; dup {
-		c.warn(s, "%s is also the %s[%d], which the runtime takes", quote.Name(string(b)), what,
+		c.warn(s, "%s is also the %s[%d], which the runtime takes", naming.Quote(string(b)), what,
 			first)
 	} else {
 		seen[string(b)] = i

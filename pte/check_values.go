@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -314,7 +314,7 @@ func (c *checker) externalTensor(name []byte) {
 	if !sameTable(&first, &c.tensor) {
 		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
 			"external tensor %s has another layout than where it was used before",
-			quote.Name(string(name)))
+			naming.Quote(string(name)))
 	}
 }
 

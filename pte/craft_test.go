@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -133,7 +133,7 @@ func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
 	if err := e.open(); err != nil {
 		t.Fatal(err)
 	}
-	if e.over, err = pieces.NewOverlay(r.blob, nil); err != nil {
+	if e.over, err = format.NewPatchedFile(r.blob, nil); err != nil {
 		t.Fatal(err)
 	}
 	e.draft.load(r.segmentAlignment())

@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -55,14 +55,14 @@ func (t *tensorValue) extraInfo() *fb.Node {
 
 // A dataSegment is a segment on its way into a file.
 type dataSegment struct {
-	pieces []pieces.Piece // offsets count from the start of the segment
+	pieces []format.Section // offsets count from the start of the segment
 	size   int64
 	align  int64 // the largest that its pieces ask for
 	off    int64 // from the base
 }
 
 // append adds data of size bytes after what is there and returns where.
-func (s *dataSegment) append(data []pieces.Piece, size, alignment int64) (int64, error) {
+func (s *dataSegment) append(data []format.Section, size, alignment int64) (int64, error) {
 	off, ok := align.Up(s.size, alignment)
 	if !ok || size < 0 || size > math.MaxInt64-off {
 		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
@@ -77,8 +77,8 @@ func (s *dataSegment) append(data []pieces.Piece, size, alignment int64) (int64,
 }
 
 // whole is a blob as a piece.
-func whole(name string, b tensor.Blob) []pieces.Piece {
-	return []pieces.Piece{{Name: name, Size: b.Size(), Data: b}}
+func whole(name string, b tensor.Blob) []format.Section {
+	return []format.Section{{Name: name, Size: b.Size(), Data: b}}
 }
 
 // A store gives payloads their places; the same memory or source has one.
@@ -119,7 +119,7 @@ type dataList struct {
 }
 
 // put adds bytes and returns their index.
-func (l *dataList) put(data []pieces.Piece, size, alignment int64) (int, error) {
+func (l *dataList) put(data []format.Section, size, alignment int64) (int, error) {
 	off, err := l.append(data, size, alignment)
 	l.offsets = append(l.offsets, uint64(off))
 	return len(l.offsets) - 1, err

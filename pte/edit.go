@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -40,23 +40,23 @@ type Edit struct {
 	modern    bool
 	names     map[string][]place // of the original, once it is asked for
 	renamed   map[place]string
-	keys      map[place]string        // of what Externalize took
-	users     *pieces.Users           // of ranges of the file, once it is asked for
-	userNames []string                // tensors and blobs
-	data      map[extent]pieces.Piece // what replaces ranges of the file
-	kept      map[extent]pieces.Kept  // of data
-	moved     pieces.Kept             // of what becomes internal
-	over      *pieces.Overlay         // the file with data, while it is written
-	blobs     map[string]*string      // new keys by old ones, nil for those that are removed
-	getters   map[string]*fb.Node     // methods by name; nil for those that are removed
-	order     []string                // in which getters were set
-	draft     *draft                  // once the flatbuffer is taken apart
+	keys      map[place]string            // of what Externalize took
+	users     *format.Users               // of ranges of the file, once it is asked for
+	userNames []string                    // tensors and blobs
+	data      map[extent]format.Section   // what replaces ranges of the file
+	kept      map[extent]format.Checksums // of data
+	moved     format.Checksums            // of what becomes internal
+	over      *format.PatchedFile         // the file with data, while it is written
+	blobs     map[string]*string          // new keys by old ones, nil for those that are removed
+	getters   map[string]*fb.Node         // methods by name; nil for those that are removed
+	order     []string                    // in which getters were set
+	draft     *draft                      // once the flatbuffer is taken apart
 }
 
 // NewEdit begins to change the program of r.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{r: r, renamed: make(map[place]string), keys: make(map[place]string),
-		data: make(map[extent]pieces.Piece), kept: make(map[extent]pieces.Kept),
+		data: make(map[extent]format.Section), kept: make(map[extent]format.Checksums),
 		blobs: make(map[string]*string), getters: make(map[string]*fb.Node)}
 }
 
@@ -90,10 +90,11 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 func (e *Edit) ReplaceValue(method string, value int, t *tensor.Tensor) error {
 	m, ok := e.r.Program().Method(method)
 	if !ok {
-		return fmt.Errorf("pte: %w: no method %s", tensor.ErrNoTensor, quote.Name(method))
+		return fmt.Errorf("pte: %w: no method %s", tensor.ErrNoTensor, naming.Quote(method))
 	}
 	if _, ok := m.Value(value).Tensor(); !ok {
-		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value, quote.Name(method))
+		return fmt.Errorf("pte: %w: value %d of %s", tensor.ErrNoTensor, value,
+			naming.Quote(method))
 	}
 	p := place{int32(m.index), int32(value)}
 	return e.replace(p, e.r.value(p).name(), t)
@@ -155,7 +156,7 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 	if err != nil {
 		return nil, err
 	}
-	e.over, err = pieces.NewOverlay(e.r.blob, slices.Collect(maps.Values(e.data)))
+	e.over, err = format.NewPatchedFile(e.r.blob, slices.Collect(maps.Values(e.data)))
 	if err != nil {
 		return nil, fmt.Errorf("pte: %w: %w", errors.ErrUnsupported, err)
 	}
@@ -257,8 +258,8 @@ type SharedError struct {
 }
 
 func (e *SharedError) Error() string {
-	others := convert(e.Others[:min(len(e.Others), 8)], quote.Name)
-	text := fmt.Sprintf("pte: the bytes of %s are also those of %s", quote.Name(e.Name),
+	others := convert(e.Others[:min(len(e.Others), 8)], naming.Quote)
+	text := fmt.Sprintf("pte: the bytes of %s are also those of %s", naming.Quote(e.Name),
 		strings.Join(others, ", "))
 	if n := len(e.Others) - len(others); n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
@@ -269,7 +270,7 @@ func (e *SharedError) Error() string {
 // others returns what else has bytes in a range of the file.
 func (e *Edit) others(name string, off, size int64) (others []string) {
 	if e.users == nil {
-		e.users = new(pieces.Users)
+		e.users = new(format.Users)
 		add := func(name string, b tensor.Blob) {
 			if s, ok := b.Stored(); ok && s.Offset >= 0 {
 				e.users.Add(s.Offset, s.Size, len(e.userNames))
@@ -297,24 +298,24 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	x := e.r.value(p).entry()
 	if x.Buffer == 0 {
 		return fmt.Errorf("pte: %w: %s has no bytes in the program", errors.ErrUnsupported,
-			quote.Name(name))
+			naming.Quote(name))
 	}
 	if bad, ok := x.Data.Source().(*missing); ok {
 		return bad.err
 	}
 	if t == nil {
-		return fmt.Errorf("pte: %w: nothing for %s", tensor.ErrNoTensor, quote.Name(name))
+		return fmt.Errorf("pte: %w: nothing for %s", tensor.ErrNoTensor, naming.Quote(name))
 	}
 	if err := t.Check(); err != nil {
 		return err
 	}
 	if t.External || !t.Dense() {
 		return fmt.Errorf("pte: %w: tensor %s has no dense data", tensor.ErrNoView,
-			quote.Name(t.Name))
+			naming.Quote(t.Name))
 	}
 	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !t.Order.Equal(x.Order) {
 		return fmt.Errorf("pte: %w: %s is %v of %v, order %v; not %v of %v, order %v",
-			tensor.ErrDType, quote.Name(name),
+			tensor.ErrDType, naming.Quote(name),
 			x.Shape, x.DType, []int(x.Order), t.Shape, t.DType, []int(t.Order))
 	}
 	s, ok := x.Data.Stored()
@@ -328,7 +329,7 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	}
 	// Of two for the same bytes the later one counts.
 	at := extent{s.Offset, s.Size}
-	e.data[at] = pieces.Piece{Name: name, Off: s.Offset, Size: s.Size, Data: t.Data}
-	e.kept[at] = pieces.Keep(name, t)
+	e.data[at] = format.Section{Name: name, Off: s.Offset, Size: s.Size, Data: t.Data}
+	e.kept[at] = format.ChecksumsOf(name, t)
 	return nil
 }

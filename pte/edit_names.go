@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -26,7 +26,7 @@ func (e *Edit) places(name string) ([]place, error) {
 	}
 	all := e.names[name]
 	if len(all) == 0 {
-		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, quote.Name(name))
+		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, naming.Quote(name))
 	}
 	return all, nil
 }
@@ -37,7 +37,8 @@ func (e *Edit) places(name string) ([]place, error) {
 // name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
 	if new == "" || strings.ContainsRune(new, 0) {
-		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed, quote.Name(new))
+		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
+			naming.Quote(new))
 	}
 	all, err := e.places(old)
 	if err != nil {
@@ -59,7 +60,7 @@ func (e *Edit) Remove(name string) error {
 		return err
 	}
 	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors",
-		quote.Name(name), errors.ErrUnsupported)
+		naming.Quote(name), errors.ErrUnsupported)
 }
 
 // RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs].
@@ -68,7 +69,7 @@ func (e *Edit) Remove(name string) error {
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
 	if strings.HasPrefix(old, blobPrefix) && (!ok || strings.ContainsRune(key, 0)) {
-		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, quote.Name(new),
+		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, naming.Quote(new),
 			blobPrefix)
 	}
 	return e.changeBlob(old, &key)
@@ -82,10 +83,10 @@ func (e *Edit) changeBlob(name string, to *string) error {
 	key, ok := strings.CutPrefix(name, blobPrefix)
 	if !ok {
 		return fmt.Errorf("pte: %w: %s is not %sKEY, and has no name of its own",
-			errors.ErrUnsupported, quote.Name(name), blobPrefix)
+			errors.ErrUnsupported, naming.Quote(name), blobPrefix)
 	}
 	if _, found := e.r.Program().Named(key); !found {
-		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, quote.Name(name))
+		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, naming.Quote(name))
 	}
 	if err := e.open(); err != nil {
 		return err
@@ -108,7 +109,7 @@ func (d *draft) rename() error {
 		}
 		if key, ok := d.e.keys[p]; ok && key != name {
 			return fmt.Errorf("pte: %s has the key %s from Externalize, and %s from Rename",
-				quote.Name(old), quote.Name(key), quote.Name(name))
+				naming.Quote(old), naming.Quote(key), naming.Quote(name))
 		}
 		d.tensors[p.method][p.value].extraInfo().
 			SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
@@ -151,7 +152,7 @@ type owners map[string]string
 func (o owners) claim(name, old string) error {
 	if first, ok := o[name]; ok && first != old {
 		return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
-			quote.Name(first), quote.Name(old), quote.Name(name))
+			naming.Quote(first), naming.Quote(old), naming.Quote(name))
 	}
 	o[name] = old
 	return nil

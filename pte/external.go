@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -55,7 +55,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			continue
 		}
 		if strings.ContainsRune(key, 0) {
-			return nil, fmt.Errorf("pte: the key %s has a zero byte", quote.Name(key))
+			return nil, fmt.Errorf("pte: the key %s has a zero byte", naming.Quote(key))
 		}
 		if err := x.Check(); err != nil {
 			return nil, err
@@ -68,8 +68,8 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			key = k
 		} else if first, ok := taken[key]; ok {
 			return nil, fmt.Errorf("pte: the key %s would be of %s, value %d, and of %s, value %d",
-				quote.Name(key), quote.Name(first.Method.Name()), first.Value,
-				quote.Name(x.Method.Name()), x.Value)
+				naming.Quote(key), naming.Quote(first.Method.Name()), first.Value,
+				naming.Quote(x.Method.Name()), x.Value)
 		} else {
 			same[what], taken[key] = key, x
 			out = append(out, e.taken(x, key))
@@ -87,7 +87,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	}
 	for d := range e.r.Program().NamedData() {
 		if _, ok := taken[d.Key]; ok {
-			return nil, fmt.Errorf("pte: the key %s is that of a named blob", quote.Name(d.Key))
+			return nil, fmt.Errorf("pte: the key %s is that of a named blob", naming.Quote(d.Key))
 		}
 	}
 	e.draft.lists = e.draft.lists || len(out) > 0
@@ -136,7 +136,7 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 		}
 		if t.External {
 			return n, fmt.Errorf("pte: %w: external tensor %s is itself external",
-				errors.ErrUnsupported, quote.Name(t.Name))
+				errors.ErrUnsupported, naming.Quote(t.Name))
 		}
 		v.extraInfo().Remove(ptefb.SlotExtraTensorInfoLocation)
 		v.role, v.data = v.role.moved(), t

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -49,9 +49,9 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 		return true, nil
 	case executorch.Generation(id, "ET") || executorch.Generation(id, "BP"):
 		return false, fail(errors.ErrUnsupported, at+4, "file_identifier",
-			"%s is another generation of the format than ET12", quote.Name(id))
+			"%s is another generation of the format than ET12", naming.Quote(id))
 	default:
-		return false, malformed(at+4, "file_identifier", "%s is not ET12", quote.Name(id))
+		return false, malformed(at+4, "file_identifier", "%s is not ET12", naming.Quote(id))
 	}
 }
 
@@ -72,7 +72,7 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 			return refuse(errors.ErrUnsupported, 8, ".magic", "version %s", v)
 		}
 		return refuse(tensor.ErrMalformed, 8, ".magic", "%s is not eh00",
-			quote.Name(string(head[8:12])))
+			naming.Quote(string(head[8:12])))
 	}
 	const cut = "the file ends inside it"
 	if len(head) < 32 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -105,7 +105,7 @@ func metadataText(v any) (string, bool) {
 // the name is an error.
 func (e *Edit) SetMetadata(name string, value any) error {
 	if _, ok := value.(*tensor.Tensor); ok {
-		return fmt.Errorf("pte: metadata %s: %w: a tensor", quote.Name(name), tensor.ErrDType)
+		return fmt.Errorf("pte: metadata %s: %w: a tensor", naming.Quote(name), tensor.ErrDType)
 	}
 	b := NewBuilder()
 	b.Metadata(name, value)
@@ -114,7 +114,7 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	}
 	if m, ok := e.r.Program().Method(name); ok && !m.IsGetter() {
 		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata",
-			tensor.ErrDuplicate, quote.Name(name))
+			tensor.ErrDuplicate, naming.Quote(name))
 	}
 	if err := e.open(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (e *Edit) SetAttribute(key, value string) error {
 		}
 	}
 	return fmt.Errorf("pte: attribute %s: %w: %s is not of kind %v, as the old value is",
-		quote.Name(key), tensor.ErrDType, quote.Name(value), kinds[0])
+		naming.Quote(key), tensor.ErrDType, naming.Quote(value), kinds[0])
 }
 
 // parseAs reads a value of that kind, and reports whether text is one.
@@ -172,7 +172,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 		return nil
 	case !m.IsGetter():
 		return fmt.Errorf("pte: %w: method %s is not an attribute", errors.ErrUnsupported,
-			quote.Name(key))
+			naming.Quote(key))
 	}
 	if err := e.open(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -46,7 +46,7 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 // An output is a file that is ready to be written: nothing of it has to be gone back to.
 type output struct {
 	head   []byte // flatbuffer with its header
-	pieces []pieces.Piece
+	pieces []format.Section
 	size   int64
 }
 
@@ -79,7 +79,7 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 // writeTo writes the file.
 func (o *output) writeTo(ctx context.Context, w io.Writer) error {
 	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.pieces...)
-	if _, err := pieces.Write(ctx, w, 0, all, o.size); err != nil {
+	if _, err := format.WriteSections(ctx, w, 0, all, o.size); err != nil {
 		return fmt.Errorf("pte: %w", err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/seq"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -18,7 +18,7 @@ type Program Reader
 
 // Methods yields the methods in the order of the file.
 func (p *Program) Methods() iter.Seq[Method] {
-	return seq.Of(p.root.ExecutionPlanLength(), p.method)
+	return format.Each(p.root.ExecutionPlanLength(), p.method)
 }
 
 func (p *Program) method(i int) Method {
@@ -48,7 +48,7 @@ type NamedData struct {
 // NamedData yields the named blobs in the order of the file. Several keys may share a
 // segment.
 func (p *Program) NamedData() iter.Seq[NamedData] {
-	return seq.Of(p.root.NamedDataLength(), p.named)
+	return format.Each(p.root.NamedDataLength(), p.named)
 }
 
 // Named returns the named blob of that key: the first, as the runtime does, where several
@@ -91,7 +91,7 @@ func (m Method) NumValues() int { return m.t.ValuesLength() }
 
 // Values yields the values in order: the parameters come first in what exporters write,
 // then inputs and intermediate ones.
-func (m Method) Values() iter.Seq[Value] { return seq.Of(m.NumValues(), m.Value) }
+func (m Method) Values() iter.Seq[Value] { return format.Each(m.NumValues(), m.Value) }
 
 // Value returns value i, the zero Value where there is none.
 func (m Method) Value(i int) Value {

@@ -11,10 +11,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/seq"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -49,15 +47,15 @@ type Reader struct {
 	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change
 	root     *ptefb.Program
 	bundle   *Bundle
-	tensors  []place       // that Tensors yields
-	checked  *finding.List // what is wrong or odd, from the time when the program was opened
+	tensors  []place          // that Tensors yields
+	checked  *format.Findings // what is wrong or odd, from the time when the program was opened
 
 	segments            []segment
 	constants, initials pool
 
 	index  sync.Once
-	byName *names.Table // of tensors
-	byKey  *names.Table // of the named data
+	byName *naming.Table // of tensors
+	byKey  *naming.Table // of the named data
 }
 
 // place is a value of a method.
@@ -117,7 +115,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if opts == nil {
 		opts = new(ReaderOptions)
 	}
-	limits, err := limit.Complete(opts.Limits)
+	limits, err := format.CompleteLimits(opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +125,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 		}
 	}()
 	r = &Reader{src: src, kept: kept, size: src.Size(), limits: limits,
-		checked: finding.NewList(&tensor.VerifyOptions{Strict: opts.Strict})}
+		checked: format.NewFindings(&tensor.VerifyOptions{Strict: opts.Strict})}
 	head, bundle, err := r.head()
 	if err == nil && bundle {
 		if err = r.unwrap(); err == nil {
@@ -277,9 +275,9 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 // makeIndex makes the tables of names, once.
 func (r *Reader) makeIndex() {
 	r.index.Do(func() {
-		r.byName, _ = names.Build(len(r.tensors),
+		r.byName, _ = naming.Build(len(r.tensors),
 			func(i int) string { return r.value(r.tensors[i]).name() })
-		r.byKey, _ = names.Build(r.root.NamedDataLength(), func(i int) string {
+		r.byKey, _ = naming.Build(r.root.NamedDataLength(), func(i int) string {
 			var t ptefb.NamedData
 			r.root.NamedData(&t, i)
 			return string(t.Key())
@@ -301,13 +299,13 @@ func (r *Reader) value(p place) Value {
 // A tensor whose bytes are not where they should be is yielded too: reading it fails. The
 // bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return seq.Of(len(r.tensors),
+	return format.Each(len(r.tensors),
 		func(i int) *tensor.Tensor { return r.value(r.tensors[i]).entry().Tensor })
 }
 
 // Entries yields what [Reader.Tensors] yields, with the place of each in the program.
 func (r *Reader) Entries() iter.Seq[*Entry] {
-	return seq.Of(len(r.tensors), func(i int) *Entry { return r.value(r.tensors[i]).entry() })
+	return format.Each(len(r.tensors), func(i int) *Entry { return r.value(r.tensors[i]).entry() })
 }
 
 // Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/span"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -120,21 +120,21 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 		var list []tensor.Span
 		used := make(map[int64]bool)
 		for e := range r.Entries() {
-			list = span.Add(list, tensor.SpanTensor, e.Name, e.Data)
+			list = format.AppendSpan(list, tensor.SpanTensor, e.Name, e.Data)
 			if s, ok := e.Data.Stored(); ok && s.Size > 0 {
 				used[s.Offset] = true
 			}
 		}
 		for name, b := range r.Blobs() {
-			list = span.Add(list, tensor.SpanBlob, name, b)
+			list = format.AppendSpan(list, tensor.SpanBlob, name, b)
 		}
 		list = r.unused(list, used)
 		for _, s := range r.Program().Segments() {
 			if len(s.Roles) == 0 {
-				list = append(list, span.Unused(s.Offset, s.Size))
+				list = append(list, format.UnusedSpan(s.Offset, s.Size))
 			}
 		}
-		span.Cover(r.src.Size(), append(list, r.frame()...))(yield)
+		format.CoverSpans(r.src.Size(), append(list, r.frame()...))(yield)
 	}
 }
 
@@ -146,12 +146,12 @@ func (r *Reader) frame() []tensor.Span {
 	}
 	end := r.dataEnd()
 	return []tensor.Span{
-		span.Metadata(0, r.at),
-		span.Header(r.at, head),
-		span.Metadata(r.at+head, r.header.ProgramSize-head),
-		span.Padding(r.at+r.header.ProgramSize, end-r.at-r.header.ProgramSize),
-		span.Unused(end, r.size-end),
-		span.Metadata(r.size, r.src.Size()-r.size),
+		format.MetadataSpan(0, r.at),
+		format.HeaderSpan(r.at, head),
+		format.MetadataSpan(r.at+head, r.header.ProgramSize-head),
+		format.PaddingSpan(r.at+r.header.ProgramSize, end-r.at-r.header.ProgramSize),
+		format.UnusedSpan(end, r.size-end),
+		format.MetadataSpan(r.size, r.src.Size()-r.size),
 	}
 }
 
@@ -185,7 +185,7 @@ func (r *Reader) unused(list []tensor.Span, used map[int64]bool) []tensor.Span {
 				end = offsets[k+1]
 			}
 			if !used[p.segment.off+o] {
-				list = append(list, span.Unused(p.segment.off+o, end-o))
+				list = append(list, format.UnusedSpan(p.segment.off+o, end-o))
 			}
 		}
 	}

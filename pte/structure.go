@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -131,7 +131,7 @@ func (p *leafPaths) number() int {
 	text := p.digits("")
 	n, err := strconv.Atoi(text)
 	if err != nil || n > len(p.s) {
-		p.malformed("%s is not a number of children", quote.Name(text))
+		p.malformed("%s is not a number of children", naming.Quote(text))
 	}
 	return n
 }
@@ -159,7 +159,7 @@ func (p *leafPaths) json() {
 	case len(top) != 2:
 		err = fmt.Errorf("%d elements are not a version and a tree", len(top))
 	case string(top[0]) != "1":
-		p.fail(errors.ErrUnsupported, ": version %s", quote.Name(string(top[0])))
+		p.fail(errors.ErrUnsupported, ": version %s", naming.Quote(string(top[0])))
 	default:
 		err = json.Unmarshal(top[1], &tree)
 	}

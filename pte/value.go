@@ -8,7 +8,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -206,7 +206,7 @@ func (v Value) String() string {
 	case KindDouble:
 		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
 	case KindString:
-		return quote.Name(v.Text())
+		return naming.Quote(v.Text())
 	case KindTensor:
 		i, _ := v.Tensor()
 		return i.String()

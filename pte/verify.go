@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/scan"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -25,11 +24,11 @@ import (
 // the padding between segments, VerifyCanonical that between constants as well, and a
 // byte that is not zero there is a warning.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
-	l := finding.NewList(opts)
+	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
 }
 
-func (r *Reader) verify(ctx context.Context, found *finding.List) error {
+func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (r *Reader) verify(ctx context.Context, found *finding.List) error {
 }
 
 // verifyExternal compares external tensors with what Options.External returns.
-func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error {
+func (r *Reader) verifyExternal(ctx context.Context, found *format.Findings) error {
 	for e := range r.Entries() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -67,7 +66,7 @@ func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error 
 		field := e.Method.Value(e.Value).path() + ".extra_tensor_info.fully_qualified_name"
 		if x == nil {
 			found.Error(fail(tensor.ErrNoTensor, -1, field,
-				"no external tensor %s", quote.Name(e.Name)))
+				"no external tensor %s", naming.Quote(e.Name)))
 			continue
 		}
 		if err := sameLayout(e.Tensor, x); err != nil {
@@ -80,10 +79,10 @@ func (r *Reader) verifyExternal(ctx context.Context, found *finding.List) error 
 // sameLayout returns how x differs from t, which it is to stand for. The runtime does not
 // check the length of the data.
 func sameLayout(t, x *tensor.Tensor) error {
-	name := quote.Name(t.Name)
+	name := naming.Quote(t.Name)
 	switch {
 	case !x.Dense():
-		return fmt.Errorf("external tensor %s is %s, not dense", name, quote.Name(x.Scheme))
+		return fmt.Errorf("external tensor %s is %s, not dense", name, naming.Quote(x.Scheme))
 	case x.DType != t.DType || !x.Shape.Equal(t.Shape) || !t.Order.Equal(x.Order):
 		return fmt.Errorf("external tensor %s is %v%v, order %v, not %v%v, order %v", name,
 			x.DType, x.Shape, []int(x.Order), t.DType, t.Shape, []int(t.Order))
@@ -104,9 +103,9 @@ const longestPadding = 16384
 
 // verifyPadding reads what is between flatbuffer and segments, and, for the canonical
 // form, also between the constants of a segment.
-func (r *Reader) verifyPadding(ctx context.Context, found *finding.List) error {
+func (r *Reader) verifyPadding(ctx context.Context, found *format.Findings) error {
 	var gaps []extent
-	scanner := scan.New(ctx, "pte", r.src, found)
+	scanner := format.NewScanner(ctx, "pte", r.src, found)
 	add := func(off, size int64) {
 		if size > 0 && size <= longestPadding {
 			gaps = append(gaps, extent{off, size})

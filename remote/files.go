@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -44,7 +44,7 @@ func OpenFS(ctx context.Context, o Opener, address string) (*FS, error) {
 		return nil, err
 	}
 	if len(f.files) == 0 { // stores have no empty directories
-		return nil, fmt.Errorf("remote: %s: %w", quote.Name(f.prefix), fs.ErrNotExist)
+		return nil, fmt.Errorf("remote: %s: %w", naming.Quote(f.prefix), fs.ErrNotExist)
 	}
 	return &f, nil
 }
@@ -66,7 +66,7 @@ func (f *FS) enter(listing iter.Seq2[Entry, error]) error {
 			return f.failed(tensor.ErrLimit, "a path of %d bytes and %d elements", len(name),
 				strings.Count(name, "/")+1)
 		case known || !below || name == "." || !fs.ValidPath(name) || e.Size < 0:
-			return f.failed(tensor.ErrMalformed, "its listing has %s", quote.Name(e.Address))
+			return f.failed(tensor.ErrMalformed, "its listing has %s", naming.Quote(e.Address))
 		case len(f.files) == maxEntries:
 			return f.failed(tensor.ErrLimit, "more than %d files", maxEntries)
 		}
@@ -75,7 +75,8 @@ func (f *FS) enter(listing iter.Seq2[Entry, error]) error {
 	f.names = slices.Sorted(maps.Keys(f.files))
 	for _, name := range f.names {
 		if f.isDir(name) {
-			return f.failed(tensor.ErrMalformed, "%s is a file and a directory", quote.Name(name))
+			return f.failed(tensor.ErrMalformed, "%s is a file and a directory",
+				naming.Quote(name))
 		}
 	}
 	return nil
@@ -94,7 +95,7 @@ func (f *FS) isDir(name string) bool {
 }
 
 func (f *FS) failed(class error, format string, args ...any) error {
-	return fmt.Errorf("remote: %s: %w: %s", quote.Name(f.prefix), class,
+	return fmt.Errorf("remote: %s: %w: %s", naming.Quote(f.prefix), class,
 		fmt.Sprintf(format, args...))
 }
 
@@ -210,7 +211,7 @@ func (f *openFile) reader() (io.ReaderAt, error) {
 		if size != f.info.Size() {
 			closeReader(r)
 			return nil, fmt.Errorf("remote: %s: %w: it has %d bytes, and is listed with %d",
-				quote.Name(f.name), ErrChanged, size, f.info.Size())
+				naming.Quote(f.name), ErrChanged, size, f.info.Size())
 		}
 		f.r = r
 	}

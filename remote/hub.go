@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -110,7 +110,7 @@ func HubPath(address string) (string, error) {
 func parseHub(address string) (a hubAddress, err error) {
 	bad := func(why string) (hubAddress, error) {
 		return a, fmt.Errorf("remote: %s: %s: hf://ORG/NAME[@REVISION][/PATH]",
-			quote.Name(address), why)
+			naming.Quote(address), why)
 	}
 	rest, ok := strings.CutPrefix(address, "hf://")
 	if !ok {
@@ -212,7 +212,7 @@ func openHub(ctx context.Context, address string, opts *Options) (*hub, error) {
 	}
 	if err := json.Unmarshal(b, &info); err != nil || !isCommit(info.SHA) {
 		h.client.Close()
-		return nil, fmt.Errorf("remote: %s: %w: the Hub names no commit", quote.Name(address),
+		return nil, fmt.Errorf("remote: %s: %w: the Hub names no commit", naming.Quote(address),
 			tensor.ErrMalformed)
 	}
 	h.commit = info.SHA

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -35,7 +35,7 @@ func (c *Client) Pages(prefix string,
 	fetch func(next string, limit int64) (Page, error)) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		fail := func(class error, format string, args ...any) {
-			yield(Entry{}, fmt.Errorf("remote: the listing of %s: %w: %s", quote.Name(prefix),
+			yield(Entry{}, fmt.Errorf("remote: the listing of %s: %w: %s", naming.Quote(prefix),
 				class, fmt.Sprintf(format, args...)))
 		}
 		most := int64(maxListing)
@@ -61,7 +61,7 @@ func (c *Client) Pages(prefix string,
 					fail(tensor.ErrLimit, "more than %d entries", maxEntries)
 					return
 				case !strings.HasPrefix(e.Address, prefix) || e.Size < 0:
-					fail(tensor.ErrMalformed, "it has %s", quote.Name(e.Address))
+					fail(tensor.ErrMalformed, "it has %s", naming.Quote(e.Address))
 					return
 				}
 				if !yield(e, nil) {

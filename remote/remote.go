@@ -27,7 +27,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -157,7 +157,7 @@ func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	if IsHub(address) {
 		if name, err := HubPath(address); err == nil && name == "" {
 			return nil, fmt.Errorf("remote: %s: %w: a repository, not a file of one",
-				quote.Name(address), fs.ErrInvalid)
+				naming.Quote(address), fs.ErrInvalid)
 		}
 		h, err := openHub(ctx, address, opts)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -92,7 +92,7 @@ func (r *Repository) page(next string, limit int64) (Page, error) {
 			continue // directories follow from the names of files
 		case row.Path == "" || strings.HasSuffix(row.Path, "/"):
 			return page, r.failed(tensor.ErrMalformed, "its listing has the file %s",
-				quote.Name(row.Path))
+				naming.Quote(row.Path))
 		}
 		e := Entry{Address: r.root + row.Path, Size: row.Size, GitSHA: row.OID}
 		if row.LFS != nil { // what git has is a pointer

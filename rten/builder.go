@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -17,10 +17,10 @@ import (
 // first error comes out of [GraphBuilder.Write] and [GraphBuilder.WriteFile], so that
 // the calls need no checks in between. It is not safe for concurrent use.
 type GraphBuilder struct {
-	up       *GraphBuilder // nil for the top graph
-	errs     *[]error      // shared by all graphs of a model
-	metadata []*string     // by the schema's fields, shared
-	kept     *pieces.Kept  // shared
+	up       *GraphBuilder     // nil for the top graph
+	errs     *[]error          // shared by all graphs of a model
+	metadata []*string         // by the schema's fields, shared
+	kept     *format.Checksums // shared
 
 	nodes    []*builtNode
 	inputs   []int
@@ -74,7 +74,7 @@ type Attrs map[string]any
 // NewGraphBuilder begins a model.
 func NewGraphBuilder() *GraphBuilder {
 	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields())),
-		kept: new(pieces.Kept), names: make(map[string]*builtNode)}
+		kept: new(format.Checksums), names: make(map[string]*builtNode)}
 }
 
 // Subgraph begins a graph for an attribute of an operator of this one: the
@@ -122,10 +122,11 @@ func (g *GraphBuilder) add(n *builtNode) Ref {
 // name names a constant or value of the graph.
 func (g *GraphBuilder) name(n *builtNode, name string) {
 	if !utf8.ValidString(name) {
-		g.fail("the name %s is not UTF-8", quote.Name(name))
+		g.fail("the name %s is not UTF-8", naming.Quote(name))
 	}
 	if g.names[name] != nil {
-		g.fail("%w: another constant or value is named %s", tensor.ErrDuplicate, quote.Name(name))
+		g.fail("%w: another constant or value is named %s", tensor.ErrDuplicate,
+			naming.Quote(name))
 	}
 	n.name, n.named = name, true
 	g.names[name] = n
@@ -146,11 +147,11 @@ func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 // type and shape are notes: RTen does not need them.
 func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	if _, ok := dataTypeNumber(d); !ok && d != tensor.Unknown {
-		g.fail("%w: value %s: RTen has no %v", tensor.ErrDType, quote.Name(name), d)
+		g.fail("%w: value %s: RTen has no %v", tensor.ErrDType, naming.Quote(name), d)
 	}
 	for i, dim := range dims {
 		if s, symbolic := dim.Symbol(); symbolic && !utf8.ValidString(s) {
-			g.fail("value %s: the name of dimension %d is not UTF-8", quote.Name(name), i)
+			g.fail("value %s: the name of dimension %d is not UTF-8", naming.Quote(name), i)
 		}
 	}
 	n := &builtNode{kind: ValueNode, dtype: d, dims: dims}
@@ -191,7 +192,7 @@ func (g *GraphBuilder) Check(t *tensor.Tensor) error {
 	}
 	if n := g.names[t.Name]; n != nil && n.tensor != t && t.Name != "" {
 		return errorf(tensor.ErrDuplicate, "another constant or value is named %s",
-			quote.Name(t.Name))
+			naming.Quote(t.Name))
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func checkConstant(t *tensor.Tensor) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	name := quote.Name(t.Name)
+	name := naming.Quote(t.Name)
 	switch _, ok := dataTypeNumber(t.DType); {
 	case !ok:
 		return fmt.Errorf("%w: constant %s: the format has no %v", tensor.ErrDType, name, t.DType)
@@ -266,7 +267,7 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 	n := &builtNode{kind: OperatorNode, inputs: inputs}
 	var known bool
 	if n.op, known = ParseOpType(op); !known {
-		g.fail("%w: operator %s", errors.ErrUnsupported, quote.Name(op))
+		g.fail("%w: operator %s", errors.ErrUnsupported, naming.Quote(op))
 		return
 	}
 	if most := n.op.MaxInputs(); most >= 0 && len(inputs) > most {
@@ -362,7 +363,7 @@ func (g *GraphBuilder) capture(r Ref) int {
 func (g *GraphBuilder) Output(name string, r Ref) {
 	ids := g.ids("Output", []Ref{r})
 	if ids[0] < 0 {
-		g.fail("output %s is nothing", quote.Name(name))
+		g.fail("output %s is nothing", naming.Quote(name))
 		return
 	}
 	id := ids[0]

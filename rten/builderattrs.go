@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -79,7 +79,7 @@ func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
 	for _, name := range slices.Sorted(maps.Keys(attrs)) {
 		if !slices.Contains(have, name) {
 			errs = append(errs, fmt.Errorf("no attribute is named %s; there are %s",
-				quote.Name(name), strings.Join(have, ", ")))
+				naming.Quote(name), strings.Join(have, ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -255,7 +255,7 @@ func enumNumber(enum string, v any) (uint32, error) {
 			return uint32(n), nil
 		}
 		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", tensor.ErrMalformed,
-			quote.Name(x), enum, strings.Join(names, ", "))
+			naming.Quote(x), enum, strings.Join(names, ", "))
 	}
 	n, err := integer(v, 0, int64(len(names)-1))
 	return uint32(n), err

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -85,7 +85,7 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 	}
 	if other := g.names[of.name]; other != nil && other != n {
 		g.fail("node %d: %s is captured from an outer graph, and the name of another node here",
-			i, quote.Name(of.name))
+			i, naming.Quote(of.name))
 	}
 	n.name, n.named = of.name, true
 	g.names[n.name] = n
@@ -96,7 +96,7 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 		}
 		if x != nil && x.captures == nil {
 			g.fail("node %d: %s is captured from an outer graph, but a graph in between has one",
-				i, quote.Name(n.name))
+				i, naming.Quote(n.name))
 			return
 		}
 	}

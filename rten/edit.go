@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -32,11 +32,11 @@ type Edit struct {
 	metadata map[int]*string  // by index into metadataFields; nil removes
 	names    map[nodeID]string
 	removed  map[nodeID]bool
-	replaced map[int]tensor.Blob // by constant
-	kept     map[int]pieces.Kept // of replaced
-	inserted pieces.Kept         // of constants
-	graphs   map[int]*graphEdit  // those whose operators change
-	steps    int                 // nodes, constants and ranges visited, for tests
+	replaced map[int]tensor.Blob      // by constant
+	kept     map[int]format.Checksums // of replaced
+	inserted format.Checksums         // of constants
+	graphs   map[int]*graphEdit       // those whose operators change
+	steps    int                      // nodes, constants and ranges visited, for tests
 }
 
 // A nodeID is a node by the indices of its graph and in it.
@@ -50,7 +50,7 @@ func NewEdit(r *Reader) *Edit {
 		r: r, metadata: make(map[int]*string),
 		names: make(map[nodeID]string), removed: make(map[nodeID]bool),
 		replaced: make(map[int]tensor.Blob), graphs: make(map[int]*graphEdit),
-		kept: make(map[int]pieces.Kept),
+		kept: make(map[int]format.Checksums),
 	}
 }
 
@@ -66,7 +66,7 @@ func (e *Edit) find(name string) ([]int, error) {
 	}
 	list := e.byName[name]
 	if list == nil {
-		return nil, errorf(tensor.ErrNoTensor, "%s", quote.Name(name))
+		return nil, errorf(tensor.ErrNoTensor, "%s", naming.Quote(name))
 	}
 	return list, nil
 }
@@ -76,7 +76,7 @@ func (e *Edit) one(name string) (int, error) {
 	list, err := e.find(name)
 	if err == nil && len(list) > 1 {
 		err = errorf(tensor.ErrDuplicate, "%d constants have the name %s",
-			len(list), quote.Name(name))
+			len(list), naming.Quote(name))
 	}
 	if err != nil {
 		return 0, err
@@ -94,7 +94,7 @@ func (e *Edit) Rename(old, new string) error {
 		return err
 	}
 	if !utf8.ValidString(new) {
-		return errorf(tensor.ErrMalformed, "the name %s is not UTF-8", quote.Name(new))
+		return errorf(tensor.ErrMalformed, "the name %s is not UTF-8", naming.Quote(new))
 	}
 	n := e.r.model.Constant(i).n
 	if n.graph != 0 {
@@ -128,10 +128,10 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	}
 	c := e.r.model.Constant(i).Tensor()
 	if t.DType != c.DType || !t.Shape.Equal(c.Shape) {
-		return errorf(tensor.ErrDType, "%s is %v %v, not %v %v", quote.Name(name),
+		return errorf(tensor.ErrDType, "%s is %v %v, not %v %v", naming.Quote(name),
 			c.DType, c.Shape, t.DType, t.Shape)
 	}
-	e.replaced[i], e.kept[i] = t.Data, pieces.Keep(name, t)
+	e.replaced[i], e.kept[i] = t.Data, format.ChecksumsOf(name, t)
 	return nil
 }
 

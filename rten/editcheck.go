@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -27,7 +27,7 @@ func (e *Edit) checkNames(g *Graph) error {
 	add := func(name string, fresh bool) error {
 		if before, ok := taken[name]; ok && (fresh || before) {
 			return errorf(tensor.ErrDuplicate, "another constant or value has the name %s",
-				quote.Name(name))
+				naming.Quote(name))
 		}
 		taken[name] = fresh
 		return nil
@@ -73,7 +73,7 @@ func (e *Edit) checkUses(g *Graph) error {
 			n := g.Node(id)
 			if _, redirected := readers[id]; n.Kind() == ConstantNode || !reads || !redirected {
 				return errorf(errors.ErrUnsupported, "%s is %s",
-					quote.Name(n.tensorName()), fmt.Sprintf(by, args...))
+					naming.Quote(n.tensorName()), fmt.Sprintf(by, args...))
 			}
 		}
 		return nil
@@ -104,11 +104,11 @@ func (e *Edit) checkCaptures(g *Graph) error {
 		}
 		if path, ok := e.capturedInside(g.i, old); ok {
 			return errorf(errors.ErrUnsupported, "%s captures %s by its name",
-				path, quote.Name(n.tensorName()))
+				path, naming.Quote(n.tensorName()))
 		}
 		if path, ok := e.capturedInside(g.i, fresh); ok && !e.removed[n.id()] {
 			return errorf(errors.ErrUnsupported, "%s captures another tensor named %s", path,
-				quote.Name(fresh))
+				naming.Quote(fresh))
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -59,9 +59,9 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	case n.Kind() == OperatorNode:
 		return errorf(errors.ErrUnsupported, "node %d is an operator", n.index)
 	case e.removed[n.id()]:
-		return errorf(errors.ErrUnsupported, "%s is removed", quote.Name(n.Label()))
+		return errorf(errors.ErrUnsupported, "%s is removed", naming.Quote(n.Label()))
 	case name != "" && e.isCaptured(n.graph, name):
-		return errorf(errors.ErrUnsupported, "a graph inside captures %s", quote.Name(name))
+		return errorf(errors.ErrUnsupported, "a graph inside captures %s", naming.Quote(name))
 	}
 	scratch := NewGraphBuilder()
 	inputs := []Ref{scratch.Value("", tensor.Unknown)}
@@ -89,7 +89,7 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 		case ConstantNode:
 			if b.named && !x.take(b.name) {
 				return errorf(tensor.ErrDuplicate, "node %d: another has the name %s", i,
-					quote.Name(b.name))
+					naming.Quote(b.name))
 			}
 		case ValueNode:
 			e.nameOutput(b, n, read, op, computed)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -27,7 +27,7 @@ type encoder struct {
 	// Offsets in the tensor data, assigned before anything is encoded: a
 	// flatbuffer is built from its end, and files have the order of the nodes.
 	placed   map[any]int64 // by what the elements come from
-	external []pieces.Piece
+	external []format.Section
 	end      int64 // of the tensor data
 
 	tail  []tailVector // of version 1
@@ -35,21 +35,21 @@ type encoder struct {
 }
 
 // pieceOf returns data as a piece of a file at off.
-func pieceOf(off int64, data tensor.Blob, name string) pieces.Piece {
-	return pieces.Piece{Name: name, Off: off, Size: data.Size(), Data: data}
+func pieceOf(off int64, data tensor.Blob, name string) format.Section {
+	return format.Section{Name: name, Off: off, Size: data.Size(), Data: data}
 }
 
-func modelPiece(off int64, b []byte) pieces.Piece {
+func modelPiece(off int64, b []byte) format.Section {
 	return pieceOf(off, tensor.BlobOf(b), "the model")
 }
 
 // A tailVector is a vector after the flatbuffer, and the table whose only
 // field refers to it.
 type tailVector struct {
-	table        fb.Offset
-	slot         int
-	count        int64
-	pieces.Piece // without its place
+	table          fb.Offset
+	slot           int
+	count          int64
+	format.Section // without its place
 }
 
 // tailSize is what makes a constant of version 1 worth streaming.
@@ -131,14 +131,14 @@ func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) 
 	}
 	if data.Size() > maxModel {
 		e.fail(errorf(tensor.ErrLimit, "constant %s of %d bytes in a model of less than 2 GiB",
-			quote.Name(name), data.Size()))
+			naming.Quote(name), data.Size()))
 	}
 	if e.err != nil {
 		return 0
 	}
 	var b bytes.Buffer // by the stream, which checks a digest
-	if _, err := pieces.Copy(&b, data, data.Size()); err != nil {
-		e.fail(fmt.Errorf("rten: constant %s: %w", quote.Name(name), err))
+	if _, err := format.CopyBlob(&b, data, data.Size()); err != nil {
+		e.fail(fmt.Errorf("rten: constant %s: %w", naming.Quote(name), err))
 	}
 	return e.b.Table(fb.Ref(t.slot, e.b.Scalars(b.Bytes(), t.dtype.Size(), 4)))
 }
@@ -190,14 +190,14 @@ func (e *encoder) finish(root fb.Offset) (*layout, error) {
 	if e.opts.Version == "1" {
 		return e.version1(buf)
 	}
-	return version2Layout([]pieces.Piece{modelPiece(0, buf)}, int64(len(buf)),
+	return version2Layout([]format.Section{modelPiece(0, buf)}, int64(len(buf)),
 		e.external, e.end, e.opts.Alignment)
 }
 
 // version1 appends the large vectors to the flatbuffer and sets the offsets that wait
 // for them.
 func (e *encoder) version1(buf []byte) (*layout, error) {
-	l := &layout{pieces: []pieces.Piece{modelPiece(0, buf)}, size: int64(len(buf))}
+	l := &layout{pieces: []format.Section{modelPiece(0, buf)}, size: int64(len(buf))}
 	// The last that was encoded is the first in the order of nodes.
 	for i := len(e.tail) - 1; i >= 0; i-- {
 		t := &e.tail[i]
@@ -211,7 +211,7 @@ func (e *encoder) version1(buf []byte) (*layout, error) {
 		binary.LittleEndian.PutUint32(buf[field:], uint32(at-int64(field)))
 		count := binary.LittleEndian.AppendUint32(nil, uint32(t.count))
 		t.Off = at + 4
-		l.pieces = append(l.pieces, modelPiece(at, count), t.Piece)
+		l.pieces = append(l.pieces, modelPiece(at, count), t.Section)
 		l.size = end
 	}
 	return l, nil

@@ -4,7 +4,7 @@ import (
 	"iter"
 	"strconv"
 
-	"github.com/tensorfile/tensorfile/internal/seq"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
@@ -78,7 +78,7 @@ func (g *Graph) node(i int) Node {
 
 // Nodes yields the nodes in the order of their indices, in which an operator comes after
 // all nodes that it reads and writes.
-func (g *Graph) Nodes() iter.Seq[Node] { return seq.Of(g.Len(), g.node) }
+func (g *Graph) Nodes() iter.Seq[Node] { return format.Each(g.Len(), g.node) }
 
 // Inputs returns the indices of the nodes that a caller must give values.
 func (g *Graph) Inputs() []int { return indices(g.raw.InputsLength(), g.raw.Inputs) }
@@ -172,7 +172,7 @@ func (n Node) Producer() (Operator, bool) {
 // and once for each input that does. Graphs inside may capture it as well.
 func (n Node) Consumers() iter.Seq[Operator] {
 	readers := n.m.links()[n.graph].consumers[n.index]
-	return seq.Of(len(readers), func(i int) Operator {
+	return format.Each(len(readers), func(i int) Operator {
 		op, _ := n.Graph().Node(int(readers[i])).Operator()
 		return op
 	})

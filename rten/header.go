@@ -8,7 +8,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -80,7 +80,7 @@ func (h Header) append(b []byte) []byte {
 }
 
 // piece returns the header as the start of a file.
-func (h Header) piece() pieces.Piece {
+func (h Header) piece() format.Section {
 	return pieceOf(0, tensor.BlobOf(h.append(nil)), "the header")
 }
 

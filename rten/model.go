@@ -9,9 +9,9 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/seq"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -72,7 +72,7 @@ func (m *Model) Raw() *rtenfb.Model { return rtenfb.GetRootAsModel(m.buf, 0) }
 func (m *Model) Graph() *Graph { return m.graph(0) }
 
 // Graphs yields the top graph and every subgraph, depth first.
-func (m *Model) Graphs() iter.Seq[*Graph] { return seq.Of(len(m.graphs), m.graph) }
+func (m *Model) Graphs() iter.Seq[*Graph] { return format.Each(len(m.graphs), m.graph) }
 
 func (m *Model) graph(i int) *Graph {
 	g := &Graph{m: m, i: i}
@@ -96,7 +96,7 @@ func metadataIndex(key, value string) (int, error) {
 		}
 	}
 	return 0, errorf(errors.ErrUnsupported, "the format has no metadata named %s, only %s",
-		quote.Name(key), strings.Join(names, ", "))
+		naming.Quote(key), strings.Join(names, ", "))
 }
 
 // Metadata yields the strings that describe where a model comes from, by the schema's
@@ -118,7 +118,7 @@ func (m *Model) Metadata() iter.Seq2[string, string] {
 }
 
 // Constants yields the constants of all graphs, depth first in the order of the nodes.
-func (m *Model) Constants() iter.Seq[Constant] { return seq.Of(len(m.constants), m.Constant) }
+func (m *Model) Constants() iter.Seq[Constant] { return format.Each(len(m.constants), m.Constant) }
 
 // Constant returns the constant of that index among those of all graphs. It
 // panics outside of these, as a slice does.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -24,17 +24,17 @@ import (
 // offsets of tensor data that moves. All else stays as it is, what this library does not
 // know included.
 type overlay struct {
-	*pieces.Overlay // of the elements
-	e               *Edit
-	patches         map[int][]byte // by position in the flatbuffer; of four or eight bytes
-	tail            []pieces.Piece // after the flatbuffer, by position
-	size            int64          // of the flatbuffer with its tail
+	*format.PatchedFile // of the elements
+	e                   *Edit
+	patches             map[int][]byte   // by position in the flatbuffer; of four or eight bytes
+	tail                []format.Section // after the flatbuffer, by position
+	size                int64            // of the flatbuffer with its tail
 }
 
 // newOverlay collects the elements that are replaced.
 func newOverlay(e *Edit) (*overlay, error) {
 	m := e.r.model
-	var users pieces.Users
+	var users format.Users
 	if len(e.replaced) > 0 && !e.AllowShared {
 		for i := range m.constants {
 			e.steps++
@@ -43,7 +43,7 @@ func newOverlay(e *Edit) (*overlay, error) {
 		}
 		users.Sort()
 	}
-	over := make(map[int64]pieces.Piece)
+	over := make(map[int64]format.Section)
 	for _, i := range slices.Sorted(maps.Keys(e.replaced)) {
 		c := m.Constant(i)
 		if c.size() == 0 {
@@ -53,12 +53,12 @@ func newOverlay(e *Edit) (*overlay, error) {
 		for _, k := range users.Of(c.off, c.size()) {
 			e.steps++
 			if k != i && len(others) < 10 {
-				others = append(others, quote.Name(m.tensorName(k)))
+				others = append(others, naming.Quote(m.tensorName(k)))
 			}
 		}
 		if len(others) > 0 {
 			return nil, errorf(errors.ErrUnsupported, "%s shares bytes with %s: see AllowShared",
-				quote.Name(m.tensorName(i)), strings.Join(others, ", "))
+				naming.Quote(m.tensorName(i)), strings.Join(others, ", "))
 		}
 		over[c.off] = pieceOf(c.off, e.replaced[i], m.tensorName(i))
 	}
@@ -68,7 +68,7 @@ func newOverlay(e *Edit) (*overlay, error) {
 	}
 	o := &overlay{e: e, patches: make(map[int][]byte), size: int64(len(m.buf))}
 	var err error
-	o.Overlay, err = pieces.NewOverlay(file, slices.Collect(maps.Values(over)))
+	o.PatchedFile, err = format.NewPatchedFile(file, slices.Collect(maps.Values(over)))
 	if err != nil {
 		return nil, errorf(errors.ErrUnsupported, "%w", err)
 	}
@@ -87,7 +87,7 @@ func (o *overlay) blob(off, size int64) tensor.Blob {
 	}
 	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
 		var b bytes.Buffer
-		_, err := pieces.Write(context.Background(), &b, 0, list, size)
+		_, err := format.WriteSections(context.Background(), &b, 0, list, size)
 		return io.NopCloser(&b), err
 	})
 }
@@ -162,9 +162,9 @@ func (o *overlay) strings() error {
 }
 
 // model is the flatbuffer, counted from its start.
-func (o *overlay) model() []pieces.Piece {
+func (o *overlay) model() []format.Section {
 	m := o.e.r.model
-	var list []pieces.Piece
+	var list []format.Section
 	at := int64(0)
 	for _, pos := range slices.Sorted(maps.Keys(o.patches)) {
 		b := o.patches[pos]
@@ -215,7 +215,7 @@ func (o *overlay) realign(alignment int64) (*layout, error) {
 		}
 	}
 	sortRanges(ranges)
-	var external []pieces.Piece
+	var external []format.Section
 	// What overlaps goes together: from from to to, now from at.
 	var from, to, at int64
 	for _, x := range ranges {

@@ -5,12 +5,9 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/seq"
-	"github.com/tensorfile/tensorfile/internal/slab"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -40,7 +37,7 @@ type Reader struct {
 	model   *Model
 
 	tensors  func() []tensor.Tensor // of all constants; the first call makes them
-	lookup   func() *names.Table
+	lookup   func() *naming.Table
 	warnings func() []error
 }
 
@@ -115,7 +112,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	if opts != nil {
 		r.opts = *opts
 	}
-	limits, err := limit.Complete(r.opts.Limits)
+	limits, err := format.CompleteLimits(r.opts.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +159,8 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		return nil, err
 	}
 	r.tensors = sync.OnceValue(r.makeTensors)
-	r.lookup = sync.OnceValue(func() *names.Table {
-		t, _ := names.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
+	r.lookup = sync.OnceValue(func() *naming.Table {
+		t, _ := naming.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
 		return t
 	})
 	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
@@ -218,12 +215,12 @@ func (r *Reader) Len() int { return len(r.model.constants) }
 // a slash before that, as in nodes[6].then_branch/w.
 func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 	all := r.tensors()
-	return seq.Of(len(all), func(i int) *tensor.Tensor { return &all[i] })
+	return format.Each(len(all), func(i int) *tensor.Tensor { return &all[i] })
 }
 
 func (r *Reader) makeTensors() []tensor.Tensor {
 	all, extents := make([]tensor.Tensor, r.Len()), make([]source.Extent, r.Len())
-	var shapes slab.Slab[int64]
+	var shapes format.Arena[int64]
 	shapes.Reserve(len(all)) // not nil, also for a scalar
 	for i := range all {
 		c := r.model.Constant(i)
@@ -259,7 +256,8 @@ func (r *Reader) Warnings() []error { return r.warnings() }
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h, ok := r.Header()
 	if !ok {
-		return span.Of(r, span.Metadata(0, r.size))
+		return format.SpansOf(r, format.MetadataSpan(0, r.size))
 	}
-	return span.Of(r, span.Header(0, headerSize), span.Metadata(h.ModelOffset, h.ModelSize))
+	return format.SpansOf(r, format.HeaderSpan(0, headerSize), format.MetadataSpan(h.ModelOffset,
+		h.ModelSize))
 }

@@ -5,9 +5,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/scan"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -18,11 +17,11 @@ import (
 //
 // A .rten file has no digests: damaged weights cannot be told from others.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
-	l := finding.NewList(opts)
+	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
 }
 
-func (r *Reader) verify(ctx context.Context, list *finding.List) error {
+func (r *Reader) verify(ctx context.Context, list *format.Findings) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (r *Reader) verify(ctx context.Context, list *finding.List) error {
 }
 
 func (m *Model) warnings() []error {
-	list := finding.Warnings{Format: "rten"}
+	list := format.Warnings{Format: "rten"}
 	for err := range m.departures() {
 		if list.Add(err); list.Full() {
 			break
@@ -59,7 +58,7 @@ func (m *Model) departure() error {
 
 // verifyRanges checks that the parts of the file do not overlap, that nothing
 // hides between them, and that everything can be read.
-func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
+func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error {
 	m := r.model
 	used := []fileRange{{m.base, m.base + int64(len(m.buf)), -1}}
 	if r.version == "2" {
@@ -85,7 +84,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 			if whose < 0 {
 				whose = reach.constant
 			} else if reach.constant >= 0 {
-				what = quote.Name(m.tensorName(reach.constant))
+				what = naming.Quote(m.tensorName(reach.constant))
 			}
 			field := m.Constant(whose).n.path("data.data_offset")
 			list.Warn(fail(tensor.ErrMalformed, x.off, field, "its bytes overlap those of %s",
@@ -101,7 +100,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *finding.List) error {
 	if reach.end < r.size {
 		gaps = append(gaps, fileRange{reach.end, r.size, -1})
 	}
-	s := scan.New(ctx, "rten", r.src, list)
+	s := format.NewScanner(ctx, "rten", r.src, list)
 	structure := list.Options.Depth <= tensor.VerifyStructure
 	if s.Total = r.size; structure {
 		s.Total = 0

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -17,7 +17,7 @@ import (
 // otherwise than the file says.
 type graphVerifier struct {
 	g        *Graph
-	list     *finding.List
+	list     *format.Findings
 	producer []int32 // the operators that compute the nodes; see given
 }
 
@@ -26,7 +26,7 @@ const (
 	given  = -2 // an input or a capture, not the output of an operator
 )
 
-func (m *Model) verifyGraphs(ctx context.Context, list *finding.List) error {
+func (m *Model) verifyGraphs(ctx context.Context, list *format.Findings) error {
 	for g := range m.Graphs() {
 		if err := ctx.Err(); err != nil || list.Full() {
 			return err
@@ -268,7 +268,7 @@ func (v *graphVerifier) duplicates() {
 			continue
 		}
 		if first, ok := seen[name]; ok {
-			v.node(node, "name", "%s is the name of node %d as well", quote.Name(name), first)
+			v.node(node, "name", "%s is the name of node %d as well", naming.Quote(name), first)
 			continue
 		}
 		seen[name] = node.index
@@ -291,7 +291,7 @@ func (v *graphVerifier) captures() {
 		if !found {
 			v.warn(-1, fb.FieldTarget(g.raw.Table(), rtenfb.SlotGraphCaptures),
 				fmt.Sprintf("captures[%d]", j),
-				"no graph around this one has a tensor named %s", quote.Name(name))
+				"no graph around this one has a tensor named %s", naming.Quote(name))
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -101,13 +101,14 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 
 // A layout is a file as pieces in ascending order; between them are zeros.
 type layout struct {
-	pieces []pieces.Piece
+	pieces []format.Section
 	size   int64
 }
 
 // version2Layout puts a header before the model's pieces, which begin at 0, and
 // the tensor data after it. Pieces may be empty.
-func version2Layout(model []pieces.Piece, modelSize int64, external []pieces.Piece, externalSize,
+func version2Layout(model []format.Section, modelSize int64, external []format.Section,
+	externalSize,
 	alignment int64) (*layout, error) {
 	h := Header{ModelOffset: headerSize, ModelSize: modelSize}
 	l := new(layout)
@@ -125,7 +126,7 @@ func version2Layout(model []pieces.Piece, modelSize int64, external []pieces.Pie
 }
 
 // add appends pieces whose offsets count from base.
-func (l *layout) add(base int64, list ...pieces.Piece) {
+func (l *layout) add(base int64, list ...format.Section) {
 	for _, p := range list {
 		p.Off += base
 		l.pieces = append(l.pieces, p)
@@ -133,7 +134,7 @@ func (l *layout) add(base int64, list ...pieces.Piece) {
 }
 
 func (l *layout) write(ctx context.Context, w io.Writer) error {
-	if _, err := pieces.Write(ctx, w, 0, l.pieces, l.size); err != nil {
+	if _, err := format.WriteSections(ctx, w, 0, l.pieces, l.size); err != nil {
 		return fmt.Errorf("rten: %w", err)
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -63,7 +63,7 @@ func (o *Options) of(t *tensor.Tensor) Options {
 
 // storedSize returns how many bytes the parts of t take where they are stored.
 func storedSize(t *tensor.Tensor) (sum int64) {
-	for b := range limit.Blobs(t) {
+	for b := range format.Blobs(t) {
 		n := max(b.Size(), 0)
 		if s, ok := b.Stored(); ok {
 			n = s.Size
@@ -103,7 +103,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("sparse: tensor %s: %v", quote.Name(e.Tensor), e.Err)
+	return fmt.Sprintf("sparse: tensor %s: %v", naming.Quote(e.Tensor), e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -76,7 +76,7 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 		size := values.Data.Size()
 		if size < 0 { // only decoding shows it
 			var err error
-			size, err = values.Data.WriteTo(pieces.Until(ctx, io.Discard))
+			size, err = values.Data.WriteTo(format.Until(ctx, io.Discard))
 			if err != nil {
 				return nil, err
 			}
@@ -304,5 +304,5 @@ func (x *indices) reserve(n, each int64) error {
 }
 
 func unknownScheme(scheme string) error {
-	return fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, quote.Name(scheme))
+	return fmt.Errorf("%w: %s is not a sparse format", errors.ErrUnsupported, naming.Quote(scheme))
 }

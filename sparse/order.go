@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -47,7 +47,7 @@ func (x *indices) readValues(ctx context.Context, width int64) ([]byte, error) {
 	defer in.Close()
 	var values bytes.Buffer
 	// One byte more, to where a digest is checked.
-	_, err = io.Copy(pieces.Until(ctx, &values), io.LimitReader(in, size+1))
+	_, err = io.Copy(format.Until(ctx, &values), io.LimitReader(in, size+1))
 	if err == nil && int64(values.Len()) != size {
 		err = malformed("other than %d bytes of values", size)
 	}

@@ -59,7 +59,7 @@ func BlobOf(b []byte) Blob {
 	if len(b) == 0 {
 		return Blob{}
 	}
-	return Blob{memory(b)}
+	return Blob{inMemory(b)}
 }
 
 // BlobFunc makes a blob of size bytes that open streams from the start, each
@@ -148,7 +148,7 @@ func (b Blob) Memory() ([]byte, bool) {
 // seekable reports whether ReadAt costs what it reads, not what comes before.
 func (b Blob) seekable() bool {
 	switch s := b.src.(type) {
-	case nil, memory:
+	case nil, inMemory:
 		return true
 	case *section:
 		return Blob{s.src}.seekable()
@@ -280,7 +280,7 @@ func (b Blob) plausible() bool {
 	if size <= free {
 		return true
 	}
-	if _, ok := b.src.(memory); ok {
+	if _, ok := b.src.(inMemory); ok {
 		return true
 	}
 	if d, ok := b.src.(*dequantizer); ok {

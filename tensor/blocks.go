@@ -6,7 +6,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // numbers returns t itself if it is dense, and a tensor of quantised blocks of ggml as
@@ -34,12 +34,12 @@ func numbers(t *Tensor) (*Tensor, error) {
 	if row%kind.Elements != 0 || blocks.Size() != n/kind.Elements*kind.Bytes {
 		return nil, fmt.Errorf(
 			"%w: tensor %s: %d bytes for %v in %s blocks of %d elements in %d bytes",
-			ErrMalformed, quote.Name(t.Name), blocks.Size(), t.Shape, kind.Name, kind.Elements,
+			ErrMalformed, naming.Quote(t.Name), blocks.Size(), t.Shape, kind.Name, kind.Elements,
 			kind.Bytes)
 	}
 	if _, ok := F32.Bytes(n); !ok {
 		return nil, fmt.Errorf("%w: tensor %s: %v of float32 is beyond 2^63 bytes", ErrLimit,
-			quote.Name(t.Name), t.Shape)
+			naming.Quote(t.Name), t.Shape)
 	}
 	out := &Tensor{Name: t.Name, DType: F32, Shape: t.Shape}
 	if n > 0 {

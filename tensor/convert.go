@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // Convert returns the elements of a dense tensor of any dtype as T, in row-major order,
@@ -79,7 +79,7 @@ func Values[T Element](t *Tensor) iter.Seq2[[]T, error] {
 			return
 		}
 		if err := CanConvert(t.DType, d); err != nil {
-			yield(nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err))
+			yield(nil, fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err))
 			return
 		}
 		err = convertPieces(t, d, func(p []byte) error {
@@ -109,13 +109,13 @@ func As(t *Tensor, to DType) (*Tensor, error) {
 		return t, nil
 	}
 	if err := CanConvert(t.DType, to); err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
+		return nil, fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)
 	}
 	n, _ := t.Shape.Elements()
 	size, ok := to.Bytes(n)
 	if !ok {
 		return nil, fmt.Errorf("%w: tensor %s: %d elements of %v are beyond 2^63 bytes", ErrLimit,
-			quote.Name(t.Name), n, to)
+			naming.Quote(t.Name), n, to)
 	}
 	out := *t
 	out.DType, out.Parts = to, nil
@@ -153,7 +153,7 @@ func convertible(t *Tensor, to DType) (*Tensor, error) {
 		return nil, err
 	}
 	if err := CanConvert(t.DType, to); err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", quote.Name(t.Name), err)
+		return nil, fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)
 	}
 	if t.Order.RowMajor() {
 		return t, nil
@@ -286,7 +286,7 @@ func (t *Tensor) prefix() string {
 	if t.Name == "" {
 		return ""
 	}
-	return "tensor " + quote.Name(t.Name) + ": "
+	return "tensor " + naming.Quote(t.Name) + ": "
 }
 
 // convertElements converts n elements, block by block. It returns the index of the

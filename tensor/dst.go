@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // A Dst is memory of the caller for the elements of one tensor; see [Into] and
@@ -39,7 +39,8 @@ func (d Dst) IsZero() bool { return d.load == nil }
 // Load fills the memory with the elements of t.
 func (d Dst) Load(t *Tensor) error {
 	if d.IsZero() {
-		return fmt.Errorf("tensor: load tensor %s: the zero Dst has no memory", quote.Name(t.Name))
+		return fmt.Errorf("tensor: load tensor %s: the zero Dst has no memory",
+			naming.Quote(t.Name))
 	}
 	return d.load(t)
 }
@@ -56,7 +57,7 @@ func (d Dst) Plain(t *Tensor) (p []byte, ok bool, err error) {
 	}
 	if size := t.Data.Size(); size >= 0 && int64(len(d.bytes)) != size {
 		return nil, false, fmt.Errorf("tensor %s has %d bytes, its memory %d: %w",
-			quote.Name(t.Name), size, len(d.bytes), io.ErrShortBuffer)
+			naming.Quote(t.Name), size, len(d.bytes), io.ErrShortBuffer)
 	}
 	return d.bytes, true, nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // A DType is the type of a tensor's elements. It says how many storage bits an
@@ -194,7 +194,7 @@ func ParseDType(s string) (DType, error) {
 			return d, nil
 		}
 	}
-	return Unknown, fmt.Errorf("%w: no dtype is named %s", ErrDType, quote.Name(s))
+	return Unknown, fmt.Errorf("%w: no dtype is named %s", ErrDType, naming.Quote(s))
 }
 
 // unknownText stands for Unknown in JSON: no dtype has that name.

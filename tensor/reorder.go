@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/strided"
+	"github.com/tensorfile/tensorfile/internal/memory"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // Reordered returns a dense copy of t with its elements in another order in memory; nil
@@ -31,7 +31,7 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	if width == 0 {
 		if !t.DType.Known() {
 			return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported,
-				quote.Name(t.Name))
+				naming.Quote(t.Name))
 		}
 		return nil, fmt.Errorf("%w: %v has elements of less than a byte", ErrDType, t.DType)
 	}
@@ -52,7 +52,7 @@ func Reordered(t *Tensor, order Order) (*Tensor, error) {
 		}
 	}
 	dst := make([]byte, len(src))
-	strided.Copy(dst, to, src, from, t.Shape, width)
+	memory.CopyStrided(dst, to, src, from, t.Shape, width)
 	out.Data = BlobOf(dst)
 	return &out, nil
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // An Index selects indices along one dimension: a Range, a Stride, or an At, which also
@@ -98,15 +98,15 @@ func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 	}
 	if !t.DType.Known() {
 		return nil, fmt.Errorf("%w: tensor %s is of unknown dtype", errors.ErrUnsupported,
-			quote.Name(t.Name))
+			naming.Quote(t.Name))
 	}
 	if len(index) > len(t.Shape) {
 		return nil, fmt.Errorf("tensor: %d indices for the %d dimensions of tensor %s", len(index),
-			len(t.Shape), quote.Name(t.Name))
+			len(t.Shape), naming.Quote(t.Name))
 	}
 	strides, ok := t.Order.Strides(t.Shape)
 	if !ok {
-		return nil, fmt.Errorf("%w: tensor %s: shape %v", ErrMalformed, quote.Name(t.Name),
+		return nil, fmt.Errorf("%w: tensor %s: shape %v", ErrMalformed, naming.Quote(t.Name),
 			t.Shape)
 	}
 	p := &part{data: t.Data, bits: int64(t.DType.Bits())}
@@ -117,7 +117,7 @@ func Slice(t *Tensor, index ...Index) (*Tensor, error) {
 			var err error
 			if a, err = index[d].axis(n); err != nil {
 				return nil, fmt.Errorf("%w (dimension %d of tensor %s)", err, d,
-					quote.Name(t.Name))
+					naming.Quote(t.Name))
 			}
 		}
 		if !a.drop {

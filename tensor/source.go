@@ -8,13 +8,13 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 )
 
-// memory is a Source of bytes that are there.
-type memory []byte
+// inMemory is a Source of bytes that are there.
+type inMemory []byte
 
-func (m memory) Size() int64            { return int64(len(m)) }
-func (m memory) Bytes() ([]byte, bool)  { return m[:len(m):len(m)], true }
-func (m memory) Memory() ([]byte, bool) { return m.Bytes() }
-func (m memory) ReadAt(p []byte, off int64) (int, error) {
+func (m inMemory) Size() int64            { return int64(len(m)) }
+func (m inMemory) Bytes() ([]byte, bool)  { return m[:len(m):len(m)], true }
+func (m inMemory) Memory() ([]byte, bool) { return m.Bytes() }
+func (m inMemory) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > int64(len(m)) {
 		return 0, io.EOF
 	}

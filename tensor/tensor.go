@@ -6,7 +6,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // A Tensor is a named array in a file, or on its way into one. Its bytes are
@@ -154,11 +154,11 @@ func (t *Tensor) Check() error {
 	n, ok := t.Shape.Elements()
 	if !ok {
 		return fmt.Errorf("%w: tensor %s: shape %v is negative or beyond 2^63 elements",
-			ErrMalformed, quote.Name(t.Name), t.Shape)
+			ErrMalformed, naming.Quote(t.Name), t.Shape)
 	}
 	if !t.Order.Valid(len(t.Shape)) {
 		return fmt.Errorf("%w: tensor %s: order %v is not a permutation of %d dimensions",
-			ErrMalformed, quote.Name(t.Name), []int(t.Order), len(t.Shape))
+			ErrMalformed, naming.Quote(t.Name), []int(t.Order), len(t.Shape))
 	}
 	if !t.Dense() || !t.DType.Known() || t.External {
 		return nil
@@ -166,11 +166,11 @@ func (t *Tensor) Check() error {
 	want, ok := t.DType.Bytes(n)
 	if !ok {
 		return fmt.Errorf("%w: tensor %s: %v of %v is beyond 2^63 bytes", ErrMalformed,
-			quote.Name(t.Name), t.Shape, t.DType)
+			naming.Quote(t.Name), t.Shape, t.DType)
 	}
 	if have := t.Data.Size(); have != want && have >= 0 {
 		return fmt.Errorf("%w: tensor %s: %d bytes of data where %v of %v takes %d", ErrMalformed,
-			quote.Name(t.Name), have, t.Shape, t.DType, want)
+			naming.Quote(t.Name), have, t.Shape, t.DType, want)
 	}
 	return nil
 }

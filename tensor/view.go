@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/fault"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/memory"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // elements checks that t is dense and of type T and counts its elements.
@@ -19,7 +19,8 @@ func elements[T Element](t *Tensor) (int64, error) {
 		return 0, err
 	}
 	if d := DTypeOf[T](); t.DType != d {
-		return 0, fmt.Errorf("%w: tensor %s is %v, not %v", ErrDType, quote.Name(t.Name), t.DType,
+		return 0, fmt.Errorf("%w: tensor %s is %v, not %v", ErrDType, naming.Quote(t.Name),
+			t.DType,
 			d)
 	}
 	n, _ := t.Shape.Elements()
@@ -31,11 +32,11 @@ func dense(t *Tensor) error {
 		return errNil
 	}
 	if t.External {
-		return fmt.Errorf("%w: tensor %s is external", errors.ErrUnsupported, quote.Name(t.Name))
+		return fmt.Errorf("%w: tensor %s is external", errors.ErrUnsupported, naming.Quote(t.Name))
 	}
 	if !t.Dense() {
 		return fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported,
-			quote.Name(t.Name), quote.Name(t.Scheme))
+			naming.Quote(t.Name), naming.Quote(t.Scheme))
 	}
 	return t.Check()
 }
@@ -60,21 +61,21 @@ func View[T Element](t *Tensor) ([]T, error) {
 	b, ok := t.Data.Bytes()
 	if !ok {
 		return nil, fmt.Errorf("%w: tensor %s is not plain bytes in memory", ErrNoView,
-			quote.Name(t.Name))
+			naming.Quote(t.Name))
 	}
 	if want, _ := t.DType.Bytes(n); int64(len(b)) != want {
 		return nil, fmt.Errorf("%w: tensor %s: %d bytes of data, not %d", ErrMalformed,
-			quote.Name(t.Name), len(b), want)
+			naming.Quote(t.Name), len(b), want)
 	}
 	if t.DType == Bool {
-		if err := fault.Guard(b, func() error { return checkBools(t.Name, b) }); err != nil {
+		if err := memory.Guard(b, func() error { return checkBools(t.Name, b) }); err != nil {
 			return nil, err
 		}
 	}
 	s, ok := le.Cast[T](b)
 	if !ok {
 		return nil, fmt.Errorf("%w: tensor %s is not aligned to %d bytes", ErrNoView,
-			quote.Name(t.Name), t.DType.Align())
+			naming.Quote(t.Name), t.DType.Align())
 	}
 	return s, nil
 }
@@ -157,7 +158,7 @@ func loadInto[T Element](dst []T, t *Tensor) error {
 func checkBools(name string, b []byte) error {
 	if i := le.NotBool(b); i >= 0 {
 		return fmt.Errorf("%w: tensor %s: element %d is the bool 0x%02x", ErrMalformed,
-			quote.Name(name), i, b[i])
+			naming.Quote(name), i, b[i])
 	}
 	return nil
 }

@@ -142,18 +142,18 @@ func TestBoolsAreScanned(t *testing.T) {
 }
 
 type checked struct {
-	memory
+	inMemory
 	err error
 }
 
 func (c *checked) CheckView() error { return c.err }
 
 func TestAViewAsksTheSourceFirst(t *testing.T) {
-	x := &Tensor{DType: U8, Shape: Shape{1}, Data: NewBlob(&checked{memory{7}, ErrChecksum})}
+	x := &Tensor{DType: U8, Shape: Shape{1}, Data: NewBlob(&checked{inMemory{7}, ErrChecksum})}
 	if _, err := View[uint8](x); !errors.Is(err, ErrChecksum) {
 		t.Error(err)
 	}
-	x.Data = NewBlob(&checked{memory{7}, nil})
+	x.Data = NewBlob(&checked{inMemory{7}, nil})
 	if v, err := View[uint8](x); err != nil || v[0] != 7 {
 		t.Error(v, err)
 	}

@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -35,9 +34,9 @@ type Edit struct {
 type tensorChange struct {
 	removed bool
 	renamed bool
-	name    string         // if renamed
-	tensor  *tensor.Tensor // that replaces it
-	kept    pieces.Kept    // of tensor
+	name    string           // if renamed
+	tensor  *tensor.Tensor   // that replaces it
+	kept    format.Checksums // of tensor
 }
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
@@ -47,7 +46,7 @@ func NewEdit(r *Reader) *Edit {
 
 func (e *Edit) update(name string, f func(c *tensorChange)) error {
 	if e.r.Tensor(name) == nil {
-		return fmt.Errorf("ztensor: %w: %s", tensor.ErrNoTensor, quote.Name(name))
+		return fmt.Errorf("ztensor: %w: %s", tensor.ErrNoTensor, naming.Quote(name))
 	}
 	c := e.changes[name]
 	f(&c)
@@ -78,7 +77,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		if c.tensor == nil {
 			e.order = append(e.order, name)
 		}
-		c.removed, c.tensor, c.kept = false, t, pieces.Keep(name, t)
+		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
 	})
 }
 
@@ -140,10 +139,10 @@ func (e *Edit) CheckFile(name string) error {
 		if c := e.changes[t.Name]; c.removed || c.tensor != nil {
 			continue
 		}
-		for b := range limit.Blobs(t) {
+		for b := range format.Blobs(t) {
 			if stored, _ := b.Stored(); stored.File != "" {
 				return core.OfTensor(t.Name, core.Unsupported("its data is in %s, not next to %s",
-					quote.Name(stored.File), quote.Name(name)))
+					naming.Quote(stored.File), naming.Quote(name)))
 			}
 		}
 	}
@@ -220,7 +219,7 @@ func (e *Edit) names(w *core.Writer) (map[string]string, error) {
 		}
 		as := e.newName(t.Name)
 		if taken[as] {
-			return nil, fmt.Errorf("ztensor: %w: %s", tensor.ErrDuplicate, quote.Name(as))
+			return nil, fmt.Errorf("ztensor: %w: %s", tensor.ErrDuplicate, naming.Quote(as))
 		}
 		taken[as] = true
 		if as != t.Name { // an old name stays whatever it is: the original was opened with it

@@ -9,11 +9,8 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/bag"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/internal/span"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -89,7 +86,7 @@ func Open(name string, opts *ReaderOptions) (*Reader, error) {
 
 // Load reads all tensors of a file into memory of their own, by name.
 func Load(name string) (map[string]*tensor.Tensor, error) {
-	return bag.Load(Open(name, nil))
+	return format.Load(Open(name, nil))
 }
 
 // OpenBytes opens a file that is in memory, and keeps b, which must not change
@@ -123,7 +120,7 @@ func (o *ReaderOptions) orZero() ReaderOptions {
 }
 
 func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader, error) {
-	limits, err := limit.Complete(o.Limits)
+	limits, err := format.CompleteLimits(o.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -238,9 +235,9 @@ func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, 
 // Spans yields what every byte of the file is for, in the order of offsets. Shards are
 // other files, whose bytes are not among them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
-	return span.Of(r, span.Header(0, int64(len(core.Magic1))),
-		span.Metadata(r.f.ManifestAt, r.f.ManifestSize),
-		span.Header(r.Size()-r.f.Footer, r.f.Footer))
+	return format.SpansOf(r, format.HeaderSpan(0, int64(len(core.Magic1))),
+		format.MetadataSpan(r.f.ManifestAt, r.f.ManifestSize),
+		format.HeaderSpan(r.Size()-r.f.Footer, r.f.Footer))
 }
 
 // Verify reads the whole file on all cores and reports what is wrong with it:
@@ -253,6 +250,6 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 // computed. Version 1 has no canonical form, so VerifyCanonical is
 // VerifyDigests for it. Of version 2 the padding counts only for that.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
-	l := finding.NewList(opts)
+	l := format.NewFindings(opts)
 	return l.End(r.f.Verify(ctx, l))
 }

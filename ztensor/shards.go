@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
@@ -186,7 +186,7 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	switch v := d.writer.Version; {
 	case v != Version2:
 		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported,
-			quote.Name(v))
+			naming.Quote(v))
 	case d.MaxSize <= 0:
 		return nil, fmt.Errorf("ztensor: ShardOptions.MaxSize is %d", d.MaxSize)
 	case d.Digest != SHA256 && d.Digest != XXH3:
@@ -202,7 +202,7 @@ func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 	shards := make([][]*tensor.Tensor, 1)
 	names := map[string]bool{}
 	left := limit
-	var kept pieces.Kept
+	var kept format.Checksums
 	for t, err := range ts {
 		switch {
 		case err != nil:

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
@@ -143,7 +143,7 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 		for i, x := 0, len(r.f.Tensors); i < x; i++ {
 			ten := r.f.Tensors[i]
 			err := ten.Data.Source().(*core.Payload).Failed(io.ErrUnexpectedEOF)
-			if f := tensor.FindingOf(err); !strings.Contains(f.Field, quote.Name(ten.Name)) {
+			if f := tensor.FindingOf(err); !strings.Contains(f.Field, naming.Quote(ten.Name)) {
 				t.Fatalf("%s: %v is not of %s", version, err, ten.Name)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
@@ -172,7 +172,7 @@ func newLayout(o WriterOptions) (core.Layout, error) {
 	switch {
 	case !slices.Contains([]string{Version10, Version11, Version12, Version2}, o.Version):
 		return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported,
-			quote.Name(o.Version))
+			naming.Quote(o.Version))
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: level %d is not between 0 and 22", o.Level)
 	case o.Digest > XXH3:

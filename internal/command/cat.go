@@ -13,7 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/inspect"
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -115,7 +115,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 			return nil, err
 		}
 	case sparse.Known(t.Scheme):
-		err := a.checkDecoded(in, slices.Collect(limit.Blobs(t))...)
+		err := a.checkDecoded(in, slices.Collect(format.Blobs(t))...)
 		if err != nil {
 			return nil, err
 		}

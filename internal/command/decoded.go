@@ -3,18 +3,18 @@ package command
 import (
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // checkDecodedTotal compares what is to be decoded with the limit, before anything is.
 func (a *app) checkDecodedTotal(in *input, l *lister) error {
-	return limit.CheckDecoded(a.limits, in.Size(), func(yield func(tensor.Blob) bool) {
+	return format.CheckDecoded(a.limits, in.Size(), func(yield func(tensor.Blob) bool) {
 		for r := range in.eachRow() {
 			if !l.passes(r.name) {
 				continue
 			}
-			for b := range limit.Blobs(r.tensor) {
+			for b := range format.Blobs(r.tensor) {
 				if !yield(b) {
 					return
 				}
@@ -30,5 +30,5 @@ func (a *app) checkDecodedTotal(in *input, l *lister) error {
 
 // checkDecoded is checkDecodedTotal of one tensor or blob.
 func (a *app) checkDecoded(in *input, blobs ...tensor.Blob) error {
-	return limit.CheckDecoded(a.limits, in.Size(), slices.Values(blobs))
+	return format.CheckDecoded(a.limits, in.Size(), slices.Values(blobs))
 }

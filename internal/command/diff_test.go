@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/bridge/npy"
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
+	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/filename"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 func splitCommand(a *app) *cobra.Command {
@@ -43,7 +43,7 @@ All files appear together or not at all.`,
 				if name == "" {
 					name = stem(cmp.Or(in.set, in.name))
 				}
-				return a.split(in, filepath.Join(dir, filename.Safe(name)), int64(max), &o)
+				return a.split(in, filepath.Join(dir, naming.SafeFile(name)), int64(max), &o)
 			})
 		},
 	}

@@ -14,8 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -236,7 +235,7 @@ func (h *Header) warnDType(off int64, e *entry) {
 	if len(h.Warnings) < 100 || !slices.ContainsFunc(h.Warnings, IsUnknownDType) {
 		h.Warnings = append(h.Warnings,
 			&tensor.FormatError{Format: h.format, Offset: off, Field: e.field(".dtype"),
-				Err: fmt.Errorf("%w %s", errUnknownDType, quote.Name(e.word))})
+				Err: fmt.Errorf("%w %s", errUnknownDType, naming.Quote(e.word))})
 	}
 }
 
@@ -261,7 +260,7 @@ func (h *Header) scanMetadata(s *Scanner) {
 		key := s.Str()
 		s.Expect(':')
 		if s.Peek() != '"' {
-			s.Fail(s.i, MetadataKey, "the value of %s is not a string", quote.Name(string(key)))
+			s.Fail(s.i, MetadataKey, "the value of %s is not a string", naming.Quote(string(key)))
 			return
 		}
 		h.Metadata = append(h.Metadata, [2]string{string(key), string(s.Str())})
@@ -269,16 +268,16 @@ func (h *Header) scanMetadata(s *Scanner) {
 	if s.err != nil {
 		return
 	}
-	if _, dup := names.Build(len(h.Metadata),
+	if _, dup := naming.Build(len(h.Metadata),
 		func(i int) string { return h.Metadata[i][0] }); dup >= 0 {
-		s.Fail(s.i, MetadataKey, "%s is a duplicate key", quote.Name(h.Metadata[dup][0]))
+		s.Fail(s.i, MetadataKey, "%s is a duplicate key", naming.Quote(h.Metadata[dup][0]))
 	}
 }
 
 func (e *entry) field(part string) string { return Field(e.name) + part }
 
 // Field returns where a header describes the tensor of that name, for errors.
-func Field(name string) string { return "header[" + quote.Name(name) + "]" }
+func Field(name string) string { return "header[" + naming.Quote(name) + "]" }
 
 // scanEntry reads one tensor's object. Field names are only put together where
 // something is wrong.
@@ -331,7 +330,7 @@ func (h *Header) scanEntry(s *Scanner, e *entry, limits tensor.Limits) {
 		default:
 			if s.err == nil {
 				h.warn(s.base+int64(at), e.field(""), "the key %s is unknown",
-					quote.Name(string(key)))
+					naming.Quote(string(key)))
 			}
 			s.Skip(limits.MaxDepth)
 		}
@@ -390,7 +389,7 @@ func (h *Header) check(dataSize int64) error {
 	if at != dataSize {
 		return h.malformed(h.DataAt+at, "data", "%d bytes after the last tensor", dataSize-at)
 	}
-	if _, dup := names.Build(len(h.entries),
+	if _, dup := naming.Build(len(h.entries),
 		func(i int) string { return h.entries[i].name }); dup >= 0 {
 		e := &h.entries[dup]
 		return h.malformed(h.base+int64(e.at), e.field(""), "a duplicate name")

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -157,7 +157,7 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 		key := p.str()
 		p.expect(":")
 		if p.err == "" && seen[key] {
-			p.fail("duplicate key " + quote.Name(key))
+			p.fail("duplicate key " + naming.Quote(key))
 		}
 		seen[key] = true
 		switch {
@@ -179,7 +179,7 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 					limits.MaxRank)
 			}
 		default:
-			p.fail("unknown key " + quote.Name(key))
+			p.fail("unknown key " + naming.Quote(key))
 		}
 		if p.err == "" && !p.take(",") && p.peek() != '}' {
 			p.fail("expected , or }")
@@ -215,7 +215,7 @@ func (h *Header) setType(base int64) error {
 	case sign != '<': // the order of the writer's machine, which is not recorded
 		h.Warning = Error(base, "descr", tensor.ErrMalformed,
 			"the dtype %s does not give its byte order: read as little-endian",
-			quote.Name(h.Descr))
+			naming.Quote(h.Descr))
 	}
 	if len(h.Shape) > maxRank {
 		h.Warning = Error(base, "shape", tensor.ErrMalformed,
@@ -272,7 +272,7 @@ func (h *Header) Listed() bool {
 // Word is the type for people.
 func (h *Header) Word() string {
 	if h.DType == tensor.Unknown {
-		return quote.Name(h.Descr)
+		return naming.Quote(h.Descr)
 	}
 	return h.DType.String()
 }
@@ -283,7 +283,7 @@ func Check(t *tensor.Tensor) error {
 		return err
 	}
 	refuse := func(class error, reason string) error {
-		return fmt.Errorf("%w: npy: tensor %s: %s", class, quote.Name(t.Name), reason)
+		return fmt.Errorf("%w: npy: tensor %s: %s", class, naming.Quote(t.Name), reason)
 	}
 	_, ok := wordOf(t.DType)
 	switch {
@@ -309,7 +309,7 @@ func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	word, ok := wordOf(t.DType)
 	if !ok {
 		return nil, fmt.Errorf("%w: npy: tensor %s: %v is not supported",
-			tensor.ErrDType, quote.Name(t.Name), t.DType)
+			tensor.ErrDType, naming.Quote(t.Name), t.DType)
 	}
 	sign := "<"
 	if t.DType.Align() == 1 {
@@ -375,7 +375,7 @@ func WriteArray(w io.Writer, t *tensor.Tensor) (n int64, err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		err = fmt.Errorf("npy: tensor %s: writing its data: %w", quote.Name(t.Name), err)
+		err = fmt.Errorf("npy: tensor %s: writing its data: %w", naming.Quote(t.Name), err)
 	}
 	return int64(len(head)) + n, err
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/inspect"
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -37,7 +37,7 @@ func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 			return nil, inspect.ErrExternal
 		}
 	}
-	err := limit.CheckDecoded(f.Limits, f.File.Size(), limit.Blobs(t))
+	err := format.CheckDecoded(f.Limits, f.File.Size(), format.Blobs(t))
 	switch {
 	case err != nil:
 		return nil, err

@@ -20,7 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tensorfile/tensorfile/internal/fault"
+	"github.com/tensorfile/tensorfile/internal/memory"
 )
 
 // A Source is a file, bytes, or an io.ReaderAt of a known size. It is safe for
@@ -220,7 +220,7 @@ func (s *Source) guarded(f func() error) error {
 	if s.isClosed() {
 		return fs.ErrClosed
 	}
-	return fault.Guard(s.data, f)
+	return memory.Guard(s.data, f)
 }
 
 // isClosed reports whether s, or a Source whose memory it shares, was closed.

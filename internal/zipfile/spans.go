@@ -1,7 +1,7 @@
 package zipfile
 
 import (
-	"github.com/tensorfile/tensorfile/internal/span"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -20,9 +20,9 @@ func (a *Archive) Spans() []tensor.Span {
 		if m.File.Flags&hasDescriptor != 0 {
 			end = min(end+m.descriptor(), a.End)
 		}
-		list = append(list, span.Metadata(at, end-at))
+		list = append(list, format.MetadataSpan(at, end-at))
 	}
-	return append(list, span.Metadata(a.Data, a.End-a.Data))
+	return append(list, format.MetadataSpan(a.Data, a.End-a.Data))
 }
 
 const maxExtra = 1<<16 - 1

@@ -14,8 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -41,7 +40,7 @@ func (o Options) Error(off int64, field string, class error, format string, args
 }
 
 // Field is how errors name a member.
-func Field(name string) string { return "members[" + quote.Name(name) + "]" }
+func Field(name string) string { return "members[" + naming.Quote(name) + "]" }
 
 // An Archive is the directory of an archive.
 type Archive struct {
@@ -74,7 +73,7 @@ func Open(src *source.Source, off, size int64, o Options) (*Archive, error) {
 			"%d members, the limit is %d",
 			n, o.Limits.MaxTensors)
 	}
-	_, dup := names.Build(len(z.File), func(i int) string { return z.File[i].Name })
+	_, dup := naming.Build(len(z.File), func(i int) string { return z.File[i].Name })
 	if dup >= 0 {
 		return nil, o.Error(-1, Field(z.File[dup].Name), tensor.ErrMalformed, "duplicate member")
 	}
@@ -145,7 +144,7 @@ func (a *Archive) disjoint(off int64, o Options) error {
 	for i, m := range order {
 		if m.Header < a.Data && i > 0 {
 			return o.Error(m.Header, Field(m.File.Name), tensor.ErrMalformed,
-				"it overlaps the member %s", quote.Name(order[i-1].File.Name))
+				"it overlaps the member %s", naming.Quote(order[i-1].File.Name))
 		}
 		a.Data = m.extent.Offset() + m.extent.Size()
 	}

@@ -5,5 +5,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 py=$(interop/tools.sh gguf)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go test -c -o "$work/test" ./bridge/gguf
-cd bridge/gguf && "$py" -W ignore ../../interop/gguf/speed.py "$work/test"
+go test -c -o "$work/test" ./gguf
+cd gguf && "$py" -W ignore ../../interop/gguf/speed.py "$work/test"

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/bridge/safetensors"
 	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 

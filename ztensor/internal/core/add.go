@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -58,7 +58,7 @@ type job struct {
 type item struct {
 	t      *tensor.Tensor
 	pieces []Piece
-	kept   pieces.Kept
+	kept   format.Checksums
 }
 
 // Pipe writes tensors in order, whose pieces are prepared on all cores. reused means
@@ -75,7 +75,7 @@ func (w *Writer) Pipe(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 		return w.Fail(line.Put(j, j.cost))
 	}
 	for t, err := range ts {
-		it := item{kept: pieces.Kept{Sampled: true}}
+		var it item
 		if err = cmp.Or(err, ctx.Err()); err == nil {
 			it.t, it.pieces, err = w.Layout.Plan(ctx, w, t)
 		}
@@ -159,7 +159,7 @@ func (w *Writer) storePiece(ctx context.Context, p *Piece) error {
 }
 
 // Unchanged fails where memory is not what it was when it was added.
-func (w *Writer) Unchanged(k *pieces.Kept) error {
+func (w *Writer) Unchanged(k *format.Checksums) error {
 	if err := k.Check(); err != nil {
 		return w.Fail(fmt.Errorf("ztensor: %w", err))
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -99,7 +99,7 @@ func ParseAlgorithm(text string) (Digest, error) {
 }
 
 func unknownAlgorithm(name string) error {
-	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, quote.Name(name))
+	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, naming.Quote(name))
 }
 
 // parseDigest reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:"
@@ -110,7 +110,7 @@ func parseDigest(s string, ruled bool) (w Stated, err error) {
 	if w.Alg, err = ParseAlgorithm(s); !ruled && name == "crc32c" {
 		w.Alg = CRC32C
 	} else if !ok || name == "" {
-		return w, Malformed("digest %s is not algorithm:value", quote.Name(s))
+		return w, Malformed("digest %s is not algorithm:value", naming.Quote(s))
 	} else if err != nil || !ruled && w.Alg == XXH3 {
 		return w, unknownAlgorithm(name)
 	}
@@ -126,9 +126,9 @@ func parseDigest(s string, ruled bool) (w Stated, err error) {
 	h := NewHash(w.Alg)
 	if w.sum, err = hex.DecodeString(digits); err != nil || len(w.sum) != h.Size() {
 		if ruled {
-			return w, rule.Broken(rule.Digest, "%s is not that of any bytes", quote.Name(s))
+			return w, rule.Broken(rule.Digest, "%s is not that of any bytes", naming.Quote(s))
 		}
-		return w, Malformed("digest %s is not %d hexadecimal digits", quote.Name(s), 2*h.Size())
+		return w, Malformed("digest %s is not %d hexadecimal digits", naming.Quote(s), 2*h.Size())
 	}
 	w.Loose = s != spelled(w.Alg, w.sum)
 	return w, nil
@@ -222,7 +222,7 @@ func (p *Payload) check(ctx context.Context, look io.Writer) error {
 		in.Close()
 	}
 	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
-		_, sum := io.Copy(pieces.Until(ctx, io.Discard), p.OpenStored())
+		_, sum := io.Copy(format.Until(ctx, io.Discard), p.OpenStored())
 		var wrong *tensor.FormatError // which may be why it cannot be decoded
 		if errors.Is(sum, tensor.ErrChecksum) && errors.As(sum, &wrong) {
 			both := *wrong

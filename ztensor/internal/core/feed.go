@@ -6,8 +6,8 @@ import (
 	"hash"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/pieces"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -98,7 +98,7 @@ func (f *feed) Write(b []byte) (int, error) {
 // Feed writes the data of a piece to out, and checks it.
 func (p *Piece) Feed(ctx context.Context, out io.Writer) error {
 	f := feed{Check{DType: p.DType, Odd: p.Odd}, out}
-	n, err := pieces.Copy(pieces.Until(ctx, &f), p.Data, p.Data.Size())
+	n, err := format.CopyBlob(format.Until(ctx, &f), p.Data, p.Data.Size())
 	if p.Size = n; err != nil {
 		return err
 	}

@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/names"
-	"github.com/tensorfile/tensorfile/internal/quote"
-	"github.com/tensorfile/tensorfile/internal/slab"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -39,7 +37,7 @@ func PayloadsOf(t *tensor.Tensor) []*Payload {
 
 // CutKey keeps a path with a key from the file readable.
 func CutKey(key []byte) string {
-	s := quote.Name(string(key))
+	s := naming.Quote(string(key))
 	return s[1 : len(s)-1]
 }
 
@@ -55,19 +53,19 @@ type Index struct {
 	Attributes []byte                    // a CBOR map; nil where the file has none
 	Own        map[*tensor.Tensor][]byte // the attributes of tensors, as CBOR
 	Jumbled    bool                      // components do not ascend in the file
-	Warnings   finding.Warnings
+	Warnings   format.Warnings
 
 	Shards []ShardID // other files that have payloads
 
 	ManifestAt, ManifestSize int64
 	Footer                   int64 // its size
 
-	byName   *names.Table // nil: the names ascend
-	tensors  slab.Slab[tensor.Tensor]
-	payloads slab.Slab[Payload]
-	rare     slab.Slab[Rare]
-	Dims     slab.Slab[int64]
-	Parts    slab.Slab[tensor.Part]
+	byName   *naming.Table // nil: the names ascend
+	tensors  format.Arena[tensor.Tensor]
+	payloads format.Arena[Payload]
+	rare     format.Arena[Rare]
+	Dims     format.Arena[int64]
+	Parts    format.Arena[tensor.Part]
 }
 
 // Reserve allocates n tensors of one component.
@@ -110,15 +108,15 @@ func (x *Index) Path(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
 // Field is the path of a component in the manifest's own words.
 func (x *Index) Field(name, role string) string {
 	if x.Roles == "" {
-		return fmt.Sprintf("%s[%s]", x.List, quote.Name(name))
+		return fmt.Sprintf("%s[%s]", x.List, naming.Quote(name))
 	}
-	return fmt.Sprintf("%s[%s].%s[%s]", x.List, quote.Name(name), x.Roles, quote.Name(role))
+	return fmt.Sprintf("%s[%s].%s[%s]", x.List, naming.Quote(name), x.Roles, naming.Quote(role))
 }
 
 // SortNames makes look-up by name possible where names do not ascend, and
 // returns the index of the first tensor whose name was there before, or -1.
 func (x *Index) SortNames() (dup int) {
-	x.byName, dup = names.Build(len(x.Tensors), func(i int) string { return x.Tensors[i].Name })
+	x.byName, dup = naming.Build(len(x.Tensors), func(i int) string { return x.Tensors[i].Name })
 	return dup
 }
 

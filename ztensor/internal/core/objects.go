@@ -7,8 +7,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
@@ -119,8 +119,8 @@ func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, al
 func (w *Writer) copyFrom(ctx context.Context, r *File, e Extent) error {
 	from, err := r.Src.Extent(e.Off, e.Length)
 	if err == nil {
-		to := pieces.Until(ctx, w.Sink(new(Piece), NoDigest))
-		_, err = pieces.Copy(to, tensor.NewBlob(&from), e.Length)
+		to := format.Until(ctx, w.Sink(new(Piece), NoDigest))
+		_, err = format.CopyBlob(to, tensor.NewBlob(&from), e.Length)
 	}
 	return w.Fail(r.Placed(e.Off, "", err))
 }
@@ -139,7 +139,7 @@ func EncodeAttributes(attributes map[string]any, order func(a, b string) int,
 			v, err = check(name, v)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ztensor: attribute %s: %w", quote.Name(name), err)
+			return nil, fmt.Errorf("ztensor: attribute %s: %w", naming.Quote(name), err)
 		}
 		b = append(cbor.AppendText(b, name), v...)
 	}

@@ -5,8 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/scan"
+	"github.com/tensorfile/tensorfile/internal/format"
 )
 
 // An Extent is a range of bytes of a file.
@@ -61,8 +60,8 @@ func (x *Index) byOffset() []placed {
 // NonZero reports the first byte that is not zero of each gap between the taken extents.
 func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
 	sortExtents(taken)
-	found := finding.NewList(nil)
-	in := scan.New(ctx, Format, r.Src, found)
+	found := format.NewFindings(nil)
+	in := format.NewScanner(ctx, Format, r.Src, found)
 	at := int64(len(Magic2))
 	for _, e := range taken {
 		first, err := in.Zero(at, e.Off, "")

@@ -6,8 +6,8 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -29,7 +29,7 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 	size, fits := dtype.Bytes(n)
 	if !ok || !fits {
 		return nil, fmt.Errorf("ztensor: %w: tensor %s: %v of %v", tensor.ErrMalformed,
-			quote.Name(name), shape, dtype)
+			naming.Quote(name), shape, dtype)
 	}
 	t := &tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.BlobFunc(size, nil)}
 	if err := w.Usable(); err != nil {
@@ -58,14 +58,14 @@ func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io
 func (p *part) Write(b []byte) (int, error) {
 	switch want := p.t.Data.Size(); {
 	case p.done:
-		return 0, fmt.Errorf("ztensor: tensor %s: %w", quote.Name(p.t.Name), fs.ErrClosed)
+		return 0, fmt.Errorf("ztensor: tensor %s: %w", naming.Quote(p.t.Name), fs.ErrClosed)
 	case p.w.Err != nil:
 		return 0, p.w.Err
 	case int64(len(b)) > want-p.n:
 		return 0, p.w.Broken(p.t, "data",
 			Malformed("more than the %d bytes of %v of %v", want, p.t.Shape, p.t.DType))
 	}
-	n, err := pieces.Until(context.Background(), &p.feed).Write(b)
+	n, err := format.Until(context.Background(), &p.feed).Write(b)
 	if err != nil {
 		return n, p.w.Broken(p.t, "data", err)
 	}

@@ -12,15 +12,14 @@ import (
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/internal/quote"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-func (r *File) Verify(ctx context.Context, l *finding.List) error {
+func (r *File) Verify(ctx context.Context, l *format.Findings) error {
 	size := r.Size()
 	for _, s := range r.Shards {
 		var ok bool
@@ -28,7 +27,7 @@ func (r *File) Verify(ctx context.Context, l *finding.List) error {
 			size = math.MaxInt64
 		}
 	}
-	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: limit.DecodedTotal(r.Limits, size),
+	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: format.DecodedTotal(r.Limits, size),
 		outcomes: map[payloadKey]*outcome{}}
 	v.budget.Store(v.limit)
 	for _, w := range r.Warnings.All() {
@@ -51,7 +50,7 @@ func (r *File) Verify(ctx context.Context, l *finding.List) error {
 type Verifier struct {
 	R     *File
 	Ctx   context.Context
-	Found *finding.List
+	Found *format.Findings
 	Done  atomic.Int64 // stored bytes looked at
 
 	mu       sync.Mutex
@@ -210,14 +209,14 @@ func (w *Worker) Stated(p *Payload) {
 	}
 	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
 		w.Fail(p.errorAt(".dtype",
-			Unsupported("dtype %s", quote.Name(p.More.Word))))
+			Unsupported("dtype %s", naming.Quote(p.More.Word))))
 	}
 	switch want, _, err := p.Expected(); {
 	case err != nil:
 		w.Fail(p.digestError(err))
 	case want.Loose:
 		w.Warn(p.digestError(Malformed("%s is not spelled as the document does",
-			quote.Name(p.Digest))))
+			naming.Quote(p.Digest))))
 	case p.Digest == "" && p.R.Ruled:
 		w.Warn(p.digestError(errors.New("there is none to check the bytes by")))
 	}

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -165,7 +165,7 @@ func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
 	if w.Err != nil {
 		return w.Err // of writing, which says enough
 	}
-	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", quote.Name(t.Name), role, err))
+	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", naming.Quote(t.Name), role, err))
 }
 
 // Unnamed returns an error of package sparse without the name of its tensor.
@@ -179,12 +179,12 @@ func Unnamed(err error) error {
 
 // OfTensor adds the name of its tensor to an error.
 func OfTensor(name string, err error) error {
-	return fmt.Errorf("ztensor: tensor %s: %w", quote.Name(name), Unnamed(err))
+	return fmt.Errorf("ztensor: tensor %s: %w", naming.Quote(name), Unnamed(err))
 }
 
 // Unlinkable is the error of a shard that cannot be referred to.
 func Unlinkable(shard ShardID, format string, args ...any) error {
-	return fmt.Errorf("ztensor: shard %s: %w", quote.Name(shard.Name),
+	return fmt.Errorf("ztensor: shard %s: %w", naming.Quote(shard.Name),
 		Unsupported(format, args...))
 }
 
@@ -267,7 +267,7 @@ func checkContent(t *tensor.Tensor) error {
 	for i := range t.Parts {
 		role := t.Parts[i].Role
 		if roles[role] {
-			return fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, quote.Name(role))
+			return fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, naming.Quote(role))
 		}
 		if !utf8.ValidString(role) {
 			return Unsupported("a role is not UTF-8")
@@ -284,7 +284,7 @@ func (w *Writer) Usable() error {
 	case w.done:
 		return fmt.Errorf("ztensor: the writer is closed: %w", fs.ErrClosed)
 	case w.part != nil:
-		return fmt.Errorf("ztensor: tensor %s is not closed yet", quote.Name(w.part.t.Name))
+		return fmt.Errorf("ztensor: tensor %s is not closed yet", naming.Quote(w.part.t.Name))
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	}
 	if w.Kept[name] {
 		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before",
-			errors.ErrUnsupported, quote.Name(name))
+			errors.ErrUnsupported, naming.Quote(name))
 	}
 	b, err := w.Layout.AppendAttributes(attributes, 4)
 	if err != nil {
@@ -400,7 +400,7 @@ func Measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 		if p.Data.Size() >= 0 {
 			continue
 		}
-		n, err := p.Data.WriteTo(pieces.Until(ctx, io.Discard))
+		n, err := p.Data.WriteTo(format.Until(ctx, io.Discard))
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -152,7 +152,7 @@ func (c *layoutCheck) mx() {
 	}
 	if !c.require(hasBlock && block >= 2, "block_size is not an integer of at least 2") ||
 		!c.require(axis < uint64(len(c.t.Shape)), "axis %d of %d", axis, len(c.t.Shape)) ||
-		!c.require(form == "e8m0_exponent", "scale_form is %s", quote.Name(form)) ||
+		!c.require(form == "e8m0_exponent", "scale_form is %s", naming.Quote(form)) ||
 		!c.require(uint64(c.t.Shape[axis])%block == 0, "a dimension of %d in blocks of %d",
 			c.t.Shape[axis], block) {
 		return
@@ -175,7 +175,7 @@ func (c *layoutCheck) quant() {
 		roles = append(roles, "zeros")
 	}
 	if !c.require(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s",
-		quote.Name(form)) || !c.parts(roles...) {
+		naming.Quote(form)) || !c.parts(roles...) {
 		return
 	}
 	if form == "implied" {
@@ -196,9 +196,9 @@ func (c *layoutCheck) quant() {
 	case !c.require(hasGroup, "group_size is missing"):
 	case !c.require(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis,
 		len(c.t.Shape)):
-	case !c.require(ok, "packing.word is %s", quote.Name(word)):
+	case !c.require(ok, "packing.word is %s", naming.Quote(word)):
 	case !c.require(order == "lsb_first" || order == "msb_first", "packing.order is %s",
-		quote.Name(order)):
+		naming.Quote(order)):
 	case !c.require(8*width%bits == 0 && per == 8*width/bits,
 		"%d values of %d bits in a word of %d",
 		per, bits, 8*width):
@@ -222,7 +222,7 @@ func (c *layoutCheck) quant() {
 	case "f16_factors":
 		c.require(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
 	default:
-		c.require(false, "scale_form is %s", quote.Name(scale))
+		c.require(false, "scale_form is %s", naming.Quote(scale))
 	}
 	along := uint64(c.t.Shape[axis])
 	if !c.require(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
@@ -246,7 +246,7 @@ func (c *layoutCheck) quant() {
 	zeros := uint64(c.t.Part("zeros").DType.Size())
 	packed, _ := point.text("packing")
 	c.require(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s",
-		quote.Name(packed))
+		naming.Quote(packed))
 	c.require(slices.ContainsFunc(counts, func(n uint64) bool {
 		if packed == "plain" {
 			return c.size("zeros") == n*zeros

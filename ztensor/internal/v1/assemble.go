@@ -2,7 +2,7 @@ package v1
 
 import (
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -150,8 +150,8 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	if own || word != "" {
 		p.Dtype = s.storageType(word)
 		if own && typed && primary && p.Dtype != t.DType {
-			s.wrong(w, "dtype", "dtype %s here, %s on the tensor", quote.Name(w.dtype),
-				quote.Name(f.dtype))
+			s.wrong(w, "dtype", "dtype %s here, %s on the tensor", naming.Quote(w.dtype),
+				naming.Quote(f.dtype))
 			return
 		}
 		if w.has&keyType != 0 {
@@ -171,7 +171,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 // encoding sets how a component is decoded.
 func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	unsupported := func(what, word string) {
-		core.RareOf(p).Err = core.Unsupported("%s %s", what, quote.Name(word))
+		core.RareOf(p).Err = core.Unsupported("%s %s", what, naming.Quote(word))
 	}
 	zstd, width := false, 0
 	switch p.DecodedSize = p.Length; {
@@ -234,7 +234,7 @@ func (s *scan) storageType(word string) tensor.DType {
 	d := core.StorageType(word, s.objects)
 	if d == tensor.Unknown {
 		if d = core.StorageType(word, !s.objects); d != tensor.Unknown {
-			s.departAt(s.At, "dtype %s is not spelled as in this layout", quote.Name(word))
+			s.departAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(word))
 		}
 	}
 	return d

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/limit"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
@@ -15,7 +15,7 @@ func TestStrictDecodesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &core.File{Src: source.OfBytes(b), Strict: true, Limits: limit.Defaults()}
+	r := &core.File{Src: source.OfBytes(b), Strict: true, Limits: format.DefaultLimits()}
 	if err := Open(r, core.Magic1); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -166,7 +166,7 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)
 	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
 	bad := func(field string, err error) {
-		w.Fail(c.r.Bad(-1, c.r.List+"["+quote.Name(t.Name)+"]"+field, err))
+		w.Fail(c.r.Bad(-1, c.r.List+"["+naming.Quote(t.Name)+"]"+field, err))
 	}
 	if err := t.Check(); err != nil {
 		bad("", err)

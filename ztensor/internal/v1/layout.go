@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -58,7 +58,7 @@ func NewLayout(o core.Settings) (*Layout, error) {
 		if !isText {
 			return nil, fmt.Errorf(
 				"ztensor: %w: attribute %s is not text, version %s has no other",
-				errors.ErrUnsupported, quote.Name(name), l.version)
+				errors.ErrUnsupported, naming.Quote(name), l.version)
 		}
 	}
 	return l, nil
@@ -101,7 +101,7 @@ func (l *Layout) dtypeWord(d tensor.DType) string {
 // CheckName refuses names that readers do not take unless their limits are raised: the
 // format allows any text.
 func (l *Layout) CheckName(name string) error {
-	if most := limit.Defaults().MaxName; int64(len(name)) > most {
+	if most := format.DefaultLimits().MaxName; int64(len(name)) > most {
 		return core.Unsupported("a name of %d bytes, readers take %d", len(name), most)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 		}
 		return nil
 	}
-	if most := limit.Defaults().MaxRank; int64(len(t.Shape)) > most {
+	if most := format.DefaultLimits().MaxRank; int64(len(t.Shape)) > most {
 		return core.Unsupported("%d dimensions, readers take %d", len(t.Shape), most)
 	}
 	indexed := isSparse(t.Scheme)
@@ -140,12 +140,12 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 				return core.Malformed("values of %v in a tensor of %v", p.DType, t.DType)
 			}
 		case l.version != "1.0":
-			if err := known("part "+quote.Name(p.Role), p.DType); err != nil {
+			if err := known("part "+naming.Quote(p.Role), p.DType); err != nil {
 				return err
 			}
 		case p.DType != tensor.Unknown && p.DType != t.DType:
 			return core.Unsupported("version 1.0 cannot represent the dtype of part %s, %v",
-				quote.Name(p.Role), p.DType)
+				naming.Quote(p.Role), p.DType)
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 package v1
 
 import (
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
@@ -22,7 +22,7 @@ func (s *scan) entries() {
 		if dup := s.r.SortNames(); dup >= 0 {
 			s.at("entries")
 			s.departAt(0, "tensor %s a second time: the first is served under the name",
-				quote.Name(s.r.Tensors[dup].Name))
+				naming.Quote(s.r.Tensors[dup].Name))
 		}
 	}
 }

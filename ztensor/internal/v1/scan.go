@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -47,7 +47,7 @@ func (s *scan) path() string {
 	case s.level == 2:
 		path = s.r.Field(s.item, s.role) + "."
 	case s.level == 1:
-		path = s.r.List + "[" + quote.Name(s.item) + "]."
+		path = s.r.List + "[" + naming.Quote(s.item) + "]."
 	case s.entry >= 0:
 		path = fmt.Sprintf("entries[%d].", s.entry)
 	case s.field == "":
@@ -57,7 +57,7 @@ func (s *scan) path() string {
 		return path[:len(path)-1]
 	}
 	if path += core.CutKey([]byte(s.field)); s.attribute != "" {
-		path += "[" + quote.Name(s.attribute) + "]"
+		path += "[" + naming.Quote(s.attribute) + "]"
 	}
 	return path
 }
@@ -136,16 +136,16 @@ func (s *scan) version(claim string, given bool) {
 	major, minor, ok := parseVersion(claim)
 	switch {
 	case !ok:
-		s.departAt(0, "%s is not a version", quote.Name(claim))
+		s.departAt(0, "%s is not a version", naming.Quote(claim))
 		return
 	case major != 1:
-		s.Fail(0, "%w: version %s", errors.ErrUnsupported, quote.Name(claim))
+		s.Fail(0, "%w: version %s", errors.ErrUnsupported, naming.Quote(claim))
 		return
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading, so this holds
 		// in strict mode too (§6.1 of the document: warn and proceed).
 		r.Warnings.Add(r.Bad(r.ManifestAt, "version",
-			fmt.Errorf("version %s is newer than what is known of it", quote.Name(claim))))
+			fmt.Errorf("version %s is newer than what is known of it", naming.Quote(claim))))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {
@@ -238,7 +238,7 @@ func (s *scan) tensors() {
 	s.at(list)
 	if s.mixed && s.Err == nil {
 		if dup := s.r.SortNames(); dup >= 0 {
-			s.Malformed(0, "tensor %s a second time", quote.Name(s.r.Tensors[dup].Name))
+			s.Malformed(0, "tensor %s a second time", naming.Quote(s.r.Tensors[dup].Name))
 		}
 	}
 }

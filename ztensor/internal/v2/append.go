@@ -9,8 +9,8 @@ import (
 	"math/bits"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/limit"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -34,7 +34,7 @@ func (l *Layout) takeOver(fields []cbor.Pair) {
 	for _, f := range fields {
 		switch f.Name {
 		case "shards":
-			in := cbor.NewStrict(f.Value, limit.Defaults())
+			in := cbor.NewStrict(f.Value, format.DefaultLimits())
 			l.shards = in.Pairs()
 		case "attributes": // the Writer has them
 		default:
@@ -82,7 +82,7 @@ func isEdition(f io.ReaderAt, size int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r := &core.File{Src: src, Limits: limit.Defaults()}
+	r := &core.File{Src: src, Limits: format.DefaultLimits()}
 	err = openShard(r)
 	var broken *rule.Error
 	if errors.As(err, &broken) || errors.Is(err, tensor.ErrLimit) {
@@ -154,7 +154,7 @@ func (c *Container) Extend(name string, o core.Settings) (*core.Writer, error) {
 	}
 	if e.Start() != r.Size() {
 		e.Abort()
-		return nil, fmt.Errorf("ztensor: %s has changed while it was opened", quote.Name(name))
+		return nil, fmt.Errorf("ztensor: %s has changed while it was opened", naming.Quote(name))
 	}
 	w.W, w.File, w.Off = e, e, r.Size()
 	return w, nil

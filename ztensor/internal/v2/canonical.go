@@ -10,9 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/finding"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -83,7 +82,7 @@ func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
 type canonical struct {
 	*Container
 	ctx   context.Context
-	found finding.Warnings
+	found format.Warnings
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
@@ -102,7 +101,7 @@ func (c *canonical) check() error {
 	}
 	c.names("attributes", r.Attributes)
 	for _, t := range r.Tensors {
-		c.names("objects["+quote.Name(t.Name)+"].attributes", r.Own[t])
+		c.names("objects["+naming.Quote(t.Name)+"].attributes", r.Own[t])
 	}
 	all := slices.Clone(r.Payloads)
 	slices.SortFunc(all, func(a, b *core.Payload) int {
@@ -118,7 +117,7 @@ func (c *canonical) check() error {
 func (c *canonical) names(field string, attributes []byte) {
 	for name := range cbor.Entries(attributes) {
 		if !norm.NFC.IsNormalString(name) {
-			c.violates(5, -1, field+"["+quote.Name(name)+"]", "the name is not in NFC")
+			c.violates(5, -1, field+"["+naming.Quote(name)+"]", "the name is not in NFC")
 		}
 	}
 }
@@ -175,7 +174,7 @@ func (c *canonical) places(all []*core.Payload) error {
 			first[key] = b
 			continue
 		}
-		same, err := pieces.Same(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b))
+		same, err := format.SameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b))
 		if err != nil {
 			return err
 		}

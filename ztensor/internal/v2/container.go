@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -121,7 +121,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			return nil
 		}
 		s := &c.List[i]
-		field := "shards[" + quote.Name(s.Name) + "]"
+		field := "shards[" + naming.Quote(s.Name) + "]"
 		src, err := c.Shard(i)
 		if err == nil && v.Found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.Digest, ":")
@@ -172,6 +172,6 @@ func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 		return // a broken rule was warned of when the file was opened
 	}
 	if err := layouts.CheckData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
-		w.Fail(w.V.R.Placed(-1, "objects["+quote.Name(t.Name)+"]", err))
+		w.Fail(w.V.R.Placed(-1, "objects["+naming.Quote(t.Name)+"]", err))
 	}
 }

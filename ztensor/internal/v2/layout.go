@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -108,7 +108,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	case t.Dense() && len(t.Parts) > 0:
 		return core.Unsupported("parts in addition to the data in version 2")
 	case !t.Dense() && len(t.Parts) == 0:
-		return core.Unsupported("%s without parts in version 2", quote.Name(t.Scheme))
+		return core.Unsupported("%s without parts in version 2", naming.Quote(t.Scheme))
 	case !t.Dense() && t.Data.Size() != 0:
 		return core.Unsupported("data in addition to the parts in version 2")
 	}
@@ -119,7 +119,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	}
 	for _, p := range l.payloads(t) {
 		if p.Word == "" {
-			return core.Unsupported("part %s of %v in version 2", quote.Name(p.Role), p.DType)
+			return core.Unsupported("part %s of %v in version 2", naming.Quote(p.Role), p.DType)
 		}
 	}
 	if t.Dense() || t.Size() < 0 {
@@ -169,7 +169,7 @@ func (l *Layout) checkName(name, what string) error {
 			what, maxName)
 	case l.canonical && !norm.NFC.IsNormalString(name):
 		return core.Unsupported("%s %s is not in NFC, as canonical form requires", what,
-			quote.Name(name))
+			naming.Quote(name))
 	}
 	return nil
 }

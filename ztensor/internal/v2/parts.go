@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -53,16 +53,16 @@ func (s *scan) payload(p *scannedPart) {
 			word := s.Text()
 			b.Dtype = core.StorageType(string(word), true)
 			if b.Dtype == tensor.Unknown || b.Dtype == tensor.Bool { // a logical type here
-				s.Refuse(rule.Schema, s.At, "dtype %s", quote.Name(string(word)))
+				s.Refuse(rule.Schema, s.At, "dtype %s", naming.Quote(string(word)))
 			}
 		case "shard":
 			if shard = s.Text(); !isShardName(shard) {
-				s.Refuse(rule.ShardName, s.At, "shard %s", quote.Name(string(shard)))
+				s.Refuse(rule.ShardName, s.At, "shard %s", naming.Quote(string(shard)))
 			}
 		case "digest":
 			text := s.Text()
 			if b.Digest = le.String(text); s.Err == nil && !isDigest(text) {
-				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(b.Digest))
+				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(b.Digest))
 			}
 		case "encoding":
 			encoding = s.Text()
@@ -87,7 +87,7 @@ func (s *scan) payload(p *scannedPart) {
 		x := core.RareOf(b)
 		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
 		if x.Encoding != Seekable {
-			x.Err = core.Unsupported("encoding %s", quote.Name(x.Encoding))
+			x.Err = core.Unsupported("encoding %s", naming.Quote(x.Encoding))
 		}
 	default:
 		p.size = length
@@ -119,7 +119,7 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 		i, ok := slices.BinarySearchFunc(s.r.Shards, string(shard),
 			func(have core.ShardID, name string) int { return byLength(have.Name, name) })
 		if !ok {
-			s.Refuse(rule.ShardRef, at, "there is no shard %s", quote.Name(string(shard)))
+			s.Refuse(rule.ShardRef, at, "there is no shard %s", naming.Quote(string(shard)))
 			return
 		}
 		b.Shard, s.r.Jumbled = int32(i+1), true

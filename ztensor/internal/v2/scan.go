@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/le"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -42,10 +42,10 @@ func (s *scan) path() string {
 	}
 	path := core.CutKey(s.top)
 	if s.item != nil {
-		path += "[" + quote.Name(string(s.item)) + "]"
+		path += "[" + naming.Quote(string(s.item)) + "]"
 	}
 	if s.part != nil {
-		path += ".parts[" + quote.Name(string(s.part)) + "]"
+		path += ".parts[" + naming.Quote(string(s.part)) + "]"
 	}
 	if s.field != nil {
 		path += "." + core.CutKey(s.field)
@@ -151,7 +151,7 @@ func (s *scan) shards() {
 		case s.item == nil:
 			s.Refuse(rule.Schema, at, "the name of a shard is not text")
 		case !isShardName(s.item):
-			s.Refuse(rule.ShardName, at, "shard %s", quote.Name(string(s.item)))
+			s.Refuse(rule.ShardName, at, "shard %s", naming.Quote(string(s.item)))
 		default:
 			s.shard(at)
 		}
@@ -167,7 +167,7 @@ func (s *scan) shard(at int) {
 			hasSize, size = true, s.Uint()
 		case "digest":
 			if digest = s.Text(); s.Err == nil && !isDigest(digest) {
-				s.Refuse(rule.Schema, s.At, "digest %s", quote.Name(string(digest)))
+				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(string(digest)))
 			}
 		default:
 			s.Skip()
@@ -287,7 +287,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 	for _, p := range s.parts {
 		if p.size > math.MaxInt64 {
 			s.Fail(p.at, "%w: part %s decodes to %d bytes", tensor.ErrLimit,
-				quote.Name(string(p.name)), p.size)
+				naming.Quote(string(p.name)), p.size)
 		}
 	}
 }

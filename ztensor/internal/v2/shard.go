@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -101,7 +101,7 @@ func (c *Container) Shard(i int) (*source.Source, error) {
 	s := &c.List[i]
 	s.once.Do(func() { s.err = c.openShard(s) })
 	if s.err != nil {
-		return nil, fmt.Errorf("shard %s: %w", quote.Name(s.Name), s.err)
+		return nil, fmt.Errorf("shard %s: %w", naming.Quote(s.Name), s.err)
 	}
 	return s.src, nil
 }
@@ -159,7 +159,7 @@ func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int6
 	}
 	if err := c.checkShard(s, src); err != nil {
 		closer.Close()
-		return fmt.Errorf("%s: %w", quote.Name(name), err)
+		return fmt.Errorf("%s: %w", naming.Quote(name), err)
 	}
 	s.src, s.place, s.file = src, name, closer
 	return nil
@@ -175,7 +175,7 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 	}
 	if have, want := SetID(r), SetID(c.r); have != want && have != "" {
 		return rule.Broken(rule.ShardIdentity,
-			"of the set %s, not %s", quote.Name(have), quote.Name(want))
+			"of the set %s, not %s", naming.Quote(have), naming.Quote(want))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func sumFile(ctx context.Context, src *source.Source, digest string) (string, er
 	h := core.NewHash(alg)
 	whole, err := src.Extent(0, src.Size())
 	if err == nil {
-		_, err = tensor.NewBlob(&whole).WriteTo(pieces.Until(ctx, h))
+		_, err = tensor.NewBlob(&whole).WriteTo(format.Until(ctx, h))
 	}
 	return hex.EncodeToString(h.Sum(nil)), err
 }
@@ -246,7 +246,7 @@ func (l *Layout) addShard(s core.ShardID) error {
 		}
 		if string(old.Value) != string(value) {
 			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate,
-				quote.Name(s.Name))
+				naming.Quote(s.Name))
 		}
 		return nil
 	}
@@ -264,11 +264,11 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 		return nil, core.Unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
 		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
-			quote.Name(shard.Name))
+			naming.Quote(shard.Name))
 	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || unknown != nil:
 		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not "+
-			"those of the file", quote.Name(shard.Name), fs.ErrInvalid, shard.Size,
-			quote.Name(shard.Digest))
+			"those of the file", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
+			naming.Quote(shard.Digest))
 	}
 	if len(names) == 0 {
 		for _, t := range r.Tensors {

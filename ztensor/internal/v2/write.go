@@ -15,8 +15,8 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/pieces"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -26,7 +26,7 @@ import (
 // A keptTensor waits for its turn in canonical form.
 type keptTensor struct {
 	*tensor.Tensor
-	memory pieces.Kept
+	memory format.Checksums
 }
 
 // Add writes tensors; in canonical form it keeps them, and writes all that are kept only
@@ -43,7 +43,7 @@ func (l *Layout) Add(ctx context.Context, w *core.Writer, ts iter.Seq2[*tensor.T
 		if err != nil {
 			return err
 		}
-		k := keptTensor{t, pieces.Kept{Sampled: all}}
+		k := keptTensor{Tensor: t}
 		k.memory.AddTensor(t)
 		l.kept = append(l.kept, k)
 	}
@@ -70,7 +70,7 @@ func (l *Layout) take(ctx context.Context, w *core.Writer,
 	}
 	if l.canonical && l.begun && t.Name <= l.last {
 		return nil, core.OfTensor(t.Name, core.Unsupported("in canonical form it belongs before "+
-			"%s, which has been written (WriterOptions.KeepOrder)", quote.Name(l.last)))
+			"%s, which has been written (WriterOptions.KeepOrder)", naming.Quote(l.last)))
 	}
 	if layouts.HasAttributes(t.Scheme) {
 		l.profiled[t.Name] = t
@@ -229,7 +229,7 @@ func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 				"its bytes seem to be those of a tensor " +
 					"that was written piece by piece, and cannot be compared")
 		}
-		same, err := pieces.Same(ctx, other.Data, p.Data)
+		same, err := format.SameBytes(ctx, other.Data, p.Data)
 		if err == nil && !same {
 			err = stillHas(other.Data, p.Digest)
 		}

@@ -1,0 +1,249 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A KeyValue is a metadata entry.
+type KeyValue struct {
+	Key   string
+	Value Value
+}
+
+// NewValue returns the metadata value of x, whose Go type says which of the file's
+// types it has: what [Value.Any] returns, and nothing else. Arrays of arrays are []any;
+// llama.cpp refuses files that have them.
+func NewValue(x any) (Value, error) {
+	t, raw, err := appendAny(nil, x, 0)
+	if err != nil {
+		return Value{}, fmt.Errorf("gguf: %w", err)
+	}
+	return Value{attribute{t: t, raw: raw}, 3}, nil
+}
+
+// maxNesting bounds arrays in arrays, of which x may have itself.
+const maxNesting = 64
+
+// appendAny appends x without its own type.
+func appendAny(b []byte, x any, depth int) (ValueType, []byte, error) {
+	switch x := x.(type) {
+	case string:
+		b, err := appendText(b, x)
+		return TypeString, b, err
+	case []string:
+		b = appendArray(b, TypeString, len(x))
+		for _, s := range x {
+			var err error
+			if b, err = appendText(b, s); err != nil {
+				return 0, nil, err
+			}
+		}
+		return TypeArray, b, nil
+	case []any:
+		if depth > maxNesting {
+			return 0, nil, fmt.Errorf("%w: arrays nested deeper than %d", tensor.ErrLimit,
+				maxNesting)
+		}
+		b = appendArray(b, TypeArray, len(x))
+		for _, e := range x {
+			t, all, err := appendAny(b, e, depth+1)
+			if err == nil && t != TypeArray {
+				err = fmt.Errorf("%w: %T in an array of arrays", tensor.ErrDType, e)
+			}
+			if err != nil {
+				return 0, nil, err
+			}
+			b = all
+		}
+		return TypeArray, b, nil
+	}
+	v := reflect.ValueOf(x)
+	t := TypeArray
+	kind := v.Kind()
+	if kind == reflect.Slice {
+		kind = v.Type().Elem().Kind()
+	}
+	elem, ok := typeOfKind(kind)
+	if !ok {
+		return 0, nil, fmt.Errorf("%w: a value of type %T", tensor.ErrDType, x)
+	}
+	if v.Kind() == reflect.Slice {
+		b = appendArray(b, elem, v.Len())
+	} else {
+		t = elem
+	}
+	b, err := binary.Append(b, binary.LittleEndian, x)
+	return t, b, err
+}
+
+func typeOfKind(k reflect.Kind) (ValueType, bool) {
+	switch k {
+	case reflect.Uint8:
+		return TypeUint8, true
+	case reflect.Int8:
+		return TypeInt8, true
+	case reflect.Uint16:
+		return TypeUint16, true
+	case reflect.Int16:
+		return TypeInt16, true
+	case reflect.Uint32:
+		return TypeUint32, true
+	case reflect.Int32:
+		return TypeInt32, true
+	case reflect.Uint64:
+		return TypeUint64, true
+	case reflect.Int64:
+		return TypeInt64, true
+	case reflect.Float32:
+		return TypeFloat32, true
+	case reflect.Float64:
+		return TypeFloat64, true
+	case reflect.Bool:
+		return TypeBool, true
+	}
+	return 0, false
+}
+
+func appendArray(b []byte, elem ValueType, n int) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(elem))
+	return binary.LittleEndian.AppendUint64(b, uint64(n))
+}
+
+// appendText appends a string and its length.
+func appendText(b []byte, s string) ([]byte, error) {
+	if !utf8.ValidString(s) {
+		return nil, fmt.Errorf("%w: the string %s is not UTF-8", errors.ErrUnsupported,
+			naming.Quote(s))
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+	return append(b, s...), nil
+}
+
+// ParseValue returns the value that text stands for in a type as [Value.TypeName] names
+// it: numbers in decimal, true and false, strings as they are, arrays as JSON. What the
+// type does not hold, NaN and infinity too, is tensor.ErrDType.
+func ParseValue(typeName, text string) (Value, error) {
+	v, err := parseValue(typeName, text)
+	if err != nil {
+		return Value{}, fmt.Errorf("gguf: %w", err)
+	}
+	return v, nil
+}
+
+func parseValue(typeName, text string) (Value, error) {
+	elem, isArray := strings.CutPrefix(typeName, "[]")
+	for i, name := range typeNames {
+		t := ValueType(i)
+		if name != elem || t == TypeArray {
+			continue
+		}
+		v := Value{attribute{t: t}, 3}
+		var err error
+		if !isArray {
+			v.a.raw, err = appendParsed(nil, t, text)
+		} else {
+			v.a.t = TypeArray
+			v.a.raw, err = appendParsedArray(t, text)
+		}
+		if err != nil {
+			return Value{}, err
+		}
+		return v, nil
+	}
+	return Value{}, fmt.Errorf("%w: no type is named %s, or it has no text form",
+		tensor.ErrDType, naming.Quote(typeName))
+}
+
+// appendParsedArray returns the array of a JSON text.
+func appendParsedArray(elem ValueType, text string) ([]byte, error) {
+	refuse := func(what string) ([]byte, error) {
+		return nil, fmt.Errorf("%w: %s is not a JSON array%s", tensor.ErrDType,
+			naming.Quote(text), what)
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &list); err != nil || list == nil {
+		return refuse("")
+	}
+	b := appendArray(nil, elem, len(list))
+	for _, item := range list {
+		word := string(item)
+		if elem == TypeString {
+			if json.Unmarshal(item, &word) != nil || item[0] != '"' {
+				return refuse(" of strings")
+			}
+		}
+		var err error
+		if b, err = appendParsed(b, elem, word); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// appendParsed appends the value of that type, which is not an array.
+func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
+	bits := 8 * int(t.width())
+	var number uint64
+	var err error
+	switch t {
+	case TypeString:
+		return appendText(b, text)
+	case TypeBool:
+		if text == "true" {
+			number = 1
+		} else if text != "false" {
+			err = strconv.ErrSyntax
+		}
+	case TypeFloat32, TypeFloat64:
+		var f float64
+		if f, err = strconv.ParseFloat(text, bits); err == nil && (math.IsNaN(f) || math.IsInf(f,
+			0)) {
+			err = strconv.ErrRange
+		}
+		if number = math.Float64bits(f); t == TypeFloat32 {
+			number = uint64(math.Float32bits(float32(f)))
+		}
+	case TypeInt8, TypeInt16, TypeInt32, TypeInt64:
+		var i int64
+		i, err = strconv.ParseInt(text, 10, bits)
+		number = uint64(i)
+	default:
+		number, err = strconv.ParseUint(text, 10, bits)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s is not a value of type %v", tensor.ErrDType,
+			naming.Quote(text), t)
+	}
+	var raw [8]byte
+	binary.LittleEndian.PutUint64(raw[:], number)
+	return append(b, raw[:t.width()]...), nil
+}
+
+// TypeName returns the name of the type: that of a [ValueType], and of an array "[]" and
+// the name of its elements' type, such as "[]string".
+func (v Value) TypeName() string {
+	if elem, _, ok := v.Array(); ok {
+		return "[]" + elem.String()
+	}
+	return v.a.t.String()
+}
+
+// encoded returns the value as version 3 has it.
+func (v Value) encoded() ([]byte, error) {
+	if v.version != 1 {
+		return v.a.raw, nil
+	}
+	_, raw, err := appendAny(nil, v.Any(-1), 0)
+	return raw, err
+}

@@ -1,0 +1,12 @@
+package gguf
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, api,
+		"../testdata/gguf/types.gguf")
+}

@@ -1,0 +1,355 @@
+package gguf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const (
+	magic            = "GGUF"
+	defaultAlignment = 32
+	alignmentKey     = "general.alignment"
+)
+
+// A scanner walks the bytes before the data. Its first error stops it.
+type scanner struct {
+	b       []byte
+	i       int64
+	grow    extender
+	version uint32
+	depth   int64
+	err     error
+}
+
+func (s *scanner) fail(at int64, field string, class error, format string, args ...any) {
+	if s.err == nil {
+		s.err = formatError(at, field, class, format, args...)
+	}
+}
+
+func formatError(off int64, field string, class error, format string, args ...any) error {
+	return &tensor.FormatError{Format: "gguf", Offset: off, Field: field,
+		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
+}
+
+// An extender returns b, the beginning of a file, with what follows: n bytes or more.
+type extender func(b []byte, n int64) ([]byte, error)
+
+// take returns the next n bytes.
+func (s *scanner) take(n int64) []byte {
+	if missing := n - (int64(len(s.b)) - s.i); s.err == nil && missing > 0 {
+		if s.grow == nil {
+			s.err = io.ErrUnexpectedEOF // never of a value that skip checked
+			return nil
+		}
+		s.b, s.err = s.grow(s.b, missing)
+	}
+	if s.err != nil {
+		return nil
+	}
+	s.i += n
+	return s.b[s.i-n : s.i : s.i]
+}
+
+// peek makes sure that n more bytes are there.
+func (s *scanner) peek(n int64) {
+	s.take(n)
+	if s.err == nil {
+		s.i -= n
+	}
+}
+
+func (s *scanner) u32() uint32 {
+	if b := s.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+// size reads a count or length: 64 bits from version 2, 32 before.
+func (s *scanner) size(field string) int64 {
+	if s.version == 1 {
+		return int64(s.u32())
+	}
+	at := s.i
+	b := s.take(8)
+	if b == nil {
+		return 0
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n > math.MaxInt64 {
+		s.fail(at, field, tensor.ErrMalformed, "%d is beyond 2^63", n)
+		return 0
+	}
+	return int64(n)
+}
+
+// str reads a string that must be UTF-8. It aliases the text.
+func (s *scanner) str(field string, most int64) string {
+	at := s.i
+	n := s.size(field)
+	if n > most {
+		s.fail(at, field, tensor.ErrLimit, "a string of %d bytes, the limit is %d", n, most)
+	}
+	b := s.take(n)
+	if !utf8.Valid(b) {
+		s.fail(at, field, tensor.ErrMalformed, "a string that is not UTF-8")
+	}
+	return le.String(b)
+}
+
+// skip walks over a value, checking it, and returns its type.
+func (s *scanner) skip(field string, limits tensor.Limits) ValueType {
+	at := s.i
+	t := ValueType(s.u32())
+	s.skipOf(t, at, field, limits)
+	return t
+}
+
+func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limits) {
+	switch {
+	case s.err != nil:
+	case t == TypeBool:
+		if b := s.take(1); b != nil && b[0] > 1 {
+			s.fail(s.i-1, field, tensor.ErrMalformed, "the bool %#02x", b[0])
+		}
+	case t.width() > 0:
+		s.take(t.width())
+	case t == TypeString:
+		s.str(field, limits.MaxMetadata)
+	case t == TypeArray:
+		if s.depth++; s.depth > limits.MaxDepth {
+			s.fail(at, field, tensor.ErrLimit, "arrays nested deeper than %d", limits.MaxDepth)
+		}
+		elem := ValueType(s.u32())
+		lengthAt := s.i
+		n := s.size(field)
+		if w := elem.width(); w > 0 && elem != TypeBool {
+			if n > limits.MaxMetadata/w {
+				s.fail(lengthAt, field, tensor.ErrLimit, "an array of %d elements", n)
+			}
+			s.take(n * w)
+		} else {
+			for range n {
+				s.skipOf(elem, lengthAt, field, limits)
+				if s.err != nil {
+					break
+				}
+			}
+		}
+		s.depth--
+	default:
+		s.fail(at, field, errors.ErrUnsupported, "values of type %d", t)
+	}
+}
+
+// An attribute is a metadata entry: its value stays bytes until it is asked for.
+type attribute struct {
+	key string
+	t   ValueType
+	raw []byte
+}
+
+// An entry is one tensor as the file describes it.
+type entry struct {
+	name   string
+	at     int64 // where it stands
+	shape  tensor.Shape
+	kind   uint32
+	offset int64 // from the start of the data
+}
+
+type header struct {
+	version   uint32
+	metadata  []attribute
+	entries   []entry
+	alignment int64
+	end       int64 // of the header, before padding
+}
+
+// parse reads everything before the data.
+func parse(grow extender, limits tensor.Limits) (*header, error) {
+	s := &scanner{grow: grow}
+	m := s.take(4)
+	if s.err == nil && string(m) != magic {
+		return nil, formatError(0, "magic", tensor.ErrMalformed, "not a GGUF file")
+	}
+	s.version = s.u32()
+	h := &header{version: s.version, alignment: defaultAlignment}
+	if s.err == nil && (s.version == 0 || s.version > 3) {
+		if v := s.version; v&0xffff == 0 {
+			return nil, formatError(4, "version", errors.ErrUnsupported, "a big-endian file")
+		}
+		return nil, formatError(4, "version", errors.ErrUnsupported, "version %d", s.version)
+	}
+	tensors := s.size("tensor_count")
+	entries := s.size("metadata_kv_count")
+	if s.err == nil && (tensors > limits.MaxTensors || entries > limits.MaxTensors) {
+		return nil, formatError(8, "tensor_count", tensor.ErrLimit,
+			"%d tensors and %d metadata entries, the limit is %d",
+			tensors, entries, limits.MaxTensors)
+	}
+	// The least that an entry takes keeps a declared number from allocating.
+	h.metadata = make([]attribute, 0, min(entries, int64(len(s.b))/12))
+	for range entries {
+		at := s.i
+		key := s.str("metadata", limits.MaxName)
+		field := "metadata"
+		from := s.i
+		t := s.skip(field, limits)
+		if s.err != nil {
+			break
+		}
+		a := attribute{key, t, s.b[from+4 : s.i]}
+		if key == alignmentKey {
+			n := int64(0)
+			if t == TypeUint32 {
+				n = int64(binary.LittleEndian.Uint32(a.raw))
+			}
+			if n == 0 || n&(n-1) != 0 {
+				return nil, formatError(at, alignmentKey, tensor.ErrMalformed,
+					"%s is not a power of two of type uint32", naming.Quote(a.text(s.version)))
+			}
+			h.alignment = n
+		}
+		h.metadata = append(h.metadata, a)
+	}
+	h.entries = make([]entry, 0, min(tensors, int64(len(s.b))/24))
+	for range tensors {
+		e := entry{at: s.i, name: s.str("tensors", limits.MaxName)}
+		rank := int64(s.u32())
+		if rank > limits.MaxRank {
+			s.fail(e.at, "tensors["+naming.Quote(e.name)+"].n_dims", tensor.ErrLimit,
+				"%d dimensions, the limit is %d", rank, limits.MaxRank)
+		}
+		if s.peek(rank * 4); s.err != nil {
+			break
+		}
+		e.shape = make(tensor.Shape, rank)
+		for k := range e.shape {
+			e.shape[int(rank)-1-k] = s.size("tensors.ne")
+		}
+		e.kind = s.u32()
+		if b := s.take(8); b != nil {
+			off := binary.LittleEndian.Uint64(b)
+			if off > math.MaxInt64 {
+				s.fail(s.i-8, "tensors["+naming.Quote(e.name)+"].offset", tensor.ErrMalformed,
+					"%d is beyond 2^63", off)
+			}
+			e.offset = int64(off)
+		}
+		if s.err != nil {
+			break
+		}
+		h.entries = append(h.entries, e)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	h.end = s.i
+	return h, nil
+}
+
+// text is the value for people and converters: strings as they are, numbers in
+// decimal, arrays as JSON. The value has been checked by skip.
+func (a attribute) text(version uint32) string {
+	s := &scanner{b: a.raw, version: version}
+	if a.t == TypeString {
+		return s.text()
+	}
+	return string(s.appendValue(nil, a.t))
+}
+
+// appendValue appends the next value as JSON, which lacks NaN and the infinities: they
+// are objects of one key, $float.
+func (s *scanner) appendValue(b []byte, t ValueType) []byte {
+	var raw [8]byte
+	copy(raw[:], s.take(t.width()))
+	bits := binary.LittleEndian.Uint64(raw[:])
+	switch t {
+	case TypeUint8, TypeUint16, TypeUint32, TypeUint64:
+		return strconv.AppendUint(b, bits, 10)
+	case TypeInt8:
+		return strconv.AppendInt(b, int64(int8(bits)), 10)
+	case TypeInt16:
+		return strconv.AppendInt(b, int64(int16(bits)), 10)
+	case TypeInt32:
+		return strconv.AppendInt(b, int64(int32(bits)), 10)
+	case TypeInt64:
+		return strconv.AppendInt(b, int64(bits), 10)
+	case TypeBool:
+		return strconv.AppendBool(b, bits != 0)
+	case TypeFloat32:
+		return appendFloat(b, float64(math.Float32frombits(uint32(bits))), 32)
+	case TypeFloat64:
+		return appendFloat(b, math.Float64frombits(bits), 64)
+	case TypeString:
+		return appendJSON(b, s.str("", math.MaxInt64))
+	case TypeArray:
+		elem := ValueType(s.u32())
+		b = append(b, '[')
+		for i := range s.size("") {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = s.appendValue(b, elem)
+		}
+		return append(b, ']')
+	}
+	return b
+}
+
+// appendFloat appends a number as encoding/json writes it.
+func appendFloat(b []byte, v float64, bits int) []byte {
+	switch {
+	case math.IsNaN(v):
+		return append(b, `{"$float":"nan"}`...)
+	case math.IsInf(v, 1):
+		return append(b, `{"$float":"inf"}`...)
+	case math.IsInf(v, -1):
+		return append(b, `{"$float":"-inf"}`...)
+	}
+	var x any = v
+	if bits == 32 {
+		x = float32(v)
+	}
+	text, err := json.Marshal(x)
+	if err != nil { // a finite number always has a JSON form
+		return b
+	}
+	return append(b, text...)
+}
+
+// appendJSON quotes a string. encoding/json does it where escapes are needed.
+func appendJSON(b []byte, v string) []byte {
+	plain := true
+	for i := range len(v) {
+		if c := v[i]; c < 0x20 || c == '"' || c == '\\' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		b = append(b, '"')
+		b = append(b, v...)
+		return append(b, '"')
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil { // a string always has a JSON form
+		return b
+	}
+	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+}

@@ -1,0 +1,365 @@
+package gguf
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"sort"
+	"strconv"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReaderOptions control how a file is read. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses what Warnings lists.
+	Strict bool
+	// Limits bound what a file may ask for; zero fields mean the defaults.
+	Limits tensor.Limits
+	// NoMap makes Open read the file instead of mapping it.
+	NoMap bool
+	// Companion is not used: a file names no other files.
+	Companion func(name string) (io.ReaderAt, int64, error)
+}
+
+// A Reader is an open file. It is safe for concurrent use. See package tensor
+// for how long what it hands out is valid.
+type Reader struct {
+	src      *source.Source
+	h        *header
+	tensors  []tensor.Tensor
+	parts    []tensor.Part
+	extents  []extent
+	dataAt   int64 // where the data begins
+	warnings []error
+
+	once  sync.Once
+	table *naming.Table
+}
+
+// An extent is the data of one tensor and its type in the file's own words.
+type extent struct {
+	source.Extent
+	kind uint32
+}
+
+// Stored is for tensor.Blob.
+func (e *extent) Stored() tensor.Stored {
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw",
+		Type: typeName(e.kind)}
+}
+
+func typeName(kind uint32) string {
+	if t := storageOf(kind); t.name != "" {
+		return t.name
+	}
+	return "ggml_type " + strconv.FormatUint(uint64(kind), 10)
+}
+
+// Detect reports whether a file begins like one of this format.
+func Detect(r io.ReaderAt, size int64) bool {
+	var b [len(magic)]byte
+	n, _ := r.ReadAt(b[:], 0)
+	return size >= 8 && n == len(b) && string(b[:]) == magic
+}
+
+// Open maps the file and reads everything before its data.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	o := options(opts)
+	return source.OpenAs(name, o.NoMap, o.newReader)
+}
+
+// OpenBytes reads a file that is in memory. It keeps b, which must not change.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return options(opts).newReader(source.OfBytes(b))
+}
+
+// NewReader reads the first size bytes of r, which stays the caller's. The
+// format does not say how long its header is: a file is opened with one read of
+// 256 KiB, and another while that does not suffice.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	return options(opts).newReader(src)
+}
+
+func options(opts *ReaderOptions) ReaderOptions {
+	if opts == nil {
+		return ReaderOptions{}
+	}
+	return *opts
+}
+
+func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
+	limits, err := format.CompleteLimits(o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parse(windows(src, limits), limits)
+	if err != nil {
+		return nil, err
+	}
+	return o.build(src, h)
+}
+
+// windows reads the beginning of a file by a window of 256 KiB, and then four times as
+// much each time.
+func windows(src *source.Source, limits tensor.Limits) extender {
+	return func(b []byte, n int64) ([]byte, error) {
+		have := int64(len(b))
+		if err := available(have, n, src.Size(), limits); err != nil {
+			return b, err
+		}
+		n = max(n, min(max(256<<10, 3*have), src.Size()-have, limits.MaxMetadata-have))
+		next, err := src.Metadata(have, n)
+		if err != nil {
+			return b, &tensor.FormatError{Format: "gguf", Offset: have, Field: "header", Err: err}
+		}
+		return append(b, next...), nil
+	}
+}
+
+// available reports an error where a header may not have n bytes more than it has.
+func available(have, n, size int64, limits tensor.Limits) error {
+	if n > size-have {
+		return formatError(size, "header", io.ErrUnexpectedEOF, "it does not end")
+	}
+	if n > limits.MaxMetadata-have {
+		return formatError(limits.MaxMetadata, "header", tensor.ErrLimit, "more than %d bytes",
+			limits.MaxMetadata)
+	}
+	return nil
+}
+
+// build makes the Reader of a file that has this header.
+func (o ReaderOptions) build(src *source.Source, h *header) (*Reader, error) {
+	r := &Reader{src: src, h: h}
+	if err := r.build(); err != nil {
+		return nil, err
+	}
+	if o.Strict && len(r.warnings) > 0 {
+		return nil, r.warnings[0]
+	}
+	return r, nil
+}
+
+// build checks what concerns all entries together and makes the tensors.
+func (r *Reader) build() error {
+	h := r.h
+	if _, dup := naming.Build(len(h.metadata),
+		func(i int) string { return h.metadata[i].key }); dup >= 0 {
+		return formatError(0, "metadata["+naming.Quote(h.metadata[dup].key)+"]",
+			tensor.ErrMalformed, "duplicate key")
+	}
+	if _, dup := naming.Build(len(h.entries),
+		func(i int) string { return h.entries[i].name }); dup >= 0 {
+		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed,
+			"duplicate name")
+	}
+	dataAt, ok := align.Up(h.end, h.alignment)
+	r.dataAt = dataAt
+	if len(h.entries) == 0 {
+		return nil // no data, and padding need not follow
+	}
+	if !ok || dataAt > r.src.Size() {
+		return formatError(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
+	}
+	sort.SliceStable(h.entries,
+		func(i, j int) bool { return h.entries[i].offset < h.entries[j].offset })
+	r.tensors = make([]tensor.Tensor, len(h.entries))
+	r.extents = make([]extent, len(h.entries))
+	r.parts = make([]tensor.Part, len(h.entries))
+	end := int64(0) // of the data so far, from dataAt
+	for i := range h.entries {
+		e := &h.entries[i]
+		available := r.src.Size() - dataAt
+		if !align.Is(e.offset, h.alignment) {
+			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+				"%d is not a multiple of %d", e.offset, h.alignment)
+		}
+		n, err := e.size(available, h.entries[i+1:])
+		if err != nil {
+			return err
+		}
+		if n > available || e.offset > available-n {
+			return formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
+				"%d bytes at %d, the file has %d", n, e.offset, available)
+		}
+		if n > 0 && e.offset < end {
+			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+				"its data begins at %d, inside what ends at %d", e.offset, end)
+		}
+		if want, _ := align.Up(end, h.alignment); n > 0 && e.offset > want {
+			r.warnings = append(r.warnings, formatError(dataAt+end, e.field(".offset"),
+				tensor.ErrMalformed, "%d bytes that belong to no tensor", e.offset-want))
+		}
+		end = max(end, e.offset+n)
+		x, err := r.src.Extent(dataAt+e.offset, n)
+		if err != nil {
+			return &tensor.FormatError{Format: "gguf", Offset: e.at, Field: e.field(".offset"),
+				Err: err}
+		}
+		r.extents[i] = extent{x, e.kind}
+		r.add(i, e)
+	}
+	if want, _ := align.Up(end, h.alignment); dataAt+want < r.src.Size() {
+		r.warnings = append(r.warnings, formatError(dataAt+want, "data", tensor.ErrMalformed,
+			"%d bytes after the last tensor", r.src.Size()-dataAt-want))
+	}
+	return nil
+}
+
+func (e *entry) field(part string) string { return "tensors[" + naming.Quote(e.name) + "]" + part }
+
+// size is how many bytes the tensor takes: for an unknown type, all up to the
+// next one.
+func (e *entry) size(available int64, later []entry) (int64, error) {
+	n, ok := e.shape.Elements()
+	t := storageOf(e.kind)
+	switch {
+	case !ok:
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+			"%v is beyond 2^63 elements", e.shape)
+	case t.name == "" && e.offset > available:
+		return 0, formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
+			"data at %d, the file has %d", e.offset, available)
+	case t.name == "":
+		for _, next := range later {
+			if next.offset > e.offset {
+				return min(next.offset, available) - e.offset, nil
+			}
+		}
+		return available - e.offset, nil
+	}
+	row := int64(1) // a scalar is one row of one element
+	if len(e.shape) > 0 {
+		row = e.shape[len(e.shape)-1]
+	}
+	if row%t.elements != 0 {
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+			"rows of %d elements are not a whole number of %s blocks of %d", row, t.name,
+			t.elements)
+	}
+	size, ok := align.Mul(n/t.elements, t.bytes)
+	if !ok {
+		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+			"%v of %s is beyond 2^63 bytes", e.shape, t.name)
+	}
+	return size, nil
+}
+
+func (r *Reader) add(i int, e *entry) {
+	t, data := storageOf(e.kind), tensor.NewBlob(&r.extents[i])
+	r.tensors[i] = tensor.Tensor{Name: e.name, Shape: e.shape, DType: t.dtype}
+	if t.dtype.Known() {
+		r.tensors[i].Data = data
+		return
+	}
+	r.parts[i] = tensor.Part{Role: "blocks", Data: data}
+	r.tensors[i].Scheme = typeName(e.kind)
+	r.tensors[i].Parts = r.parts[i : i+1 : i+1]
+}
+
+// Close releases the file. It may be called twice.
+func (r *Reader) Close() error { return r.src.Close() }
+
+// Version is that of the file: "1", "2" or "3".
+func (r *Reader) Version() string { return strconv.FormatUint(uint64(r.h.version), 10) }
+
+// Size returns the size of the file in bytes.
+func (r *Reader) Size() int64 { return r.src.Size() }
+
+// Len is the number of tensors.
+func (r *Reader) Len() int { return len(r.tensors) }
+
+// Tensors yields the tensors in the order of their offsets.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for i := range r.tensors {
+			if !yield(&r.tensors[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the tensor of that name, or nil.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	r.once.Do(func() {
+		r.table, _ = naming.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
+	})
+	if i := r.table.Lookup(name); i >= 0 {
+		return &r.tensors[i]
+	}
+	return nil
+}
+
+// Blobs yields nothing: all data belongs to tensors.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+// Attributes yields the metadata in the order of the file: strings as they are,
+// numbers and bools as text, arrays as JSON. The text is made as it is yielded,
+// and arrays of a vocabulary may be long.
+func (r *Reader) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, a := range r.h.metadata {
+			if !yield(a.key, a.text(r.h.version)) {
+				return
+			}
+		}
+	}
+}
+
+// Warnings lists departures that did not prevent reading: bytes between or
+// after tensors that belong to none.
+func (r *Reader) Warnings() []error { return r.warnings }
+
+// Verify reads every byte of data, which has no digests: what it finds beyond
+// what opening found are bytes that cannot be read. opts may be nil.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := format.NewFindings(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
+	for _, w := range r.warnings {
+		l.Warn(w)
+	}
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	var done, total int64
+	for i := range r.extents {
+		total += r.extents[i].Size()
+	}
+	buf := make([]byte, 1<<20)
+	for i := range r.extents {
+		x := &r.extents[i]
+		for off := int64(0); off < x.Size() && !l.Full(); off += int64(len(buf)) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p := buf[:min(int64(len(buf)), x.Size()-off)]
+			if _, err := x.ReadAt(p, off); err != nil {
+				l.Error(&tensor.FormatError{Format: "gguf", Offset: x.Offset() + off,
+					Field: fmt.Sprintf("data[%s]", naming.Quote(r.tensors[i].Name)), Err: err})
+				break
+			}
+			done += int64(len(p))
+			if l.Options.Progress != nil {
+				l.Options.Progress(done, total)
+			}
+		}
+	}
+	return nil
+}

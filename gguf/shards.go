@@ -1,0 +1,260 @@
+package gguf
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// The keys of a shard, those of gguf-split.
+const (
+	splitNo      = "split.no"            // from 0
+	splitCount   = "split.count"         // of shards
+	splitTensors = "split.tensors.count" // in all shards
+	splitID      = "split.shard_set_id"  // ShardOptions.ID, which gguf-split does not know
+)
+
+// ShardOptions control how [WriteShards] divides a model.
+type ShardOptions struct {
+	// MaxSize is how many bytes of data, padding included, a file has at most; 0 is no
+	// limit. A tensor is never divided: a larger one gets a file of its own.
+	MaxSize int64
+	// MaxTensors is how many tensors a file has at most; 0 is no limit.
+	MaxTensors int
+	// ID, if not empty, identifies the set, such as by the training step. It is the value
+	// of split.shard_set_id in every file. Merge refuses shards whose IDs differ.
+	ID string
+	// NoReplace refuses to replace files, with fs.ErrExist.
+	NoReplace bool
+	// DryRun returns the names, and writes nothing.
+	DryRun bool
+	// Writer is how the files are written; nil is its zero value. The first file has
+	// its Metadata, without keys of an earlier split, the others have that of the split
+	// alone.
+	Writer *WriterOptions
+}
+
+// ShardName returns the name of shard i of n, from 0, of a model, as gguf-split and
+// llama.cpp have it: PREFIX-00001-of-00003.gguf is shard 0.
+func ShardName(prefix string, i, n int) string {
+	return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i+1, n)
+}
+
+// WriteShards writes a model as several files, in the order given, and returns their
+// names: those that [ShardName] gives for "dir/model.gguf" without its extension. They
+// appear together, the first of them, which llama.cpp opens, last.
+func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *ShardOptions) ([]string, error) {
+	var o ShardOptions
+	if opts != nil {
+		o = *opts
+	}
+	var wo WriterOptions
+	if o.Writer != nil {
+		wo = *o.Writer
+	}
+	metadata, alignment, err := wo.metadata()
+	if err != nil {
+		return nil, err
+	}
+	id, err := NewValue(o.ID)
+	if err != nil {
+		return nil, fmt.Errorf("%w in ShardOptions.ID", err)
+	}
+	shards, total, err := o.divide(ctx, ts, alignment)
+	if err != nil {
+		return nil, err
+	}
+	if len(shards) > math.MaxUint16 || total > math.MaxInt32 {
+		return nil, fmt.Errorf("gguf: %w: %d shards of %d tensors", tensor.ErrLimit, len(shards),
+			total)
+	}
+	prefix := strings.TrimSuffix(name, ".gguf")
+	var names []string
+	for i := range shards {
+		names = append(names, ShardName(prefix, i, len(shards)))
+		if _, err := os.Lstat(names[i]); err == nil && o.NoReplace {
+			return nil, &fs.PathError{Op: "create", Path: names[i], Err: fs.ErrExist}
+		}
+	}
+	if o.DryRun {
+		return names, nil
+	}
+	set, err := atomicfile.NewSet(names[0])
+	if err != nil {
+		return nil, err
+	}
+	defer set.Abort()
+	metadata = slices.DeleteFunc(slices.Clone(metadata),
+		func(kv KeyValue) bool { return isSplitKey(kv.Key) })
+	for i, shard := range shards {
+		f, err := set.Create(filepath.Base(names[i]))
+		if err != nil {
+			return nil, err
+		}
+		so := WriterOptions{Alignment: alignment}
+		if i == 0 {
+			so.Metadata = metadata
+		}
+		so.Metadata = append(so.Metadata[:len(so.Metadata):len(so.Metadata)],
+			entryOf(splitNo, uint16(i)), entryOf(splitTensors, int32(total)),
+			entryOf(splitCount, uint16(len(shards))))
+		if o.ID != "" {
+			so.Metadata = append(so.Metadata, KeyValue{splitID, id})
+		}
+		w := NewWriter(f, &so)
+		w.file = f
+		if err := w.writeAll(ctx, tensor.Of(shard...)); err != nil {
+			return nil, err
+		}
+	}
+	return names, set.Commit()
+}
+
+// entryOf returns an entry of a type that a file has.
+func entryOf(key string, x any) KeyValue {
+	v, _ := NewValue(x) // which fails for other types alone
+	return KeyValue{key, v}
+}
+
+func isSplitKey(key string) bool {
+	return key == splitNo || key == splitCount || key == splitTensors || key == splitID
+}
+
+// divide says which tensors go to which shard, of which there is at least one.
+func (o *ShardOptions) divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
+	alignment int64) (shards [][]*tensor.Tensor, total int, err error) {
+	if o.MaxSize < 0 || o.MaxTensors < 0 {
+		return nil, 0, fmt.Errorf("gguf: ShardOptions: MaxSize is %d, MaxTensors is %d", o.MaxSize,
+			o.MaxTensors)
+	}
+	shards = make([][]*tensor.Tensor, 1)
+	check := NewWriter(nil, nil) // of all, for names that are duplicates
+	used := int64(0)
+	for t, err := range ts {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return nil, 0, err
+		}
+		if err := check.Add(t); err != nil {
+			return nil, 0, err
+		}
+		x := &check.infos[total]
+		size, ok := align.Up(x.size, alignment)
+		if !ok {
+			return nil, 0, refuse(x.name, tensor.ErrLimit, "data beyond 2^63 bytes")
+		}
+		x.data = tensor.Blob{}
+		last := len(shards) - 1
+		if n := len(shards[last]); n > 0 &&
+			(o.MaxSize > 0 && (used > o.MaxSize || size > o.MaxSize-used) || n == o.MaxTensors) {
+			shards, used = append(shards, nil), 0
+			last++
+		}
+		if used, ok = align.Add(used, size); !ok {
+			return nil, 0, refuse(x.name, tensor.ErrLimit, "data beyond 2^63 bytes")
+		}
+		shards[last] = append(shards[last], t)
+		total++
+	}
+	if err := check.kept.Check(); err != nil {
+		return nil, 0, fmt.Errorf("gguf: %w", err)
+	}
+	return shards, total, ctx.Err()
+}
+
+// Split returns which shard of a split model the file is, from 0, and how many there are.
+// It is false for other files.
+func (r *Reader) Split() (no, count int, ok bool) {
+	n, isCount := r.Value(splitCount)
+	i, isNo := r.Value(splitNo)
+	c, ok1 := n.Any(0).(uint16)
+	k, ok2 := i.Any(0).(uint16)
+	if !isCount || !isNo || !ok1 || !ok2 || c < 2 {
+		return 0, 0, false
+	}
+	return int(k), int(c), true
+}
+
+// SetID returns the ShardOptions.ID that the file was written with, "" for none. Shards
+// of one model have the same.
+func (r *Reader) SetID() string {
+	v, _ := r.Value(splitID)
+	id, _ := v.Any(0).(string)
+	return id
+}
+
+// Merge returns what the shards of a split model, in any order, are together: the
+// metadata of the first, without that of the split, and all tensors in order. Shards
+// that are not those of one model, or not all, are tensor.ErrMalformed. The Readers
+// must stay open.
+func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], error) {
+	if len(shards) == 0 {
+		return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "no shards")
+	}
+	sorted := make([]*Reader, len(shards))
+	total := 0
+	for _, r := range shards {
+		no, count, ok := r.Split()
+		switch {
+		case !ok:
+			return nil, nil, refuseKey(splitCount, tensor.ErrMalformed,
+				"a file is not a shard of several")
+		case count != len(shards):
+			return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "%d shards of %d",
+				len(shards), count)
+		case no >= count:
+			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "shard %d of %d", no, count)
+		case sorted[no] != nil:
+			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "%d is that of two shards",
+				no)
+		}
+		sorted[no] = r
+		total += r.Len()
+	}
+	names := map[string]struct{}{}
+	for i, r := range sorted {
+		if id, first := r.SetID(), sorted[0].SetID(); id != first {
+			return nil, nil, refuseKey(splitID, tensor.ErrMalformed,
+				"shard %d is of the set %s, not of %s: files of two models are mixed", i,
+				naming.Quote(id), naming.Quote(first))
+		}
+		v, _ := r.Value(splitTensors)
+		if n, ok := v.Any(0).(int32); !ok || int(n) != total {
+			return nil, nil, refuseKey(splitTensors, tensor.ErrMalformed, "%s, the shards have %d",
+				naming.Quote(v.String()), total)
+		}
+		for t := range r.Tensors() {
+			if _, dup := names[t.Name]; dup {
+				return nil, nil, refuse(t.Name, tensor.ErrMalformed, "it is in two shards")
+			}
+			names[t.Name] = struct{}{}
+		}
+	}
+	var metadata []KeyValue
+	for k, v := range sorted[0].Metadata() {
+		if !isSplitKey(k) {
+			metadata = append(metadata, KeyValue{k, v})
+		}
+	}
+	return metadata, func(yield func(*tensor.Tensor, error) bool) {
+		for _, r := range sorted {
+			for t := range r.Tensors() {
+				if !yield(t, nil) {
+					return
+				}
+			}
+		}
+	}, nil
+}

@@ -1,0 +1,56 @@
+package gguf
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReadHeader reads the header of a file of size bytes from a stream that cannot seek, and
+// leaves it at the first byte of data. The Reader lists everything, in the order in which
+// the data follow, each tensor at the offset that Stored reports, but its tensors cannot
+// be read: that is errors.ErrUnsupported. It reads a few bytes at a time.
+func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
+	o := options(opts)
+	limits, err := format.CompleteLimits(o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	grow := func(b []byte, n int64) ([]byte, error) {
+		if err := available(int64(len(b)), n, size, limits); err != nil {
+			return b, err
+		}
+		// The buffer grows as bytes arrive: n is only a promise.
+		head := bytes.NewBuffer(b)
+		if _, err := io.CopyN(head, r, n); err != nil {
+			return b, readError(int64(len(b)), err)
+		}
+		return head.Bytes(), nil
+	}
+	h, err := parse(grow, limits)
+	if err != nil {
+		return nil, err
+	}
+	src, err := source.OfHeader(nil, size)
+	if err != nil {
+		return nil, err
+	}
+	x, err := o.build(src, h)
+	if err != nil || len(h.entries) == 0 {
+		return x, err
+	}
+	if _, err := io.CopyN(io.Discard, r, x.dataAt-h.end); err != nil {
+		return nil, readError(h.end, err)
+	}
+	return x, nil
+}
+
+func readError(off int64, err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return &tensor.FormatError{Format: "gguf", Offset: off, Field: "header", Err: err}
+}

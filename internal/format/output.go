@@ -1,0 +1,92 @@
+package format
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+)
+
+// Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx
+// has ended. A w that returns an impossible count is an error.
+func Until(ctx context.Context, w io.Writer) io.Writer { return &contextWriter{ctx: ctx, w: w} }
+
+// A contextWriter counts what it writes, and fails once its context has ended.
+type contextWriter struct {
+	ctx      context.Context
+	w        io.Writer
+	written  int64
+	total    int64 // of the file, if it is known
+	progress func(done, total int64)
+}
+
+func (c *contextWriter) Write(p []byte) (n int, err error) {
+	for {
+		if err := context.Cause(c.ctx); err != nil {
+			return n, err
+		}
+		piece := p[n:min(len(p), n+1<<20)]
+		k, err := c.w.Write(piece)
+		if k < 0 || k > len(piece) {
+			return n, fmt.Errorf("the writer claims %d of %d bytes", k, len(piece))
+		}
+		n += k
+		c.written += int64(k)
+		if err == nil && k < len(piece) {
+			err = io.ErrShortWrite
+		}
+		if c.progress != nil && k > 0 {
+			c.progress(c.written, max(c.total, c.written))
+		}
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// An Output is what a Writer writes to: an io.Writer of the caller, or a file that
+// appears under its name when the Writer is closed.
+type Output struct {
+	out  contextWriter
+	file *atomicfile.File // nil for an io.Writer of the caller
+	done bool             // closed or aborted
+	err  error            // final
+}
+
+// Begin returns the writer of an Output, which announces that the whole file will have so
+// many bytes: a full disk is then an error of the first Write. Size -1 is not known.
+func Begin(o *Output, size int64) io.Writer {
+	if size >= 0 {
+		o.out.total = size
+		if o.file != nil {
+			o.file.Reserve(size)
+		}
+	}
+	return &o.out
+}
+
+// Written returns how many bytes an Output has written.
+func Written(o *Output) int64 { return o.out.written }
+
+// end completes the file, or drops it after an error.
+func (o *Output) end(err error) error {
+	o.done, o.err = true, err
+	switch {
+	case o.file == nil:
+	case err != nil:
+		o.file.Abort()
+	default:
+		o.err = o.file.Close()
+	}
+	return o.err
+}
+
+// Abort drops what was added: a file of Create does not appear. After Close it does
+// nothing.
+func (o *Output) Abort() {
+	if !o.done {
+		o.end(fs.ErrClosed)
+	}
+}

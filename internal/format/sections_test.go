@@ -1,0 +1,70 @@
+package format
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+func blob(size int64, content string) tensor.Blob {
+	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(content)), nil
+	})
+}
+
+func TestWritePlacesAndPads(t *testing.T) {
+	all := []Section{
+		{"a", 4, 2, tensor.BlobOf([]byte("ab"))},
+		{"none", 6, 0, tensor.Blob{}},
+		{"c", 8, 3, blob(3, "cde")},
+	}
+	var out bytes.Buffer
+	n, err := WriteSections(t.Context(), &out, 1, all, 13)
+	if err != nil || n != 13 || out.String() != "\x00\x00\x00ab\x00\x00cde\x00\x00" {
+		t.Errorf("%d, %v, %q", n, err, out.String())
+	}
+	if err := readtest.FailedWrites(func(w io.Writer) error {
+		_, err := WriteSections(t.Context(), w, 0, all, 13)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWriteRefusesSourcesOfAnotherSize(t *testing.T) {
+	for _, b := range []tensor.Blob{blob(-1, "ab"), blob(3, "ab"), tensor.BlobOf([]byte("abcd"))} {
+		_, err := WriteSections(t.Context(), io.Discard, 0, []Section{{"x", 0, 3, b}}, 3)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Error(err)
+		} else if !strings.Contains(err.Error(), `"x"`) {
+			t.Errorf("the message does not name the piece: %v", err)
+		}
+	}
+}
+
+func TestWriteEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	w := writerFunc(func(p []byte) (int, error) {
+		if n += len(p); n > 2<<20 {
+			cancel()
+		}
+		return len(p), nil
+	})
+	_, err := WriteSections(ctx, w, 0, []Section{{"x", 0, 64 << 20, tensor.BlobOf(make([]byte,
+		64<<20))}},
+		64<<20)
+	if !errors.Is(err, context.Canceled) || n > 4<<20 {
+		t.Errorf("%v after %d bytes", err, n)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

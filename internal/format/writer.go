@@ -1,0 +1,214 @@
+package format
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"io/fs"
+	"iter"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// An Encoding is how a format writes tensors. An item is a tensor as the format sees it.
+type Encoding[I any] struct {
+	Format Errors
+	// Err is what is wrong with the options of the Writer; every call then returns it.
+	Err error
+	// Replace lets Create replace an existing file.
+	NoReplace bool
+	// Progress, if not nil, is called now and then with the bytes written and in all.
+	Progress func(done, total int64)
+
+	// Item returns what a file has of a tensor, whose description was checked. It fails
+	// if no file can have such a tensor. It reads no data.
+	Item func(t *tensor.Tensor) (I, error)
+	// Check reports why a file cannot hold an item under that name.
+	Check func(name string, item *I) error
+	// Others returns further names that readers take for this one. nil: there are none.
+	Others func(name string) []string
+	// Append writes an item at once. nil: Encode writes all items.
+	Append func(out *Output, item *I) error
+	// Encode completes the file of these items.
+	Encode func(out *Output, items []I) error
+}
+
+// A Writer writes a file of tensors by an Encoding. It is for one goroutine at a time.
+// The zero value is not usable.
+type Writer[I any] struct {
+	Output
+	enc   *Encoding[I]
+	items []I
+	names map[string]struct{}
+	sums  Checksums
+}
+
+// NewWriter returns a Writer to w, which it neither seeks nor closes.
+func NewWriter[I any](w io.Writer, enc *Encoding[I]) Writer[I] {
+	out := contextWriter{ctx: context.Background(), w: w, progress: enc.Progress}
+	return Writer[I]{Output: Output{out: out}, enc: enc, names: map[string]struct{}{}}
+}
+
+// Create returns a Writer of the file of that name, which appears whole when Close
+// succeeds, or not at all.
+func Create[I any](name string, enc *Encoding[I]) (Writer[I], error) {
+	if enc.Err != nil {
+		return Writer[I]{}, enc.Err
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return Writer[I]{}, err
+	}
+	return OfFile(f, enc), nil
+}
+
+// OfFile returns a Writer of a file that was begun, which it takes over.
+func OfFile[I any](f *atomicfile.File, enc *Encoding[I]) Writer[I] {
+	w := NewWriter(f, enc)
+	w.file = f
+	return w
+}
+
+// WriteFile writes a whole file of the tensors of ts: it appears with all of them, or not
+// at all.
+func WriteFile[I any](ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	enc *Encoding[I]) error {
+	w, err := Create(name, enc)
+	if err != nil {
+		return err
+	}
+	return WriteAll(ctx, &w, ts)
+}
+
+// WriteAll adds the tensors of ts, and completes the file. After an error it is dropped.
+func WriteAll[I any](ctx context.Context, w *Writer[I],
+	ts iter.Seq2[*tensor.Tensor, error]) error {
+	defer w.Abort()
+	if err := w.AddAll(ctx, ts); err != nil {
+		return err
+	}
+	return Finish(ctx, w)
+}
+
+// usable returns why nothing can be added any more.
+func (w *Writer[I]) usable() error {
+	switch {
+	case w.enc.Err != nil:
+		return w.enc.Err
+	case w.done:
+		return w.enc.Format.New(fs.ErrClosed, "the writer")
+	}
+	return w.err
+}
+
+// Check reports why Add would refuse the tensor. It reads no data.
+func (w *Writer[I]) Check(t *tensor.Tensor) error {
+	_, err := w.item(t)
+	return err
+}
+
+func (w *Writer[I]) item(t *tensor.Tensor) (item I, err error) {
+	if err := cmp.Or(w.usable(), w.enc.Format.Wrap("", t.Check())); err != nil {
+		return item, err
+	}
+	if item, err = w.enc.Item(t); err == nil {
+		err = w.check(t.Name, &item)
+	}
+	return item, err
+}
+
+// check reports why an item cannot be added under that name.
+func (w *Writer[I]) check(name string, item *I) error {
+	if err := w.enc.Check(name, item); err != nil {
+		return err
+	}
+	if _, taken := w.names[name]; taken {
+		return w.enc.Format.Tensor(name, tensor.ErrDuplicate, "a second tensor of that name")
+	}
+	if w.enc.Others != nil {
+		for _, other := range w.enc.Others(name) {
+			if _, taken := w.names[other]; taken {
+				return w.enc.Format.Tensor(name, tensor.ErrDuplicate,
+					"readers take it and %q for the same", other)
+			}
+		}
+	}
+	return nil
+}
+
+// Add adds a tensor. Unless the format streams, its data is read by Close: it must stay
+// readable until then and unchanged. Memory that has changed is tensor.ErrChecksum of
+// Close, where samples of it show that. A tensor that Check refuses is refused.
+func (w *Writer[I]) Add(t *tensor.Tensor) error {
+	item, err := w.item(t)
+	if err != nil {
+		return err
+	}
+	if w.enc.Append == nil {
+		w.sums.AddTensor(t)
+	}
+	return w.register(t.Name, item)
+}
+
+func (w *Writer[I]) register(name string, item I) error {
+	w.names[name] = struct{}{}
+	if w.enc.Append != nil {
+		w.err = w.enc.Append(&w.Output, &item)
+		return w.err
+	}
+	w.items = append(w.items, item)
+	return nil
+}
+
+// Register adds an item that need not come from a tensor, with the data that it has in
+// memory of the caller. It makes the checks of Add.
+func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if err := w.check(name, &item); err != nil {
+		return err
+	}
+	for _, b := range data {
+		w.sums.Add(name, b)
+	}
+	return w.register(name, item)
+}
+
+// AddAll adds the tensors of ts until one is refused, ts fails, or ctx ends.
+func (w *Writer[I]) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	w.out.ctx = ctx
+	defer func() { w.out.ctx = context.Background() }()
+	for t, err := range ts {
+		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
+			err = w.Add(t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Close writes what was not written yet, and completes the file. A second Close returns
+// what the first did.
+func (w *Writer[I]) Close() error { return Finish(context.Background(), w) }
+
+// Finish is Close that ends with its context.
+func Finish[I any](ctx context.Context, w *Writer[I]) error {
+	if w.done {
+		return w.err
+	}
+	w.out.ctx = ctx
+	err := w.usable()
+	w.done, w.err = true, fs.ErrClosed // if a source panics
+	if err == nil {
+		err = w.enc.Format.Wrap("", w.sums.Check())
+	}
+	if err == nil {
+		err = w.enc.Encode(&w.Output, w.items)
+	}
+	w.items, w.names, w.sums = nil, nil, Checksums{}
+	return w.end(err)
+}

@@ -1,0 +1,13 @@
+package npy
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, api,
+		"../testdata/npy/le-f4.npy",
+		"../testdata/npy/column-be.npy")
+}

@@ -1,0 +1,13 @@
+package npz
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, api,
+		"../testdata/npy/stored.npz",
+		"../testdata/npy/deflated.npz")
+}

@@ -1,0 +1,346 @@
+package safetensors
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const (
+	weightMap = "weight_map"
+	totalSize = "total_size"
+)
+
+// detectIndex looks for the one key that makes a JSON object an index.
+func detectIndex(r io.ReaderAt, size int64) bool {
+	b := make([]byte, min(size, 64<<10))
+	if n, _ := r.ReadAt(b, 0); n < len(b) || n < 2 {
+		return false
+	}
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) > 0 && b[0] == '{' && bytes.Contains(b, []byte(`"`+weightMap+`"`))
+}
+
+// An Index says which file of a sharded model has which tensor, as
+// model.safetensors.index.json does:
+//
+//	{"metadata": {…}, "weight_map": {name: file, …}}
+type Index struct {
+	weights   [][2]string // tensor, file
+	metadata  [][2]string
+	hasMeta   bool
+	totalSize string        // JSON text
+	table     *naming.Table // of the weights
+}
+
+// ParseIndex reads an index. Zero limits are the defaults. The names of files in it are
+// whatever the index says: see [CheckShardName].
+func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
+	limits, err := format.CompleteLimits(limits)
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{}
+	s := jsonheader.NewScanner(formatName, "index", b, 0)
+	first, seen := true, false
+	once := func(seen bool, key string) {
+		if seen {
+			s.Fail(s.Pos(), key, "a duplicate key")
+		}
+	}
+	s.Expect('{')
+	for s.Next(&first, '}') {
+		key := string(s.Str())
+		s.Expect(':')
+		switch {
+		case s.Err() != nil:
+		case key == weightMap:
+			once(seen, key)
+			seen = true
+			x.scanWeights(s, limits)
+		case key == "metadata" && s.Peek() == '{':
+			once(x.hasMeta, key)
+			x.hasMeta = true
+			x.scanMetadata(s, limits)
+		default:
+			s.Skip(limits.MaxDepth)
+		}
+	}
+	if s.End(); !seen {
+		s.Fail(0, weightMap, "it is missing")
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	var dup int
+	if x.table, dup = naming.Build(len(x.weights),
+		func(i int) string { return x.weights[i][0] }); dup >= 0 {
+		return nil, malformed(0, weightMap, "%s is a duplicate name",
+			naming.Quote(x.weights[dup][0]))
+	}
+	return x, nil
+}
+
+// CheckShardName returns an error for what must not name a shard, in an index or
+// elsewhere: an empty name, an absolute path, one with "..", and, because they separate
+// on some systems, a backslash or a colon.
+func CheckShardName(name string) error {
+	if name == "" || name == "." || name[0] == '/' || name[len(name)-1] == '/' ||
+		strings.ContainsAny(name, "\\:\x00") ||
+		slices.Contains(strings.Split(name, "/"), "..") {
+		return malformed(-1, weightMap, "%s is not a path below the directory", naming.Quote(name))
+	}
+	return nil
+}
+
+func (x *Index) scanWeights(s *jsonheader.Scanner, limits tensor.Limits) {
+	s.Expect('{')
+	for first := true; s.Next(&first, '}'); {
+		name := string(s.Str())
+		s.Expect(':')
+		x.weights = append(x.weights, [2]string{name, oneName(string(s.Str()))})
+		if int64(len(x.weights)) > limits.MaxTensors {
+			s.Exceed(s.Pos(), weightMap, "more than %d tensors", limits.MaxTensors)
+		}
+	}
+}
+
+// oneName gives a file one name: without the "./" that may be in a path, but with each
+// "..".
+func oneName(file string) string {
+	dots := strings.HasPrefix(file, "./") || strings.Contains(file, "/./")
+	if (dots || strings.Contains(file, "//")) && !strings.Contains(file, "..") {
+		return path.Clean(file)
+	}
+	return file
+}
+
+// scanMetadata keeps values that are not strings as their JSON text.
+func (x *Index) scanMetadata(s *jsonheader.Scanner, limits tensor.Limits) {
+	s.Expect('{')
+	for first := true; s.Next(&first, '}'); {
+		name := string(s.Str())
+		s.Expect(':')
+		c, from := s.Peek(), s.Pos()
+		if s.Err() == nil && c == '"' {
+			x.metadata = append(x.metadata, [2]string{name, string(s.Str())})
+			if name == totalSize {
+				x.totalSize = string(s.Text(from))
+			}
+			continue
+		}
+		s.Skip(limits.MaxDepth)
+		if s.Err() == nil {
+			x.metadata = append(x.metadata, [2]string{name, string(s.Text(from))})
+		}
+		if name == totalSize {
+			x.totalSize = string(s.Text(from))
+		}
+	}
+}
+
+// HasMetadata reports whether the index has an object "metadata", which transformers
+// requires.
+func (x *Index) HasMetadata() bool { return x.hasMeta }
+
+// TotalSize returns metadata.total_size, by custom the bytes of all tensors; -1 where
+// there is none.
+func (x *Index) TotalSize() (int64, error) {
+	if x.totalSize == "" {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(x.totalSize, 10, 64)
+	if err != nil { // a float, as some programs write it
+		f, err := strconv.ParseFloat(x.totalSize, 64)
+		if n = int64(f); err != nil || f < 0 || f >= 1<<63 || float64(n) != f {
+			n = -1
+		}
+	}
+	if n < 0 {
+		return -1, malformed(-1, "metadata."+totalSize, "%s is not a number of bytes",
+			naming.Quote(x.totalSize))
+	}
+	return n, nil
+}
+
+// Weights yields the names of the tensors, each with that of its file, in the
+// order of the index.
+func (x *Index) Weights() iter.Seq2[string, string] { return pairs(x.weights) }
+
+// Metadata yields the keys and values of "metadata"; those that are not strings
+// are JSON text.
+func (x *Index) Metadata() iter.Seq2[string, string] { return pairs(x.metadata) }
+
+func pairs(list [][2]string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, p := range list {
+			if !yield(p[0], p[1]) {
+				return
+			}
+		}
+	}
+}
+
+// Files lists every file once, sorted.
+func (x *Index) Files() []string {
+	all := make([]string, len(x.weights))
+	for i, w := range x.weights {
+		all[i] = w[1]
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// openIndex reads an index and opens the files.
+func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
+	if src.Size() > min(jsonheader.Max, o.Limits.MaxMetadata) {
+		return nil, limitError(0, "index", "%d bytes", src.Size())
+	}
+	b, err := src.Metadata(0, src.Size())
+	if err != nil {
+		return nil, readError("index", 0, err)
+	}
+	x, err := ParseIndex(b, o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range x.Files() {
+		if err := CheckShardName(name); err != nil {
+			return nil, err
+		}
+	}
+	if o.Companion == nil {
+		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: weightMap,
+			Err: fmt.Errorf("%w: there is no way to other files", fs.ErrNotExist)}
+	}
+	r := &Reader{src: src, metadata: x.metadata, files: x.Files(), setID: setID(x.metadata)}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	for _, name := range r.files {
+		if err := r.addShard(name, o); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range x.Compare(r.eachShard()) {
+		err := malformed(0, weightMap, "%v", m)
+		if m.Kind != TensorUnindexed || o.Strict { // loaders read what the index lacks
+			return nil, err
+		}
+		r.warnings = append(r.warnings, err)
+	}
+	r.mergeMetadata()
+	return r, nil
+}
+
+func (r *Reader) addShard(name string, o ReaderOptions) error {
+	at, size, err := o.Companion(name)
+	if err != nil {
+		return &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap,
+			Err: fmt.Errorf("shard %s: %w", naming.Quote(name), err)}
+	}
+	if c, ok := at.(io.Closer); ok {
+		r.closers = append(r.closers, c)
+	}
+	o.Companion = nil // an index does not name another
+	shard, err := openShard(at, size, o)
+	if err != nil {
+		return fmt.Errorf("shard %s: %w", naming.Quote(name), err)
+	}
+	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 0 {
+		r.setID = shard.setID // of an index of another program
+	}
+	if shard.setID != r.setID {
+		return malformed(-1, jsonheader.MetadataKey,
+			"shard %s is of the set %s, not of %s: files of two models are mixed",
+			naming.Quote(name), naming.Quote(shard.setID), naming.Quote(r.setID))
+	}
+	for i := range shard.tensors {
+		shard.tensors[i].Data.Source().(*jsonheader.Extent).Shard = name
+	}
+	r.shards = append(r.shards, shard)
+	for _, w := range shard.warnings {
+		r.warnings = append(r.warnings, fmt.Errorf("shard %s: %w", naming.Quote(name), w))
+	}
+	r.tensors = append(r.tensors, shard.tensors...)
+	return nil
+}
+
+func (r *Reader) eachShard() iter.Seq2[string, iter.Seq[*tensor.Tensor]] {
+	return func(yield func(string, iter.Seq[*tensor.Tensor]) bool) {
+		for i, shard := range r.shards {
+			if !yield(r.files[i], shard.Tensors()) {
+				return
+			}
+		}
+	}
+}
+
+// mergeMetadata adds what shards say and the index does not: writers repeat it in
+// each shard, and the first counts.
+func (r *Reader) mergeMetadata() {
+	known := map[string]bool{}
+	for _, kv := range r.metadata {
+		known[kv[0]] = true
+	}
+	for _, shard := range r.shards {
+		for _, kv := range shard.metadata {
+			if !known[kv[0]] {
+				known[kv[0]] = true
+				r.metadata = append(r.metadata, kv)
+			}
+		}
+	}
+}
+
+// SetID returns the ShardOptions.ID that the file was written with, "" for none. Shards
+// of one model have the same.
+func (r *Reader) SetID() string { return r.setID }
+
+// SetID returns the ShardOptions.ID that the index was written with, if it was.
+func (x *Index) SetID() (id string, ok bool) { return get(x.metadata, setKey) }
+
+// setID is what ShardOptions.ID was when a shard, or an index, was written.
+func setID(metadata [][2]string) string {
+	id, _ := get(metadata, setKey)
+	return id
+}
+
+func get(metadata [][2]string, key string) (string, bool) {
+	for _, kv := range metadata {
+		if kv[0] == key {
+			return kv[1], true
+		}
+	}
+	return "", false
+}
+
+// openShard keeps a mapping a mapping: what source.LinkedCompanions returns is a
+// Source itself.
+func openShard(at io.ReaderAt, size int64, o ReaderOptions) (*Reader, error) {
+	src, ok := at.(*source.Source)
+	if !ok {
+		var err error
+		if src, err = source.OfReaderAt(at, size); err != nil {
+			return nil, err
+		}
+	}
+	if !detectFile(src, src.Size()) {
+		return nil, malformed(0, "header", "not a safetensors file")
+	}
+	return o.newReader(src)
+}

@@ -1,0 +1,12 @@
+package safetensors
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
+)
+
+func TestLifecycle(t *testing.T) {
+	lifecycle.Test(t, api,
+		"../testdata/safetensors/dtypes.safetensors")
+}

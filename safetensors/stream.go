@@ -1,0 +1,139 @@
+package safetensors
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReadHeader reads the header of a file of size bytes from a stream that cannot
+// seek, and leaves it at the first byte of data. The Reader lists everything, in
+// the order in which the data follow, but its tensors cannot be read: that is
+// errors.ErrUnsupported. An index of shards is refused.
+func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
+	o := options(opts)
+	limits, err := format.CompleteLimits(o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	var head bytes.Buffer
+	if _, err := io.CopyN(&head, r, jsonheader.Start); err != nil {
+		return nil, readError("header size", 0, unexpected(err))
+	}
+	n := binary.LittleEndian.Uint64(head.Bytes())
+	limit := min(jsonheader.Max, limits.MaxMetadata)
+	switch {
+	case n == 0:
+		return nil, malformed(0, "header size", "0 bytes")
+	case n > uint64(limit):
+		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n, limit)
+	case int64(n) > size-jsonheader.Start:
+		return nil, truncated(0, "header size", "%d bytes, the file has %d", n, size)
+	}
+	// The buffer grows as bytes arrive: n is only a promise.
+	if _, err := io.CopyN(&head, r, int64(n)); err != nil {
+		return nil, readError("header", jsonheader.Start, unexpected(err))
+	}
+	src, err := source.OfHeader(head.Bytes(), size)
+	if err != nil {
+		return nil, err
+	}
+	return o.newReader(src)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Stream returns the bytes of a file with these tensors, for a request or a pipe,
+// and their number. Data are read as the stream is; they must stay readable and
+// unchanged until then. Close releases what is being read.
+func Stream(ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) (io.ReadCloser, int64, error) {
+	w := NewWriter(io.Discard, opts)
+	if err := w.AddAll(context.Background(), ts); err != nil {
+		return nil, 0, err
+	}
+	head, size, err := w.layout()
+	if err != nil {
+		return nil, 0, err
+	}
+	return &stream{head: head, tensors: w.tensors}, size, nil
+}
+
+type stream struct {
+	head    []byte
+	tensors []*tensor.Tensor // not read yet; the first may be open
+	open    io.ReadCloser
+	left    int64 // of the open one
+	err     error // final
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.head) > 0 {
+		n := copy(p, s.head)
+		s.head = s.head[n:]
+		return n, nil
+	}
+	if len(p) == 0 {
+		return 0, s.err
+	}
+	for empty := 0; s.err == nil; empty++ {
+		if s.open == nil {
+			if len(s.tensors) == 0 {
+				return 0, io.EOF
+			}
+			s.left = s.tensors[0].Data.Size()
+			if s.open, s.err = s.tensors[0].Data.Open(); s.err != nil {
+				break
+			}
+		}
+		// One byte more than there should be shows a tensor that is longer.
+		n, err := s.open.Read(p[:min(int64(len(p)), s.left+1)])
+		if s.left -= int64(n); s.left < 0 {
+			n, err = 0, fmt.Errorf("%w: more data than its size", tensor.ErrMalformed)
+		}
+		switch {
+		case err == io.EOF && s.left > 0:
+			s.err = io.ErrUnexpectedEOF
+		case err == io.EOF:
+			s.err = s.open.Close()
+			s.open = nil
+			s.tensors = s.tensors[1:]
+			empty = 0
+		case err != nil:
+			s.err = err
+		case n == 0 && empty > 100:
+			s.err = io.ErrNoProgress
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	if len(s.tensors) > 0 {
+		return 0, refuse(s.tensors[0], s.err, "reading its data")
+	}
+	return 0, s.err
+}
+
+// Close ends the stream.
+func (s *stream) Close() error {
+	var err error
+	if s.open != nil {
+		err = s.open.Close()
+	}
+	*s = stream{err: errors.New("safetensors: the stream is closed")}
+	return err
+}

@@ -1,0 +1,321 @@
+package torch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/zipfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A checkpoint is what one torch.save wrote: an archive, or a legacy stream.
+type checkpoint struct {
+	limits   tensor.Limits
+	src      *source.Source
+	at, size int64  // bytes of src
+	end      int64  // where they end that mean something
+	file     string // the name of src where it is not the opened file
+
+	version  string
+	root     any
+	storages storages
+	globals  []Global
+	warnings []error
+	steps    int64 // opcodes of the pickle of root
+	pickle   int   // its bytes
+
+	zip    *zipfile.Archive // nil: a legacy stream
+	prefix string           // of all members
+	byName map[string]*zipfile.Member
+}
+
+// maxPickle bounds a pickle, in addition to Limits.MaxMetadata.
+const maxPickle = 512 << 20
+
+func formatError(off int64, field string, class error, format string, args ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{class}, args...)...)
+	return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
+}
+
+// openArchive reads the directory and the pickles.
+func (c *checkpoint) openArchive() error {
+	var magic [4]byte
+	if _, err := c.src.ReadAt(magic[:min(4, c.size)], c.at); err != nil {
+		return &tensor.FormatError{Format: formatName, Offset: c.at, Err: err}
+	}
+	if string(magic[:]) != zipMagic {
+		return formatError(c.at, "", tensor.ErrMalformed,
+			"an archive does not begin with a member")
+	}
+	var err error
+	c.zip, err = zipfile.Open(c.src, c.at, c.size, zipfile.Options{Format: formatName,
+		Limits: c.limits, Deduce: true})
+	if err != nil {
+		return err
+	}
+	c.end = c.zip.End
+	if end := c.at + c.size; c.zip.End < end {
+		c.warn(c.zip.End, "archive", "%d bytes after its end", end-c.zip.End)
+	}
+	if err := c.index(); err != nil {
+		return err
+	}
+	bigEnd, err := c.facts()
+	if err != nil {
+		return err
+	}
+	if c.version = "zip"; c.member("constants.pkl") != nil {
+		c.version = "torchscript"
+		if _, err := c.run("constants.pkl", "constants/", bigEnd); err != nil {
+			return err
+		}
+	}
+	c.root, err = c.run("data.pkl", "data/", bigEnd)
+	return err
+}
+
+// index finds the directory that all members are in, and refuses names that torch, which
+// ignores the case of letters, takes for the same.
+func (c *checkpoint) index() error {
+	m := c.zip.Members
+	if len(m) == 0 {
+		return formatError(-1, "archive", tensor.ErrMalformed, "it has no members")
+	}
+	root, _, ok := strings.Cut(m[0].File.Name, "/")
+	if !ok {
+		return formatError(-1, zipfile.Field(m[0].File.Name), tensor.ErrMalformed,
+			"a member without a directory")
+	}
+	c.prefix = root + "/"
+	lower := make([]string, len(m))
+	c.byName = make(map[string]*zipfile.Member, len(m))
+	for i := range m {
+		c.byName[m[i].File.Name] = &m[i]
+		lower[i] = strings.ToLower(m[i].File.Name)
+	}
+	if _, dup := naming.Build(len(lower), func(i int) string { return lower[i] }); dup >= 0 {
+		return formatError(-1, zipfile.Field(m[dup].File.Name), tensor.ErrMalformed,
+			"a name that differs from another in the case of letters only")
+	}
+	if c.member("data.pkl") == nil {
+		if c.member("archive_format") != nil {
+			return formatError(-1, "archive", errors.ErrUnsupported,
+				"a program of torch.export, not a checkpoint")
+		}
+		return formatError(-1, "archive", tensor.ErrMalformed, "it has no data.pkl")
+	}
+	return nil
+}
+
+func (c *checkpoint) member(name string) *zipfile.Member { return c.byName[c.prefix+name] }
+
+// facts checks the version and returns whether elements are big-endian.
+func (c *checkpoint) facts() (bigEnd bool, err error) {
+	version, err := c.text("version")
+	if err != nil {
+		return false, err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(version))
+	if err != nil {
+		return false, formatError(-1, "version", tensor.ErrMalformed, "%s is not a number",
+			naming.Quote(version))
+	}
+	if n < 1 || n > 10 {
+		return false, formatError(-1, "version", errors.ErrUnsupported, "version %d", n)
+	}
+	if c.member("byteorder") == nil {
+		return false, nil
+	}
+	order, err := c.text("byteorder")
+	if err == nil && order != "little" && order != "big" {
+		err = formatError(-1, "byteorder", tensor.ErrMalformed, "%s is neither little nor big",
+			naming.Quote(order))
+	}
+	return order == "big", err
+}
+
+// text reads a member of a few bytes.
+func (c *checkpoint) text(name string) (string, error) {
+	const maxText = 1 << 10
+	m := c.member(name)
+	if m == nil {
+		return "", formatError(-1, name, tensor.ErrMalformed, "the member is missing")
+	}
+	return c.read(name, m, maxText)
+}
+
+// read returns a member whose CRC does not matter: torch does not check it, and writes
+// 0 on request.
+func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, error) {
+	x := m.Extent()
+	if err := m.CheckHeader(); err != nil {
+		return "", err
+	}
+	if m.Size() > limit {
+		return "", formatError(x.Offset(), name, tensor.ErrLimit, "%d bytes, the limit is %d",
+			m.Size(), limit)
+	}
+	if m.Stored() {
+		b, err := c.src.Metadata(x.Offset(), x.Size())
+		if err != nil {
+			err = &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name,
+				Err: err}
+		}
+		return string(b), err
+	}
+	var inflate io.ReadCloser
+	in, err := m.Decode(&inflate)
+	var b strings.Builder
+	if err == nil {
+		_, err = io.Copy(&b, io.LimitReader(in, m.Size()+1))
+	}
+	if err == nil && int64(b.Len()) != m.Size() {
+		err = malformed("it does not decode to its declared %d bytes", m.Size())
+	}
+	if err != nil {
+		return "", &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name,
+			Err: zipfile.Classify(err)}
+	}
+	return b.String(), nil
+}
+
+// run reads a pickle and finds the storages that it names.
+func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
+	m := c.member(name)
+	in, err := c.read(name, m, min(c.limits.MaxMetadata, maxPickle))
+	if err != nil {
+		return nil, err
+	}
+	x := m.Extent()
+	base := x.Offset()
+	if !m.Stored() {
+		base = -1
+	}
+	c.storages = storages{}
+	p := c.newPickle(name, in, base, x.Size())
+	p.script = c.version == "torchscript"
+	v, err := p.value()
+	if err != nil {
+		return nil, err
+	}
+	if p.pos < len(in) {
+		c.warn(p.fileOffset(p.pos), name, "%d bytes after the end of the pickle", len(in)-p.pos)
+	}
+	for _, s := range c.storages.order {
+		if err := c.find(s, dir, bigEnd); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range c.storages.warnings {
+		c.warn(-1, name, "%s", w)
+	}
+	return v, nil
+}
+
+// find finds the member of a storage.
+func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
+	field := "storage " + naming.Quote(p.key)
+	m := c.member(dir + p.key)
+	if m == nil {
+		return formatError(-1, field, tensor.ErrMalformed, "the archive has no %s",
+			naming.Quote(c.prefix+dir+p.key))
+	}
+	x := m.Extent()
+	if m.Size() != p.size {
+		return formatError(x.Offset(), field, tensor.ErrMalformed,
+			"%d bytes, where the pickle has %d", m.Size(), p.size)
+	}
+	p.bigEnd, p.at, p.stored = bigEnd, x.Offset(), x.Size()
+	if m.Stored() {
+		p.src, p.file, p.member = c.src, c.file, m
+	} else {
+		p.blob = m.Blob(0, "")
+	}
+	return nil
+}
+
+func (c *checkpoint) warn(off int64, field, format string, args ...any) {
+	c.warnings = append(c.warnings, formatError(off, field, tensor.ErrMalformed, format, args...))
+}
+
+// A pickle is a machine over a pickle of a file.
+type pickle struct {
+	*machine
+	c    *checkpoint
+	name string
+	base int64 // where the pickle begins in the file; -1 where it is compressed
+}
+
+// newPickle returns the machine for a pickle that takes stored bytes of the file.
+func (c *checkpoint) newPickle(name, in string, base, stored int64) *pickle {
+	p := &pickle{newMachine(in, stored), c, name, base}
+	p.persistent = c.storages.persistent
+	return p
+}
+
+func (p *pickle) fileOffset(at int) int64 {
+	if p.base < 0 {
+		return -1
+	}
+	return p.base + int64(at)
+}
+
+// value runs the pickle, and notes the globals that it names.
+func (p *pickle) value() (any, error) {
+	steps, from := p.steps, p.pos
+	v, err := p.run()
+	if err != nil {
+		return nil, &tensor.FormatError{Format: formatName, Offset: p.fileOffset(p.at),
+			Field: p.name,
+			Err:   fmt.Errorf("byte 0x%x of the pickle: %w", p.at, err)}
+	}
+	p.c.steps += steps - p.steps
+	p.c.pickle += p.pos - from
+	p.c.globals = slices.Grow(p.c.globals, len(p.globals))
+	for _, g := range p.globals {
+		p.c.globals = append(p.c.globals, Global{
+			Module: g.module, Name: g.name, File: p.c.file, Pickle: p.name, Offset: int64(g.at),
+			FileOffset: p.fileOffset(g.at), Known: g.kind != foreign, Called: g.called,
+			danger: g.danger(),
+		})
+	}
+	p.globals = nil
+	return v, nil
+}
+
+// A Global is a place where a pickle of the file names a function or class of Python.
+type Global struct {
+	Module, Name string
+	File         string // of a distributed checkpoint; "" for the opened file
+	Pickle       string // such as data.pkl
+	Offset       int64  // of the opcode in the pickle
+	FileOffset   int64  // and in the file; -1 where the pickle is compressed
+	Known        bool   // it is one that checkpoints are made of
+	Called       bool   // Python would call it
+
+	danger string
+}
+
+// String returns the module and name.
+func (g Global) String() string { return (&global{module: g.Module, name: g.Name}).String() }
+
+// err is the finding for a global that is not known.
+func (g Global) err() error {
+	verb := "named"
+	if g.Called {
+		verb = "called"
+	}
+	field := g.Pickle
+	if g.File != "" {
+		field = g.File + ": " + field
+	}
+	return formatError(g.FileOffset, field, errors.ErrUnsupported,
+		"%v is %s at byte 0x%x of the pickle%s",
+		g, verb, g.Offset, g.danger)
+}

@@ -1,0 +1,251 @@
+package torch
+
+import (
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// ReaderOptions control how a file is read. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses what Warnings lists, and files that name classes or functions
+	// that checkpoints are not made of.
+	Strict bool
+	// Limits bound what a file may ask for; zero fields mean the defaults.
+	Limits tensor.Limits
+	// NoMap makes Open read the file instead of mapping it.
+	NoMap bool
+	// Companion opens the .distcp files of a distributed checkpoint. Open sets it to
+	// the directory of .metadata, NewReader to that of a source that is a
+	// tensor.Companion; where it stays nil, a distributed checkpoint is refused.
+	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse .distcp files that are links out of the directory, as
+	// they are in Hugging Face's cache.
+	NoLinks bool
+}
+
+// A Reader is an open checkpoint. It is safe for concurrent use. See package tensor for
+// how long what it returns is valid.
+type Reader struct {
+	src        *source.Source
+	version    string
+	limits     tensor.Limits
+	tensors    []tensor.Tensor
+	attributes [][2]string
+	warnings   []error
+	globals    []Global
+	spans      []tensor.Span
+	parts      []*checkpoint // one, or the entries of a distributed checkpoint
+	closers    []io.Closer
+
+	once  sync.Once
+	table *naming.Table
+}
+
+// metadataFile is the name of the file that a distributed checkpoint is opened by.
+const metadataFile = ".metadata"
+
+// Metadata returns the .metadata in a directory, by which Open reads a distributed
+// checkpoint; any other name is returned as it is.
+func Metadata(name string) string {
+	inside := filepath.Join(name, metadataFile)
+	if fi, err := os.Stat(inside); err == nil && fi.Mode().IsRegular() {
+		return inside
+	}
+	return name
+}
+
+// Open maps the named file and reads its pickle. The directory of a distributed
+// checkpoint opens like the .metadata in it.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	o := options(opts)
+	name = Metadata(name)
+	if o.Companion == nil {
+		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
+	}
+	return source.OpenAs(name, o.NoMap, o.newReader)
+}
+
+// OpenBytes reads a file that is in memory. It keeps b, which must not change.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return options(opts).newReader(source.OfBytes(b))
+}
+
+// NewReader reads the first size bytes of r, which stays the caller's.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	o := options(opts)
+	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
+		o.Companion = c.Companion
+	}
+	return o.newReader(src)
+}
+
+func options(opts *ReaderOptions) ReaderOptions {
+	if opts == nil {
+		return ReaderOptions{}
+	}
+	return *opts
+}
+
+func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
+	limits, err := format.CompleteLimits(o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{src: src, limits: limits}
+	if err := r.open(o); err != nil {
+		r.closeParts()
+		return nil, err
+	}
+	if o.Strict {
+		if err := r.strict(); err != nil {
+			r.closeParts()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Reader) open(o ReaderOptions) error {
+	head := make([]byte, min(r.src.Size(), 512))
+	if _, err := r.src.ReadAt(head, 0); err != nil {
+		return &tensor.FormatError{Format: formatName, Offset: 0, Err: err}
+	}
+	c := &checkpoint{limits: r.limits, src: r.src, size: r.src.Size()}
+	var err error
+	switch {
+	case len(head) >= 4 && string(head[:4]) == zipMagic:
+		err = c.openArchive()
+	case isLegacy(string(head)):
+		err = c.openLegacy()
+	case isMetadata(string(head)):
+		return r.openDistributed(c, o.Companion)
+	default:
+		err = unknown(string(head))
+	}
+	if err != nil {
+		return err
+	}
+	w := rows{limits: r.limits}
+	w.grow(c.pickle, c.steps)
+	if err := w.add("", c.root); err != nil {
+		return err
+	}
+	r.add(c, &w)
+	return nil
+}
+
+// add takes over what was read.
+func (r *Reader) add(c *checkpoint, w *rows) {
+	r.version, r.tensors, r.attributes = c.version, w.tensors, w.attributes
+	r.spans = c.spans(w)
+	r.addPart(c)
+	r.warnings = append(r.warnings, w.warnings...)
+}
+
+func (r *Reader) addPart(c *checkpoint) {
+	c.root = nil
+	r.parts = append(r.parts, c)
+	r.globals = append(r.globals, c.globals...)
+	r.warnings = append(r.warnings, c.warnings...)
+}
+
+// strict returns the first departure.
+func (r *Reader) strict() error {
+	for _, g := range r.globals {
+		if !g.Known {
+			return g.err()
+		}
+	}
+	if len(r.warnings) > 0 {
+		return r.warnings[0]
+	}
+	return nil
+}
+
+// Close releases the file, and those of a distributed checkpoint. It may be called twice.
+func (r *Reader) Close() error { return errors.Join(r.src.Close(), r.closeParts()) }
+
+func (r *Reader) closeParts() (err error) {
+	for _, c := range r.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Version is the kind of the file: zip, torchscript, legacy or dcp.
+func (r *Reader) Version() string { return r.version }
+
+// Size returns the size of the file in bytes, of a distributed checkpoint that of
+// .metadata.
+func (r *Reader) Size() int64 { return r.src.Size() }
+
+// Len is the number of tensors.
+func (r *Reader) Len() int { return len(r.tensors) }
+
+// Tensors yields the tensors in the order of the pickle.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return func(yield func(*tensor.Tensor) bool) {
+		for i := range r.tensors {
+			if !yield(&r.tensors[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Tensor returns the first tensor of that name, or nil.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	r.once.Do(func() {
+		r.table, _ = naming.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
+	})
+	if i := r.table.Lookup(name); i >= 0 {
+		return &r.tensors[i]
+	}
+	return nil
+}
+
+// Blobs yields nothing: all data belongs to tensors.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+// Attributes yields the values that are not tensors in the order of the pickle: strings
+// as they are, everything else in JSON. What JSON has no form for is an object of one
+// key: $float, $complex, $bytes.
+func (r *Reader) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, a := range r.attributes {
+			if !yield(a[0], a[1]) {
+				return
+			}
+		}
+	}
+}
+
+// Warnings lists departures that did not prevent reading. Names of classes and
+// functions are not among them: see Globals.
+func (r *Reader) Warnings() []error { return r.warnings }
+
+// Globals yields every place where a pickle of the file names a class or function.
+func (r *Reader) Globals() iter.Seq[Global] {
+	return func(yield func(Global) bool) {
+		for _, g := range r.globals {
+			if !yield(g) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package torch
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Spans yields what every byte of the file is for, in the order of offsets. A tensor
+// whose elements are not contiguous has the bytes from its first to its last, and one
+// of a compressed storage all of it. What no tensor has of a storage is unused. All of
+// the .metadata of a distributed checkpoint is metadata.
+func (r *Reader) Spans() iter.Seq[tensor.Span] { return format.CoverSpans(r.Size(), r.spans) }
+
+// spans returns those of storages, of what is between them, and of tensors.
+func (c *checkpoint) spans(w *rows) []tensor.Span {
+	stored := slices.Clone(c.storages.order)
+	slices.SortFunc(stored, func(a, b *payload) int { return cmp.Compare(a.at, b.at) })
+	var list []tensor.Span
+	at := c.at
+	for _, p := range stored {
+		list = append(list, format.MetadataSpan(at, p.at-at), format.UnusedSpan(p.at, p.stored))
+		at = p.at + p.stored
+	}
+	list = append(list, format.MetadataSpan(at, c.end-at))
+	for i, a := range w.arrays {
+		for _, a := range append([]*array{a}, a.partArrays()...) {
+			if s, ok := a.span(); ok {
+				s.Name = w.tensors[i].Name
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// span returns the bytes from the first to the last element.
+func (a *array) span() (s tensor.Span, ok bool) {
+	n, _ := a.shape.Elements()
+	if a.storage == nil || n == 0 || a.storage.payload.stored == 0 {
+		return s, false
+	}
+	p := a.storage.payload
+	s = tensor.Span{Offset: p.at, Size: p.stored, Kind: tensor.SpanTensor}
+	if p.src != nil && !a.isPacked() {
+		last := int64(0)
+		for i, count := range a.shape {
+			last += (count - 1) * a.strides[i]
+		}
+		s.Offset += a.storage.first + a.first*a.dtype.size
+		s.Size = (last + 1) * a.dtype.size
+	}
+	return s, true
+}
+
+func (a *array) partArrays() (list []*array) {
+	for _, p := range a.parts {
+		if p.array != nil {
+			list = append(list, p.array)
+		}
+	}
+	return list
+}

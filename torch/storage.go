@@ -1,0 +1,270 @@
+package torch
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/internal/zipfile"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A dtype is one of torch's.
+type dtype struct {
+	d    tensor.DType // Unknown where this library has no name for it
+	word string       // torch's name
+	size int64        // of an element in a storage
+	// packed is how many values of the last dimension an element holds; a scalar has the
+	// shape [packed].
+	packed int64
+}
+
+// dtypeOf returns the dtype of torch's name.
+func dtypeOf(word string) (dtype, bool) {
+	switch word {
+	case "float4_e2m1fn_x2":
+		return dtype{d: tensor.F4E2M1FN, word: word, size: 1, packed: 2}, true
+	case "quint4x2", "quint2x4", // torch packs them, and counts other elements than it stores
+		"int1", "int2", "int3", "int4", "int5", "int6", "int7",
+		"uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7":
+		return dtype{word: word, size: 1, packed: 1}, true
+	}
+	d, err := tensor.ParseDType(word)
+	if err != nil || d.String() != word || d.Size() == 0 {
+		return dtype{}, false
+	}
+	return dtype{d: d, word: word, size: int64(d.Size()), packed: 1}, true
+}
+
+// unpacked returns the dimensions of the values of a tensor, false where they overflow.
+func (d dtype) unpacked(shape tensor.Shape) (tensor.Shape, bool) {
+	if d.packed <= 1 {
+		return shape, true
+	}
+	if len(shape) == 0 {
+		return tensor.Shape{d.packed}, true
+	}
+	last, ok := align.Mul(shape[len(shape)-1], d.packed)
+	shape = slices.Clone(shape)
+	shape[len(shape)-1] = last
+	return shape, ok
+}
+
+// storageTypes are the dtypes of torch's classes of storages, without their "Storage".
+var storageTypes = map[string]string{
+	"Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
+	"Long": "int64", "Int": "int32", "Short": "int16",
+	"Char": "int8", "Byte": "uint8", "Bool": "bool",
+	"ComplexFloat": "complex64", "ComplexDouble": "complex128",
+	"QInt8": "qint8", "QUInt8": "quint8", "QInt32": "qint32",
+	"QUInt4x2": "quint4x2", "QUInt2x4": "quint2x4",
+}
+
+// storageType returns the dtype of a class of storages; untyped is true where the class
+// counts bytes.
+func storageType(g *global) (d dtype, untyped, ok bool) {
+	if g.kind != storageClass {
+		return dtype{}, false, false
+	}
+	word, ok := storageTypes[strings.TrimSuffix(g.name, "Storage")]
+	if !ok { // UntypedStorage, TypedStorage
+		return dtype{d: tensor.U8, word: "uint8", size: 1, packed: 1}, true, true
+	}
+	d, ok = dtypeOf(word)
+	return d, false, ok
+}
+
+// A storage is a run of elements that tensors share.
+type storage struct {
+	dtype
+	payload *payload
+	first   int64 // byte of the payload
+	count   int64 // elements
+}
+
+// bytes is the size of the storage; persistentStorage checked the product.
+func (s *storage) bytes() int64 { return s.count * s.size }
+
+// A payload is the bytes of a storage in the file, which a pickle names before it is
+// known where they are.
+type payload struct {
+	key    string
+	size   int64
+	count  int64           // elements of the first reference
+	dtype  string          // of the first reference; "" for bytes
+	src    *source.Source  // nil: blob
+	at     int64           // in the file, as it is stored
+	stored int64           // bytes there; 0 of what is in the pickle
+	file   string          // src is not the file itself
+	member *zipfile.Member // nil: of a legacy stream
+	blob   tensor.Blob
+	bigEnd bool
+}
+
+// section returns n bytes, which are inside the payload. What is stored plainly is a
+// range of the file, the same for all that share it.
+func (p *payload) section(off, n int64) (tensor.Blob, error) {
+	if p.src == nil {
+		return p.blob.Section(off, n)
+	}
+	x, err := p.src.Extent(p.at+off, n)
+	if err != nil || n == 0 {
+		return tensor.Blob{}, err
+	}
+	if p.member == nil {
+		return tensor.NewBlob(&x), nil
+	}
+	return tensor.NewBlob(&inMember{x, p}), nil
+}
+
+// inMember is a range of a member, whose local header is checked before it is read.
+type inMember struct {
+	source.Extent
+	payload *payload
+}
+
+func (e *inMember) Stored() tensor.Stored {
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", File: e.payload.file}
+}
+
+func (e *inMember) Bytes() ([]byte, bool) {
+	if e.payload.member.CheckHeader() != nil {
+		return nil, false // ReadAt has the error
+	}
+	return e.Extent.Bytes()
+}
+
+// Memory is Bytes where they are the caller's own memory.
+func (e *inMember) Memory() ([]byte, bool) {
+	if e.payload.member.CheckHeader() != nil {
+		return nil, false
+	}
+	return e.Extent.Memory()
+}
+
+func (e *inMember) ReadAt(p []byte, off int64) (int, error) {
+	if err := e.payload.member.CheckHeader(); err != nil {
+		return 0, err
+	}
+	return e.Extent.ReadAt(p, off)
+}
+
+// storages are those that a pickle names, by key.
+type storages struct {
+	byKey    map[string]*payload
+	order    []*payload
+	warnings []string
+	views    bool // a persistent id may be of a part of a storage
+}
+
+// maxKey bounds the key of a storage, which is a number.
+const maxKey = 1 << 8
+
+// persistent makes the storage of a persistent id: ("storage", class, key, location,
+// elements), and in a legacy stream, last, None or (key, first, elements) of a view.
+func (s *storages) persistent(id any) (any, error) {
+	items, ok := tupleOf(id)
+	if !ok || len(items) == 0 {
+		return nil, malformed("a persistent id that is not a tuple")
+	}
+	word, _ := textOf(items[0])
+	if word == "module" && s.views && len(items) > 1 {
+		return items[1], nil // and its source code: nothing is made of it
+	}
+	want := 5
+	if s.views {
+		want = 6
+	}
+	if word != "storage" || len(items) != want && len(items) != 5 {
+		return nil, malformed("a persistent id that is not of a storage")
+	}
+	class, ok := items[1].(*global)
+	if !ok {
+		return nil, malformed("a storage without a class")
+	}
+	key, ok1 := textOf(items[2])
+	_, ok2 := textOf(items[3]) // where the tensor was: the bytes are in the file
+	count, ok3 := countOf(items[4])
+	if !ok1 || !ok2 || !ok3 || len(key) > maxKey {
+		return nil, malformed("a storage without key, location and number of elements")
+	}
+	d, untyped, ok := storageType(class)
+	if !ok {
+		return nil, malformed("%v is not a class of storages", class)
+	}
+	st := &storage{dtype: d, count: count}
+	size, ok := align.Mul(count, d.size)
+	if !ok {
+		return nil, malformed("a storage of %d elements", count)
+	}
+	if d.word == "quint4x2" || d.word == "quint2x4" {
+		untyped = true
+	}
+	kind := d.word
+	if untyped {
+		kind = ""
+	}
+	p := s.byKey[key]
+	switch {
+	case p == nil:
+		p = &payload{key: key, size: size, count: count, dtype: kind}
+		if s.byKey == nil {
+			s.byKey = map[string]*payload{}
+		}
+		s.byKey[key] = p
+		s.order = append(s.order, p)
+	case p.size != size:
+		return nil, malformed("storage %s has %d bytes, and had %d before", naming.Quote(key),
+			size,
+			p.size)
+	case p.dtype != kind && p.dtype != "" && kind != "" && size > 0:
+		s.warnings = append(s.warnings, fmt.Sprintf("storage %s is of %s and of %s",
+			naming.Quote(key), p.dtype, kind))
+	}
+	st.payload = p
+	if len(items) == 6 && items[5] != nil {
+		return st, st.view(items[5])
+	}
+	return st, nil
+}
+
+// view narrows the storage to a part.
+func (s *storage) view(v any) error {
+	items, ok := tupleOf(v)
+	if !ok || len(items) != 3 {
+		return malformed("a view that is not a tuple of three")
+	}
+	first, ok1 := countOf(items[1])
+	count, ok2 := countOf(items[2])
+	if !ok1 || !ok2 || !align.Within(first, count, s.count) {
+		return malformed("a view outside of its storage")
+	}
+	s.first, s.count = first*s.size, count
+	return nil
+}
+
+// A stringSource is bytes of the pickle itself.
+type stringSource string
+
+func (s stringSource) Size() int64           { return int64(len(s)) }
+func (s stringSource) Bytes() ([]byte, bool) { return nil, false }
+func (s stringSource) Seekable() bool        { return true }
+
+func (s stringSource) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > int64(len(s)) {
+		return 0, io.EOF
+	}
+	n := copy(p, s[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+}

@@ -1,0 +1,194 @@
+package torch
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/zipfile"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Verify reports every class and function that checkpoints are not made of, checks the
+// CRC-32 of each member, that bools are 0 or 1 and that sparse tensors are sound, and
+// reads all data. A wrong CRC is a warning where it is 0, which torch writes on
+// request. opts may be nil.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := format.NewFindings(opts)
+	return l.End(r.verify(ctx, l))
+}
+
+func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
+	for _, w := range r.warnings {
+		l.Warn(w)
+	}
+	for _, g := range r.globals {
+		if !g.Known && !l.Full() {
+			l.Error(g.err())
+		}
+	}
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	v := verifier{ctx: ctx, list: l}
+	if err := v.count(r); err != nil {
+		return err
+	}
+	v.buf = make([]byte, min(v.total+1, 1<<20))
+	for _, c := range r.parts {
+		if err := v.members(c); err != nil {
+			return err
+		}
+	}
+	for i := range r.tensors {
+		if err := v.tensor(&r.tensors[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type verifier struct {
+	ctx         context.Context
+	list        *format.Findings
+	buf         []byte
+	done, total int64
+}
+
+// count sums up what will be read, under the limit.
+func (v *verifier) count(r *Reader) error {
+	left := format.DecodedTotal(r.limits, r.src.Size())
+	add := func(n int64) error {
+		if v.total += n; n > left {
+			return formatError(-1, "", tensor.ErrLimit,
+				"all data is more than the limit for one operation")
+		}
+		left -= n
+		return nil
+	}
+	for _, c := range r.parts {
+		if c.zip == nil {
+			continue
+		}
+		for i := range c.zip.Members {
+			if err := add(c.zip.Members[i].Size()); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range r.tensors {
+		t := &r.tensors[i]
+		if t.Size() >= 0 {
+			if err := add(t.Size()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// members checks the CRC of every member.
+func (v *verifier) members(c *checkpoint) error {
+	if c.zip == nil {
+		return nil
+	}
+	for i := range c.zip.Members {
+		m := &c.zip.Members[i]
+		err := v.read(m.Blob(0, ""), nil)
+		if e := v.ctx.Err(); e != nil {
+			return e
+		}
+		if err == nil {
+			continue
+		}
+		x := m.Extent()
+		field := zipfile.Field(m.File.Name)
+		if c.file != "" {
+			field = c.file + ": " + field
+		}
+		err = &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: field, Err: err}
+		if errors.Is(err, tensor.ErrChecksum) && m.File.CRC32 == 0 {
+			v.list.Warn(err)
+		} else {
+			v.list.Error(err)
+		}
+		if v.list.Full() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// tensor reads the data of a tensor.
+func (v *verifier) tensor(t *tensor.Tensor) error {
+	err := v.read(t.Data, v.checkBools(t))
+	for i := range t.Parts {
+		if err == nil {
+			err = v.read(t.Parts[i].Data, nil)
+		}
+	}
+	if err == nil && sparse.Known(t.Scheme) {
+		err = sparse.Check(v.ctx, t, nil)
+	}
+	if e := v.ctx.Err(); e != nil {
+		return e
+	}
+	if err != nil && !errors.Is(err, tensor.ErrChecksum) { // reported for the member
+		st, ok := t.Data.Stored()
+		if !ok {
+			st.Offset = -1
+		}
+		err = &tensor.FormatError{Format: formatName, Offset: st.Offset, Field: printable(t.Name),
+			Err: err}
+		v.list.Error(err)
+	}
+	return nil
+}
+
+// checkBools returns a check of bools; torch takes any byte but 0 for true.
+func (v *verifier) checkBools(t *tensor.Tensor) func(p []byte, off int64) {
+	if t.DType != tensor.Bool {
+		return nil
+	}
+	isFound := false
+	return func(p []byte, off int64) {
+		if k := le.NotBool(p); k >= 0 && !isFound {
+			isFound = true
+			v.list.Warn(formatError(-1, printable(t.Name), tensor.ErrMalformed,
+				"element %d is the bool %#02x",
+				off+int64(k), p[k]))
+		}
+	}
+}
+
+// read streams data, and calls check with every piece.
+func (v *verifier) read(data tensor.Blob, check func(p []byte, off int64)) error {
+	in, err := data.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for off := int64(0); ; {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := in.Read(v.buf)
+		if check != nil && n > 0 {
+			check(v.buf[:n], off)
+		}
+		off += int64(n)
+		v.done += int64(n)
+		if n > 0 && v.list.Options.Progress != nil {
+			v.list.Options.Progress(v.done, v.total)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
