@@ -46,8 +46,8 @@ var (
 		"internal/parallel"}
 	common = append([]string{"tensor", "internal/format", "internal/source",
 		"internal/atomicfile"}, leaves...)
-	formats = []string{"ptd", "pte", "rten", "ztensor", "primitiv", "safetensors", "npy", "npz",
-		"gguf", "torch"}
+	formats = []string{"ptd", "pte", "ptn", "rten", "ztensor", "primitiv", "safetensors", "npy",
+		"npz", "gguf", "torch"}
 )
 
 // edges is the plan of imports (ARCHITECTURE.md): which packages each package may
@@ -64,7 +64,7 @@ var edges = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/source":     {mmap, "internal/memory"},
 	"tensor":              and(leaves, "internal/ggml"),
-	"internal/format": {"tensor", "internal/atomicfile", "internal/naming",
+	"internal/format": {"tensor", "internal/atomicfile", "internal/le", "internal/naming",
 		"internal/source"},
 	"internal/numpy":      and(leaves, "tensor", "internal/format", "internal/source"),
 	"internal/jsonheader": and(leaves, "tensor", "internal/source"),
@@ -87,6 +87,8 @@ var edges = map[string][]string{
 		"schema/ptdfb"),
 	"pte": and(common, flatbuffers, "internal/fb", "internal/executorch",
 		"schema/ptefb"),
+	"ptn": and(common, flatbuffers, "internal/fb", "internal/executorch", "internal/jsonheader",
+		"internal/zipfile", "schema/ptnfb"),
 	"rten": and(common, flatbuffers, "internal/fb", "schema/rtenfb"),
 	"sparse": {"tensor", "internal/align", "internal/format", "internal/le", "internal/naming",
 		"internal/source"},

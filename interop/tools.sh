@@ -4,7 +4,7 @@
 #   ztensor VERSION        a Python with this ztensor wheel: 0.1.4 1.0.1 1.1.1 1.2.3 2.1.2
 #   zref NAME              tools/ztensor/NAME over the ztensor crate of its generation: z01 z10 z11 z12 z21
 #   etwheel VERSION        a directory for ETWHEEL, the unpacked ExecuTorch wheel: 0.2.1 0.3.0 0.4.0 0.6.0 0.7.0 1.0.1 1.5.1
-#   etpython               a Python for tools/etserde.py, the serializers of such a wheel without torch
+#   etpython               a Python for tools/etserde.py and tools/ptnref.py, the serializers of such a wheel without torch
 #   etrun                  tools/etrun.cpp: ExecuTorch 1.5.1's C++ runtime loads and runs a .pte, lists a .ptd
 #   rtenproof              tools/rtenproof: the rten 0.27.0 crate loads and runs a .rten
 #   rtenwriter             tools/rtenwriter: the last Rust writer of .rten, rten 0.23.0
@@ -205,7 +205,7 @@ path() { # NAME VERSION
 		echo "$dir"
 		;;
 	etpython)
-		tool etpython wheels --no-deps flatbuffers==25.12.19
+		tool etpython wheels --no-deps flatbuffers==25.12.19 safetensors==0.8.0
 		echo "$dir/bin/python"
 		;;
 	etrun)

@@ -185,7 +185,8 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	}
 	st, _ := r.array.Data.Stored()
 	done := int64(0)
-	at, err := numpy.Verify(ctx, r.array.Data, r.array.DType, make([]byte, min(st.Size+1, 1<<20)),
+	at, err := format.ReadBlob(ctx, r.array.Data, r.array.DType, make([]byte, min(st.Size+1,
+		1<<20)),
 		func(n int64) {
 			if done += n; l.Options.Progress != nil {
 				l.Options.Progress(done, st.Size)

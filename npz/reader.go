@@ -206,7 +206,7 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	}
 	buf := make([]byte, 1<<20)
 	for name, m := range r.members() {
-		_, err := numpy.Verify(ctx, m.data, m.dtype, buf, func(n int64) {
+		_, err := format.ReadBlob(ctx, m.data, m.dtype, buf, func(n int64) {
 			if done += n; l.Options.Progress != nil {
 				l.Options.Progress(done, total)
 			}

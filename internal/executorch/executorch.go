@@ -1,4 +1,4 @@
-// Package executorch is what packages ptd and pte share: the meaning of ExecuTorch's
+// Package executorch is what packages ptd, pte and ptn share: the meaning of ExecuTorch's
 // scalar types and orders, the arithmetic of segments, and errors of a file.
 package executorch
 

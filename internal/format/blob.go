@@ -1,4 +1,4 @@
-package numpy
+package format
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reads all of b through buf and, of bools, checks that they are 0 or 1. It stops
-// at the first error, whose byte of b it returns. progress gets the number of bytes of
-// each step.
-func Verify(ctx context.Context, b tensor.Blob, d tensor.DType, buf []byte,
+// ReadBlob reads all of b through buf and, of bools, checks that they are 0 or 1. It
+// stops at the first error, whose byte of b it returns. progress gets the number of
+// bytes of each step.
+func ReadBlob(ctx context.Context, b tensor.Blob, d tensor.DType, buf []byte,
 	progress func(n int64)) (at int64, err error) {
 	in, err := b.Open()
 	if err != nil {

@@ -1,0 +1,22 @@
+// Package ptn reads .ptn and .ptg files of ExecuTorch: programs for its native runtime,
+// and their weights.
+//
+// A .ptn is a zip archive of members that are not compressed:
+//
+//	program.ptg           the program: a FlatBuffer of schema/native_graph.fbs
+//	program.safetensors   the weights, if any
+//	aliases.json          more names of weights: {"name": "stored name"}
+//
+// The writer stores equal weights once, unless the program writes to them. Tensors lists
+// all names; [Reader.Owner] tells which are aliases. A .ptg is the program alone: its
+// weights are listed as external tensors.
+//
+// The program has methods, each a graph of nodes that call operators of PyTorch. Values
+// have names within a graph, and weights are bound to values by their keys, which are the
+// names of tensors. [Reader.Program] returns a view of it.
+//
+// Open checks the archive, the FlatBuffer and the headers. Whether the graphs make
+// sense, and whether weights are what the program expects, [Reader.Verify] checks. The
+// format is that of the ExecuTorch 1.5.1 wheel: exir/_serialize/_ptn.py,
+// backends/native/serialization.
+package ptn

@@ -1,0 +1,187 @@
+package ptn
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/executorch"
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/schema/ptnfb"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Program is a view of a verified FlatBuffer: what it returns is read when it is asked
+// for, and is what the file has. Whether it makes sense, [Reader.Verify] checks.
+type Program struct {
+	root *ptnfb.Program
+	at   int64 // where the FlatBuffer is in the file
+}
+
+// maxProgram is the runtime's limit.
+const maxProgram = 1 << 30
+
+// readProgram reads and verifies the FlatBuffer that is the size bytes at off.
+func (r *Reader) readProgram(off, size int64) (*Program, error) {
+	if most := min(r.limits.MaxMetadata, maxProgram); size > most {
+		return nil, errs.At(off, programMember, tensor.ErrLimit, "%d bytes, the limit is %d", size,
+			most)
+	}
+	buf, err := r.src.Metadata(off, size)
+	if err != nil {
+		return nil, &tensor.FormatError{Format: string(errs), Offset: off, Field: programMember,
+			Err: err}
+	}
+	if !isProgram(buf) {
+		return nil, errs.Malformed(off, programMember, "the identifier is not %s",
+			ptnfb.ProgramIdentifier)
+	}
+	err = fb.Verify(buf, &ptnfb.Schema, ptnfb.TableProgram, fb.Limits{UTF8: true})
+	if err != nil {
+		return nil, executorch.Unverified(string(errs), err, off)
+	}
+	return &Program{ptnfb.GetRootAsProgram(buf, 0), off}, nil
+}
+
+// Raw is the root table with the accessors that flatc generates.
+func (p *Program) Raw() *ptnfb.Program { return p.root }
+
+// Methods yields the methods in the order of the file.
+func (p *Program) Methods() iter.Seq[Method] {
+	return format.Each(p.root.MethodsLength(), func(i int) (m Method) {
+		p.root.Methods(&m.t, i)
+		return m
+	})
+}
+
+// A Method is a graph, and what its values are bound to.
+type Method struct{ t ptnfb.Method }
+
+// Name is what the method is called by.
+func (m Method) Name() string { return string(m.t.Name()) }
+
+// Graph returns the body of the method.
+func (m Method) Graph() Graph { return Graph{*m.t.Graph(nil)} }
+
+// A Constant binds a value of a method's graph to a tensor of the file.
+type Constant struct {
+	Name    string // of the value
+	Key     string // of the tensor
+	Info    TensorInfo
+	Kind    string // parameter, buffer or constant_tensor
+	Mutated bool   // the method writes it: it is state that begins as stored
+}
+
+// Constants yields the constants in the order of the file.
+func (m Method) Constants() iter.Seq[Constant] {
+	return format.Each(m.t.ConstantsLength(), func(i int) Constant {
+		var t ptnfb.NamedTensorRef
+		m.t.Constants(&t, i)
+		return Constant{string(t.Name()), string(t.DataKey()), infoOf(t.Meta(nil)),
+			word(t.Kind()), t.Mutated()}
+	})
+}
+
+// word returns the schema's word for a number in lower case.
+func word(v fmt.Stringer) string { return strings.ToLower(v.String()) }
+
+// An Output says what becomes of an output of a method's graph.
+type Output struct {
+	Name string // of the value
+	Kind string // user_output, buffer_mutation or user_input_mutation
+	// Target is the name of the buffer, or of the input, that the value replaces.
+	Target string
+}
+
+// Outputs yields the outputs in the order of the file.
+func (m Method) Outputs() iter.Seq[Output] {
+	return format.Each(m.t.OutputSpecsLength(), func(i int) Output {
+		var t ptnfb.OutputSpec
+		m.t.OutputSpecs(&t, i)
+		return Output{string(t.Name()), word(t.Kind()), string(t.Target())}
+	})
+}
+
+// MutableBuffers yields the state without a stored value, which begins as zeros: the name
+// of the value, and the name by which methods share it.
+func (m Method) MutableBuffers() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, t := range fb.Each(m.t.MutableBuffersLength(), m.t.MutableBuffers) {
+			if !yield(string(t.Name()), string(t.Fqn())) {
+				return
+			}
+		}
+	}
+}
+
+// A Graph is a list of nodes, each of which uses values of those before.
+type Graph struct{ t ptnfb.Graph }
+
+// Inputs yields the names of the values that the caller gives.
+func (g Graph) Inputs() iter.Seq[string] { return texts(g.t.InputsLength(), g.t.Inputs) }
+
+// Outputs yields the names of the values that the graph gives.
+func (g Graph) Outputs() iter.Seq[string] { return texts(g.t.OutputsLength(), g.t.Outputs) }
+
+// texts yields strings of a vector. They alias the buffer, which nobody changes.
+func texts(n int, at func(int) []byte) iter.Seq[string] {
+	return format.Each(n, func(i int) string { return le.String(at(i)) })
+}
+
+// Values yields the values that are tensors, but not the constants of the method.
+func (g Graph) Values() iter.Seq2[string, TensorInfo] {
+	return func(yield func(string, TensorInfo) bool) {
+		for _, t := range fb.Each(g.t.TensorValuesLength(), g.t.TensorValues) {
+			if !yield(le.String(t.Name()), infoOf(t.Meta(nil))) {
+				return
+			}
+		}
+	}
+}
+
+// Nodes yields the nodes in the order in which they run.
+func (g Graph) Nodes() iter.Seq[Node] {
+	return format.Each(g.t.NodesLength(), func(i int) (n Node) {
+		g.t.Nodes(&n.t, i)
+		return n
+	})
+}
+
+// A Node is a call of an operator, or stands for an input, a constant or the outputs.
+type Node struct{ t ptnfb.Node }
+
+// Name is the name of the node and, where it has one result, of that value.
+func (n Node) Name() string { return string(n.t.Name()) }
+
+// Operator returns the name of the operator, such as torch.ops.aten.linear.default, and
+// false for a node that calls none.
+func (n Node) Operator() (string, bool) {
+	return string(n.t.Target()), n.t.OpKind() == ptnfb.OpKindCALL_FUNCTION
+}
+
+// Arguments yields the arguments of the operator.
+func (n Node) Arguments() iter.Seq[Argument] {
+	return format.Each(n.t.InputsLength(), func(i int) (a Argument) {
+		n.t.Inputs(&a.t, i)
+		return a
+	})
+}
+
+// Results yields the names of the values that the node makes.
+func (n Node) Results() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, o := range fb.Each(n.t.OutputsLength(), n.t.Outputs) {
+			n, at := o.NamesLength(), o.Names
+			if o.Kind() != ptnfb.OutputValueKindTENSOR_LIST {
+				n, at = 1, func(int) []byte { return o.Name() }
+			}
+			for name := range texts(n, at) {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
