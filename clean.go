@@ -19,23 +19,28 @@ type Leftover struct {
 	// "stale".
 	State string
 	Err   error // why cleaning failed, or what is wrong with a journal
+	// Writes and Removes are the files of the directory that finishing the set of a
+	// journal writes and removes, or has written and removed.
+	Writes, Removes []string
 }
 
 // CleanOptions control Clean. nil is the zero value.
 type CleanOptions struct {
 	// Remove finishes sets and removes stale files; otherwise they are only listed.
 	Remove bool
-	// Age is how long ago a temporary file must have been written last to be stale. Zero
-	// is an hour.
+	// Age is how long ago a temporary file, or a journal that is not complete, must have
+	// been written last to be stale. Zero is an hour.
 	Age time.Duration
 }
 
 // Clean lists what writers have left in a directory, journals first. A file NAME is
-// written as .NAME.tmp-…, which a writer that is killed leaves; one that is killed
-// while it replaces a set of shards leaves .INDEX.journal, which lists the renames.
-// With Remove, Clean finishes the sets of journals, and removes temporary files that
-// are older than Age, that no writer holds and that no journal names. The error is of
-// the directory; those of single files are in the list.
+// written as .NAME.tensorfile-tmp-…, which a writer that is killed leaves. A writer that
+// is killed while it replaces a set of shards leaves .INDEX.tensorfile-journal, which
+// lists the renames; reading the set is tensor.ErrUnfinished then. With Remove, Clean
+// finishes the sets of journals, which writes and removes files of these sets alone. It
+// removes temporary files that are older than Age, that no writer holds and that no
+// journal names, and journals that their writers did not complete. The error is of the
+// directory; those of single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	var o atomicfile.CleanOptions
 	if opts != nil {

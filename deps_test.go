@@ -61,7 +61,7 @@ var edges = map[string][]string{
 	"internal/parallel":   {},
 	"internal/memory":     {},
 	"internal/ggml":       {},
-	"internal/atomicfile": {},
+	"internal/atomicfile": {"tensor", "internal/naming"},
 	"internal/source":     {mmap, "internal/memory"},
 	"tensor":              and(leaves, "internal/ggml"),
 	"internal/format": {"tensor", "internal/atomicfile", "internal/le", "internal/naming",

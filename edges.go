@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -37,6 +38,13 @@ func (e companionEdges) Name() string { return e.c.Name() }
 
 func (e companionEdges) Companion(name string) (io.ReaderAt, int64, error) {
 	return e.c.Companion(name)
+}
+
+func (e companionEdges) Unfinished() error {
+	if unfinished := atomicfile.UnfinishedOf(e.c); unfinished != nil {
+		return unfinished()
+	}
+	return nil
 }
 
 func newEdges(r io.ReaderAt, size int64) *edges {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"testing"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/model"
@@ -34,8 +35,19 @@ func loadWeights(ctx context.Context, f *tensorfile.File) (map[string][]float32,
 	return weights, err
 }
 
-func resume(name string) (step int64, err error) {
+func resume(ctx context.Context, name string) (step int64, err error) {
 	f, err := tensorfile.Open(name, nil)
+	if errors.Is(err, tensor.ErrUnfinished) { // WriteShards was killed: complete its work
+		left, failed := tensorfile.Clean(ctx, filepath.Dir(name),
+			&tensorfile.CleanOptions{Remove: true})
+		for _, l := range left {
+			failed = errors.Join(failed, l.Err)
+		}
+		if failed != nil {
+			return 0, failed
+		}
+		f, err = tensorfile.Open(name, nil)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // no checkpoint yet
 	}
@@ -131,17 +143,67 @@ func Example_resume() {
 	}
 	defer os.RemoveAll(dir)
 	name := filepath.Join(dir, "checkpoint.safetensors")
-	fmt.Println(resume(name))
+	fmt.Println(resume(context.Background(), name))
 	step := map[string]*tensor.Tensor{"step": tensor.New("step", nil, []int32{7})}
 	fmt.Println(safetensors.Save(name, step))
-	fmt.Println(resume(name))
-	_, err = resume("testdata/safetensors/rank8.safetensors")
+	fmt.Println(resume(context.Background(), name))
+	_, err = resume(context.Background(), "testdata/safetensors/rank8.safetensors")
 	fmt.Println(errors.Is(err, tensor.ErrNoTensor))
 	// Output:
 	// 0 <nil>
 	// <nil>
 	// 7 <nil>
 	// true
+}
+
+// A checkpoint whose writer was killed after it had removed the old index.
+func TestResumeCompletesASet(t *testing.T) {
+	dir, newer := t.TempDir(), t.TempDir()
+	ts := func(step int32) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.New("step", nil, []int32{step}),
+			tensor.New("w", tensor.Shape{100}, make([]float32, 100))}
+	}
+	write := func(dir string, step int32) []string {
+		files, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
+			tensor.Of(ts(step)...), &safetensors.ShardOptions{MaxSize: 100})
+		if err != nil || len(files) != 3 {
+			t.Fatal(files, err)
+		}
+		return files
+	}
+	index := write(dir, 7)[2]
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	journal := fmt.Sprintf("tensorfile journal 1\nindex %q\n", filepath.Base(index))
+	for _, file := range write(newer, 8) {
+		name, temp := filepath.Base(file), "."+filepath.Base(file)+".tensorfile-tmp-0000000000001"
+		if err := os.Rename(file, filepath.Join(dir, temp)); err != nil {
+			t.Fatal(err)
+		}
+		fi, err := os.Stat(filepath.Join(dir, temp))
+		if err != nil {
+			t.Fatal(err)
+		}
+		journal += fmt.Sprintf("rename %q %q %d\n", temp, name, fi.Size())
+	}
+	journalName := filepath.Join(dir, "."+filepath.Base(index)+".tensorfile-journal")
+	if err := os.WriteFile(journalName, []byte(journal+"end\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if step, err := resume(t.Context(), index); err != nil || step != 8 {
+		t.Errorf("step %d, %v", step, err)
+	}
+	// A set that has lost a piece is an error, not a beginning from step 0.
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(journalName, []byte(journal+"end\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if step, err := resume(t.Context(), index); err == nil {
+		t.Errorf("step %d of a set that is lost", step)
+	}
 }
 
 func Example_layerSummary() {

@@ -95,10 +95,7 @@ func openFile(name string, o Options) (*File, error) {
 	name = torch.Metadata(name)
 	src, err := source.Open(name, o.NoMap)
 	if err != nil {
-		if pending := atomicfile.Unfinished(name); pending != nil { // an index that comes last
-			err = fmt.Errorf("%w: %w", pending, err)
-		}
-		return nil, err
+		return nil, atomicfile.Explain("tensorfile", atomicfile.Unfinished(name), err)
 	}
 	defer src.Close()
 	in := input{name: name, size: src.Size()}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -22,11 +23,13 @@ func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
 	if o.Companion == nil {
 		o.Companion = companionsFS(fsys, name, o)
 	}
+	unfinished := func() error { return atomicfile.UnfinishedFS(fsys, name) }
 	r, size, err := openInFS(fsys, name, o)
 	if err != nil {
-		return nil, inFile(name, err)
+		return nil, inFile(name, atomicfile.Explain("tensorfile", unfinished(), err))
 	}
-	f, err := openAny(o, input{r: named{r, path.Base(name), o.Companion}, size: size})
+	f, err := openAny(o, input{
+		r: named{r, path.Base(name), o.Companion, unfinished}, size: size})
 	if err != nil {
 		r.Close()
 		return nil, inFile(name, err)
@@ -59,7 +62,11 @@ type named struct {
 	readerAtCloser
 	name      string
 	companion func(name string) (io.ReaderAt, int64, error)
+	pending   func() error
 }
+
+// Unfinished returns why the set of the file is not complete: see package atomicfile.
+func (n named) Unfinished() error { return n.pending() }
 
 func (n named) Name() string { return n.name }
 
@@ -108,11 +115,13 @@ func openInFS(fsys fs.FS, name string, o Options) (readerAtCloser, int64, error)
 	}
 	limit := limits.MaxDecoded
 	b, err := io.ReadAll(io.LimitReader(in, limit))
+	if err == nil && int64(len(b)) == limit {
+		if n, _ := io.ReadFull(in, make([]byte, 1)); n > 0 {
+			err = fmt.Errorf("%w: more than %d bytes", tensor.ErrLimit, limit)
+		}
+	}
 	if err != nil {
 		return nil, 0, err
-	}
-	if int64(len(b)) == limit {
-		return nil, 0, fmt.Errorf("%w: %d bytes or more", tensor.ErrLimit, limit)
 	}
 	return source.OfBytes(b), int64(len(b)), nil
 }

@@ -22,8 +22,9 @@ import (
 // change together.
 //
 // A name that neither file has is tensor.ErrNoTensor; another dtype, shape or order than
-// the tensor has is tensor.ErrDType. Nothing is written then. Files in one directory are
-// replaced together, as a set; otherwise the .ptd is replaced first.
+// the tensor has is tensor.ErrDType. Nothing is written then. Files in one directory that
+// are named .pte or .bpte, and .ptd, are replaced together, as a set; otherwise the data
+// is replaced first.
 func SetWeights(ctx context.Context, program, data string,
 	weights map[string]*tensor.Tensor) error {
 	p, err := pte.Open(program, nil)
@@ -98,7 +99,8 @@ func replaceTogether(edits []weightsEdit) error {
 	if len(edits) == 0 {
 		return nil
 	}
-	if len(edits) == 1 || filepath.Dir(edits[0].name) != filepath.Dir(edits[1].name) {
+	if len(edits) == 1 || filepath.Dir(edits[0].name) != filepath.Dir(edits[1].name) ||
+		!atomicfile.InSet(filepath.Base(edits[0].name), filepath.Base(edits[1].name)) {
 		for _, e := range slices.Backward(edits) {
 			if err := atomicfile.Write(e.name, e.write); err != nil {
 				return err

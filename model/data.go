@@ -260,6 +260,8 @@ func codeOf(err error) Code {
 		return Truncated
 	case tensor.ClassLimit:
 		return Limit
+	case tensor.ClassUnfinished:
+		return InterruptedWrite
 	case tensor.ClassIO:
 		return Unreadable
 	}

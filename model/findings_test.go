@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,6 +54,11 @@ func TestSoundDirectories(t *testing.T) {
 
 func TestFindingsOfHeaders(t *testing.T) {
 	weights := file32(t, "a", "b")
+	const suffix = ".tensorfile-journal"
+	journal := func(index, file string) string {
+		return fmt.Sprintf("tensorfile journal 1\nindex %q\n"+
+			"rename \".%s.tensorfile-tmp-0000000000001\" %q 0\nend\n", index, file, file)
+	}
 	for _, c := range []struct {
 		name  string
 		files map[string]any
@@ -67,15 +73,19 @@ func TestFindingsOfHeaders(t *testing.T) {
 			map[string]any{"README.md": "x", indexJ: index(64, "a=README.md/x.safetensors")},
 			[]string{"missing-shard README.md/x.safetensors"}},
 		{"an interrupted write", map[string]any{shard1: weights, shard2: file32(t, "c"),
-			shard3: file32(t, "d"), "." + indexJ + ".journal": "tensorfile journal 1\n"},
-			[]string{"interrupted-write ." + indexJ + ".journal", "no-index? " + shard1}},
+			shard3: file32(t, "d"), "." + indexJ + suffix: journal(indexJ, indexJ)},
+			[]string{"interrupted-write ." + indexJ + suffix, "no-index? " + shard1}},
 		{"an interrupted write before the index was removed",
-			with(tiny(t), map[string]any{"." + indexJ + ".journal": "tensorfile journal 1\n"}),
-			[]string{"interrupted-write? ." + indexJ + ".journal"}},
+			with(tiny(t), map[string]any{"." + indexJ + suffix: journal(indexJ, indexJ)}),
+			[]string{"interrupted-write? ." + indexJ + suffix}},
+		{"a journal that is not complete: nothing was renamed",
+			with(tiny(t), map[string]any{"." + indexJ + suffix: "tensorfile journal 1\n"}), nil},
 		{"an interrupted write of a set without index",
-			map[string]any{"m-00001-of-00002.npz": "", ".m.journal": "tensorfile jour",
-				"m-00002-of-00002.npz": "", ".x.journal": "something else"},
-			[]string{"interrupted-write .m.journal", "empty-file m-00001-of-00002.npz",
+			map[string]any{"m-00001-of-00002.npz": "",
+				".m" + suffix:          journal("m", "m-00001-of-00002.npz"),
+				"m-00002-of-00002.npz": "", ".x" + suffix: "something else",
+				".m.journal": journal("m", "m-00001-of-00002.npz")},
+			[]string{"interrupted-write .m" + suffix, "empty-file m-00001-of-00002.npz",
 				"empty-file m-00002-of-00002.npz"}},
 		{"a sibling is missing",
 			map[string]any{"m-00001-of-00003.safetensors": weights,

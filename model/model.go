@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -222,14 +221,8 @@ func (m *Model) interrupted(journal string) {
 	if !ok || !m.entries[journal].regular {
 		return
 	}
-	head := make([]byte, 64)
-	if r, err := m.fsys.Open(m.path(journal)); err == nil {
-		n, _ := io.ReadFull(r, head)
-		head = head[:n]
-		r.Close()
-	}
-	if !atomicfile.IsJournal(head) {
-		return
+	if atomicfile.UnfinishedFS(m.fsys, path.Join(path.Dir(m.path(journal)), index)) == nil {
+		return // nothing was renamed
 	}
 	f := finding(InterruptedWrite, journal, "",
 		"replacing the files of %s was interrupted: 'tensorfile clean --yes' completes it",

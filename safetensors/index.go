@@ -342,5 +342,5 @@ func openShard(at io.ReaderAt, size int64, o ReaderOptions) (*Reader, error) {
 	if !detectFile(src, src.Size()) {
 		return nil, malformed(0, "header", "not a safetensors file")
 	}
-	return o.newReader(src)
+	return o.read(src)
 }

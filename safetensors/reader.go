@@ -85,53 +85,40 @@ func detectFile(r io.ReaderAt, size int64) bool {
 }
 
 // Open maps the file and reads its header. An index opens its shards, which
-// must be in its directory. Where [WriteShards] was interrupted while it replaced
-// the set, that is the error if there is no index, else a warning.
+// must be in its directory. If [WriteShards] was interrupted while it replaced the set,
+// an error is tensor.ErrUnfinished, and an index that opens has a warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
-	var err error
-	for range 3 {
-		var r *Reader
-		before, statErr := os.Stat(name)
-		if r, err = open(name, o); err == nil && len(r.files) == 0 {
-			return r, nil
-		}
-		pending := atomicfile.Unfinished(name)
-		if err != nil {
-			if pending != nil {
-				err = fmt.Errorf("safetensors: %w: %w", pending, err)
-			}
-			return nil, err
-		}
-		after, err2 := os.Stat(name)
-		if statErr != nil || err2 != nil || !os.SameFile(before, after) {
-			r.Close()
-			err = fmt.Errorf("safetensors: %s was replaced while its shards were opened", name)
-			continue
-		}
-		if pending != nil {
-			w := &tensor.FormatError{Format: formatName, Offset: -1, Field: "weight_map",
-				Err: pending}
-			if r.warnings = append(r.warnings, w); o.Strict {
-				r.Close()
-				return nil, w
-			}
-		}
-		return r, nil
-	}
-	return nil, err
-}
-
-func open(name string, o ReaderOptions) (*Reader, error) {
 	if o.Companion == nil {
 		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
 	}
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	unfinished := func() error { return atomicfile.Unfinished(name) }
+	for n := 1; ; n++ {
+		before, statErr := os.Stat(name)
+		r, err := source.OpenAs(name, o.NoMap, func(src *source.Source) (*Reader, error) {
+			return newReader(src, o, unfinished)
+		})
+		if err != nil {
+			return nil, atomicfile.Explain(formatName, unfinished(), err)
+		}
+		if len(r.files) == 0 {
+			return r, nil
+		}
+		after, err := os.Stat(name)
+		if statErr == nil && err == nil && os.SameFile(before, after) {
+			return r, nil
+		}
+		r.Close()
+		if n == 3 {
+			return nil, fmt.Errorf("safetensors: %s was replaced while its shards were opened",
+				name)
+		}
+	}
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return newReader(source.OfBytes(b), options(opts), nil)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. A file
@@ -145,7 +132,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
 		o.Companion = c.Companion
 	}
-	return o.newReader(src)
+	return newReader(src, o, atomicfile.UnfinishedOf(r))
 }
 
 func options(opts *ReaderOptions) ReaderOptions {
@@ -155,7 +142,27 @@ func options(opts *ReaderOptions) ReaderOptions {
 	return *opts
 }
 
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
+// newReader reads a file or an index. unfinished returns why the shards may be of two
+// sets; nil if that is not known.
+func newReader(src *source.Source, o ReaderOptions, unfinished func() error) (*Reader, error) {
+	r, err := o.read(src)
+	if unfinished == nil || err == nil && len(r.files) == 0 {
+		return r, err
+	}
+	pending := unfinished()
+	if err != nil || pending == nil {
+		return r, atomicfile.Explain(formatName, pending, err)
+	}
+	w := &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap, Err: pending}
+	if o.Strict {
+		r.Close()
+		return nil, w
+	}
+	r.warnings = append(r.warnings, w)
+	return r, nil
+}
+
+func (o ReaderOptions) read(src *source.Source) (*Reader, error) {
 	limits, err := format.CompleteLimits(o.Limits)
 	if err != nil {
 		return nil, err

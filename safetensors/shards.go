@@ -52,8 +52,8 @@ type ShardOptions struct {
 // index last.
 //
 // The files replace those of an earlier call as one set. An error leaves the old set;
-// after a crash, opening the index reports what is unfinished, and the next WriteShards
-// of that name, or 'tensorfile clean', finishes it.
+// after a crash, opening the index is tensor.ErrUnfinished, or a warning if it is still
+// there, and the next WriteShards of that name, or tensorfile.Clean, finishes the set.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -275,50 +274,145 @@ func TestShardIDs(t *testing.T) {
 	}
 }
 
-// A writer that was killed while it renamed its shards has left a journal.
+// A writer that was killed while it renamed its shards has left a journal. Whichever of
+// the files were renamed by then, reading says so, and the next writer finishes the work.
 func TestUnfinishedSets(t *testing.T) {
-	dir := t.TempDir()
-	index := filepath.Join(dir, testIndex)
-	writeCheckpoint(t, dir, 5, 1)
-	var journal strings.Builder
-	fmt.Fprintf(&journal, "tensorfile journal 1\nindex %q\n", testIndex)
-	for _, name := range threeShards {
-		b, err := os.ReadFile(filepath.Join(dir, name))
+	const steps = 5 // the index removed, three renames of shards, the rename of the index
+	for done := range steps {
+		dir, newer := t.TempDir(), t.TempDir()
+		index := filepath.Join(dir, testIndex)
+		writeCheckpoint(t, dir, 5, 1)
+		writeCheckpoint(t, newer, 5, 2)
+		journal := fmt.Sprintf("tensorfile journal 1\nindex %q\n", testIndex)
+		for i, name := range threeShards {
+			b, err := os.ReadFile(filepath.Join(newer, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			temp := "." + name + ".tensorfile-tmp-0000000000001"
+			journal += fmt.Sprintf("rename %q %q %d\n", temp, name, len(b))
+			if i+2 <= done {
+				temp = name
+			}
+			if err := os.WriteFile(filepath.Join(dir, temp), b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done > 0 {
+			if err := os.Remove(index); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, "."+testIndex+".tensorfile-journal"),
+			[]byte(journal+"end\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		strict := &ReaderOptions{Strict: true}
+		for _, open := range []func(o *ReaderOptions) (*Reader, error){
+			func(o *ReaderOptions) (*Reader, error) { return Open(index, o) },
+			func(o *ReaderOptions) (*Reader, error) {
+				return Open(filepath.Join(dir, "m.safetensors"), o) // as WriteShards was told
+			},
+		} {
+			r, err := open(nil)
+			if err == nil {
+				if len(r.Warnings()) != 1 || !errors.Is(r.Warnings()[0], tensor.ErrUnfinished) {
+					t.Errorf("%d steps: warnings %v", done, r.Warnings())
+				}
+				r.Close()
+			}
+			if _, errStrict := open(strict); err == nil && done > 0 ||
+				!errors.Is(errStrict, tensor.ErrUnfinished) {
+				t.Errorf("%d steps: %v, strict %v", done, err, errStrict)
+			}
+			if err != nil && (errors.Is(err, fs.ErrNotExist) ||
+				tensor.ClassOf(err) != tensor.ClassUnfinished ||
+				!strings.Contains(err.Error(), "tensorfile.Clean")) {
+				t.Errorf("%d steps: %v", done, err)
+			}
+		}
+		// A mixture of two sets, as it is where the system lost the removal of the index.
+		old, err := os.ReadFile(filepath.Join(newer, testIndex))
+		if err == nil {
+			err = os.WriteFile(index, old, 0o666)
+		}
+		if err == nil {
+			err = os.Truncate(filepath.Join(dir, threeShards[2]), 7)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "."+name+".tmp-1"), b, 0o666); err != nil {
-			t.Fatal(err)
+		if _, err := Open(index, nil); tensor.ClassOf(err) != tensor.ClassUnfinished {
+			t.Errorf("%d steps, a shard is damaged: %v", done, err)
 		}
-		fmt.Fprintf(&journal, "rename %q %q %d\n", "."+name+".tmp-1", name, len(b))
+		if done < 4 {
+			if err := os.Remove(index); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeCheckpoint(t, dir, 5, 3)
+		if got := list(t, dir); !slices.Equal(got, threeShards) {
+			t.Errorf("%d steps: the directory has %q", done, got)
+		}
+		if v := readCheckpoint(t, index, 5); v != 3 {
+			t.Errorf("%d steps: the value is %v", done, v)
+		}
 	}
-	journal.WriteString("end\n")
-	if err := os.WriteFile(filepath.Join(dir, "."+testIndex+".journal"),
-		[]byte(journal.String()), 0o666); err != nil {
+}
+
+// Where a model becomes one file, the index of its shards goes first: readers never find
+// an index whose shards are gone.
+func TestASetBecomesOneFile(t *testing.T) {
+	dir := t.TempDir()
+	writeCheckpoint(t, dir, 5, 1)
+	index, name := filepath.Join(dir, testIndex), filepath.Join(dir, "m.safetensors")
+	x := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
+	var one bytes.Buffer
+	w := NewWriter(&one, nil)
+	if err := errors.Join(w.Add(x), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(index, nil)
-	var unfinished *atomicfile.UnfinishedError
-	if err != nil || len(r.Warnings()) != 1 || !errors.As(r.Warnings()[0], &unfinished) {
-		t.Fatalf("with an index: %v", err)
-	}
-	r.Close()
-	if _, err := Open(index, &ReaderOptions{Strict: true}); err == nil {
-		t.Error("with an index, Strict: no error")
-	}
-	if err := os.Remove(index); err != nil {
+	temp := ".m.safetensors.tensorfile-tmp-0000000000001"
+	if err := os.WriteFile(filepath.Join(dir, temp), one.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(index, nil); !errors.Is(err, fs.ErrNotExist) ||
-		!errors.As(err, &unfinished) {
-		t.Errorf("without an index: %v", err)
+	journal := fmt.Sprintf("tensorfile journal 1\nindex %q\nrename %q \"m.safetensors\" %d\n",
+		testIndex, temp, one.Len())
+	for _, name := range threeShards {
+		journal += fmt.Sprintf("remove %q\n", name)
 	}
-	writeCheckpoint(t, dir, 5, 2)
-	if got := list(t, dir); !slices.Equal(got, threeShards) {
-		t.Errorf("the directory has %q", got)
+	if err := os.WriteFile(filepath.Join(dir, "."+testIndex+".tensorfile-journal"),
+		[]byte(journal+"end\n"), 0o666); err != nil {
+		t.Fatal(err)
 	}
-	if v := readCheckpoint(t, index, 5); v != 2 {
-		t.Errorf("the value is %v", v)
+	// A directory in place of the last shard stops the work after the others are gone.
+	last := filepath.Join(dir, threeShards[2])
+	if err := errors.Join(os.Remove(last), os.Mkdir(last, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := WriteShards(t.Context(), name, tensor.Of(x),
+		&ShardOptions{MaxSize: 100}); err == nil {
+		t.Error("a set is written over one that cannot be finished")
+	}
+	if _, err := os.Lstat(filepath.Join(dir, threeShards[0])); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := Open(index, nil); tensor.ClassOf(err) != tensor.ClassUnfinished ||
+		errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the index: %v", err)
+	}
+	if err := os.Remove(last); err != nil {
+		t.Fatal(err)
+	}
+	files, err := WriteShards(t.Context(), name, tensor.Of(x), &ShardOptions{MaxSize: 100})
+	if err != nil || !slices.Equal(files, []string{name}) {
+		t.Errorf("%q, %v", files, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if _, err := Open(index, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the index when all is done: %v", err)
 	}
 }
 

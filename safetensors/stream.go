@@ -47,7 +47,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.newReader(src)
+	return o.read(src)
 }
 
 func unexpected(err error) error {

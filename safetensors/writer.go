@@ -55,8 +55,8 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
 }
 
 // Create writes the file of that name, which appears whole when Close succeeds,
-// or not at all. A process that is killed leaves a hidden file, .NAME.tmp-…,
-// which 'tensorfile clean' removes.
+// or not at all. A process that is killed leaves a hidden file,
+// .NAME.tensorfile-tmp-…, which 'tensorfile clean' removes.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	f, err := atomicfile.Create(name)
 	if err != nil {

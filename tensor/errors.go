@@ -20,6 +20,9 @@ var (
 	ErrNoView    = errors.New("no view without a copy")
 	ErrNoTensor  = errors.New("no such tensor") // never fs.ErrNotExist: the file is there
 	ErrDuplicate = errors.New("duplicate name") // also a new name that is taken
+	// ErrUnfinished is that a writer was killed while it replaced a set of files, or is
+	// replacing it: tensorfile.Clean finishes the set. It is never fs.ErrNotExist.
+	ErrUnfinished = errors.New("unfinished set of files")
 )
 
 // A FormatError says which format's rule a file breaks, and where.
@@ -68,13 +71,16 @@ const (
 	ClassUnsupported Class = "unsupported"
 	ClassTruncated   Class = "truncated"
 	ClassWarning     Class = "warning"
-	ClassIO          Class = "io" // of the operating system or a server
+	ClassUnfinished  Class = "unfinished" // of a set of files that is being replaced
+	ClassIO          Class = "io"         // of the operating system or a server
 )
 
 // ClassOf returns the class of an error. Whatever is not one of the errors of this
 // package or of the list above comes from the system or a server: ClassIO.
 func ClassOf(err error) Class {
 	switch {
+	case errors.Is(err, ErrUnfinished): // which explains what else is wrong
+		return ClassUnfinished
 	case errors.Is(err, ErrChecksum):
 		return ClassChecksum
 	case errors.Is(err, ErrLimit):

@@ -40,6 +40,9 @@ func TestClassOf(t *testing.T) {
 		errors.ErrUnsupported: ClassUnsupported,
 		io.ErrUnexpectedEOF:   ClassTruncated, fs.ErrClosed: ClassIO, ErrNoTensor: ClassMalformed,
 		ErrDuplicate: ClassMalformed, ErrDType: ClassUnsupported,
+		fmt.Errorf("%w: %w", ErrUnfinished, ErrChecksum):    ClassUnfinished,
+		fmt.Errorf("%w: %w", ErrMalformed, ErrUnfinished):   ClassUnfinished,
+		fmt.Errorf("%w: %w", fs.ErrNotExist, ErrUnfinished): ClassUnfinished,
 	} {
 		fe := &FormatError{Format: "x", Offset: -1, Err: fmt.Errorf("a: %w", err)}
 		if got := ClassOf(fe); got != want {

@@ -55,33 +55,21 @@ func Detect(r io.ReaderAt, size int64) bool {
 }
 
 // Open opens the file of that name, and maps it where the system can. Only
-// regular files can be opened.
+// regular files can be opened. If [WriteShards] was interrupted while it replaced the set
+// of that root, errors of opening it and of reading its shards are tensor.ErrUnfinished,
+// and a root that opens has a warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := opts.orZero()
+	unfinished := func() error { return atomicfile.Unfinished(name) }
 	src := new(source.Source)
-	err := src.Open(name, o.NoMap)
-	var r *Reader
-	if err == nil {
-		if r, err = newReader(src, name, filepath.Base(name), o); err != nil {
-			src.Close()
-		}
+	if err := src.Open(name, o.NoMap); err != nil {
+		return nil, atomicfile.Explain(core.Format, unfinished(), err)
 	}
-	if err == nil && len(r.f.Shards) == 0 {
-		return r, nil
+	r, err := newReader(src, name, filepath.Base(name), o, unfinished)
+	if err != nil {
+		src.Close()
 	}
-	pending := atomicfile.Unfinished(name)
-	switch {
-	case err != nil && pending != nil:
-		return nil, fmt.Errorf("ztensor: %w: %w", pending, err)
-	case err != nil:
-		return nil, err
-	case pending != nil && o.Strict:
-		r.Close()
-		return nil, r.f.Bad(-1, "shards", pending)
-	case pending != nil:
-		r.f.Warnings.Add(r.f.Bad(-1, "shards", pending))
-	}
-	return r, nil
+	return r, err
 }
 
 // Load reads all tensors of a file into memory of their own, by name.
@@ -92,7 +80,7 @@ func Load(name string) (map[string]*tensor.Tensor, error) {
 // OpenBytes opens a file that is in memory, and keeps b, which must not change
 // while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), "", "", opts.orZero())
+	return newReader(source.OfBytes(b), "", "", opts.orZero(), nil)
 }
 
 // NewReader opens the size bytes that r has, with at most three reads of the manifest and
@@ -109,7 +97,7 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 			o.Companion = c.Companion
 		}
 	}
-	return newReader(src, "", base, o)
+	return newReader(src, "", base, o, atomicfile.UnfinishedOf(r))
 }
 
 func (o *ReaderOptions) orZero() ReaderOptions {
@@ -119,15 +107,27 @@ func (o *ReaderOptions) orZero() ReaderOptions {
 	return *o
 }
 
-func newReader(src *source.Source, name, base string, o ReaderOptions) (*Reader, error) {
+func newReader(src *source.Source, name, base string, o ReaderOptions,
+	unfinished func() error) (*Reader, error) {
 	limits, err := format.CompleteLimits(o.Limits)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits,
-		Companion: o.Companion, Name: name, Base: base, NoMap: o.NoMap, NoLinks: o.NoLinks}}
+	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits, Companion: o.Companion,
+		Name: name, Base: base, NoMap: o.NoMap, NoLinks: o.NoLinks, Unfinished: unfinished}}
 	r.f.Warnings.Format = core.Format
-	if err := open(&r.f); err != nil {
+	err = open(&r.f)
+	if unfinished != nil && (err != nil || len(r.f.Shards) > 0) {
+		switch pending := unfinished(); {
+		case err != nil:
+			err = atomicfile.Explain(core.Format, pending, err)
+		case pending != nil && o.Strict:
+			err = r.f.Bad(-1, "shards", pending)
+		case pending != nil:
+			r.f.Warnings.Add(r.f.Bad(-1, "shards", pending))
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return r, nil

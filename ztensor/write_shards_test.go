@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -418,6 +419,13 @@ func TestAShardOfAnotherSet(t *testing.T) {
 	}
 }
 
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A writer that was killed while it renamed its shards has left a journal: opening
 // says so, and the next writer finishes the work.
 func TestAnInterruptedSet(t *testing.T) {
@@ -440,32 +448,71 @@ func TestAnInterruptedSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		base := filepath.Base(file)
-		if err := os.WriteFile(filepath.Join(dir, "."+base+".tmp-1"), b, 0o666); err != nil {
+		temp := "." + base + ".tensorfile-tmp-0000000000001"
+		if err := os.WriteFile(filepath.Join(dir, temp), b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		journal += fmt.Sprintf("rename %q %q %d\n", "."+base+".tmp-1", base, len(b))
+		journal += fmt.Sprintf("rename %q %q %d\n", temp, base, len(b))
 	}
-	if err := os.WriteFile(filepath.Join(dir, ".m.zt.journal"), []byte(journal+"end\n"),
+	if err := os.WriteFile(filepath.Join(dir, ".m.zt.tensorfile-journal"), []byte(journal+"end\n"),
 		0o666); err != nil {
 		t.Fatal(err)
 	}
-	var unfinished *atomicfile.UnfinishedError
+	before, err := Open(name, nil) // as if it had been opened before the writer began
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
 	r, err := Open(name, nil) // the old root is still there
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := r.Warnings(); len(w) != 1 || !errors.As(w[0], &unfinished) {
+	if w := r.Warnings(); len(w) != 1 || !errors.Is(w[0], tensor.ErrUnfinished) {
 		t.Errorf("warnings: %v", w)
 	}
 	r.Close()
-	if _, err := Open(name, &ReaderOptions{Strict: true}); !errors.As(err, &unfinished) {
+	if _, err := Open(name, &ReaderOptions{Strict: true}); !errors.Is(err, tensor.ErrUnfinished) {
 		t.Errorf("strict: %v", err)
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(name, nil); !errors.As(err, &unfinished) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(name, nil); tensor.ClassOf(err) != tensor.ClassUnfinished ||
+		errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "tensorfile.Clean") {
 		t.Errorf("without a root: %v", err)
+	}
+	// The first shard of the new set, and half of the second.
+	rename(t, filepath.Join(dir, ".m-00001.zt.tensorfile-tmp-0000000000001"),
+		filepath.Join(dir, "m-00001.zt"))
+	if err := os.Truncate(filepath.Join(dir, "m-00002.zt"), 70_000); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for x := range before.Tensors() {
+		st, _ := x.Data.Stored()
+		if st.File != "00001" && st.File != "00002" {
+			continue
+		}
+		_, err := x.Data.ReadAll()
+		_, errView := tensor.View[uint8](x)
+		var at *tensor.FormatError
+		if err == nil || tensor.ClassOf(err) != tensor.ClassUnfinished || !errors.As(err, &at) ||
+			!strings.Contains(at.Field, naming.Quote(x.Name)) || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s of shard %s: %v", x.Name, st.File, err)
+		}
+		if x.DType == tensor.U8 && tensor.ClassOf(errView) != tensor.ClassUnfinished {
+			t.Errorf("a view of %s of shard %s: %v", x.Name, st.File, errView)
+		}
+		failed++
+	}
+	report, err := before.Verify(t.Context(), nil)
+	if failed < 2 || tensor.ClassOf(err) != tensor.ClassUnfinished || len(report.Findings) < 2 {
+		t.Errorf("%d tensors, %v, %v", failed, report.Findings, err)
+	}
+	for _, f := range report.Findings {
+		if f.Severity == tensor.SeverityError && f.Class != tensor.ClassUnfinished {
+			t.Errorf("%v is of class %v", f, f.Class)
+		}
 	}
 	set, err := atomicfile.NewSet(name)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package atomicfile writes files that appear whole, or not at all: into a temporary
 // file in the directory of the target, which is flushed to the disk and then renamed
 // over it. Whatever happens before the rename, an error, a panic, a process killed,
-// power lost, leaves the target as it was; at worst a file .NAME.tmp-RANDOM is left next
-// to it.
+// power lost, leaves the target as it was; at worst a file .NAME.tensorfile-tmp-RANDOM is
+// left next to it.
 //
 // It is built for files of many gigabytes as well: space is reserved ahead of the data,
 // and the disk begins while more is written.
@@ -75,7 +75,7 @@ func Create(name string) (*File, error) { return create(name, nil) }
 func create(name string, h hook) (*File, error) {
 	target, old, err := resolve(name)
 	if err == nil {
-		err = finishPending(target)
+		err = finishPending(target, false)
 	}
 	if err != nil {
 		return nil, wrap(name, err)

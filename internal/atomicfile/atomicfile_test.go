@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -43,13 +44,8 @@ func onlyFiles(t *testing.T, dir string, names ...string) {
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	if len(got) != len(names) {
-		t.Fatalf("the directory holds %q, want %q", got, names)
-	}
-	for i := range got {
-		if got[i] != names[i] {
-			t.Fatalf("the directory holds %q, want %q", got, names)
-		}
+	if want := slices.Sorted(slices.Values(names)); !slices.Equal(got, want) {
+		t.Fatalf("the directory holds %q, want %q", got, want)
 	}
 }
 

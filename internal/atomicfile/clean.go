@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,9 @@ type Leftover struct {
 	ModTime time.Time
 	State   string // one of the states below
 	Err     error  // why cleaning failed, or what is wrong with a journal
+	// Writes and Removes are the files that finishing the set of a journal writes and
+	// removes, or has written and removed.
+	Writes, Removes []string
 }
 
 // The states of a Leftover.
@@ -26,7 +30,7 @@ const (
 	Held     = "held"     // a writer that runs has it
 	Recent   = "recent"   // it is not old enough to be removed
 	Named    = "named"    // a journal names it: finishing the set renames it
-	Stale    = "stale"    // with Remove it is removed, or, of a journal, its set finished
+	Stale    = "stale"    // with Remove it is removed, or the set of a journal finished
 	Removed  = "removed"  // it was removed
 	Finished = "finished" // its set was finished
 )
@@ -35,15 +39,15 @@ const (
 type CleanOptions struct {
 	// Remove finishes sets and removes temporary files; otherwise they are listed.
 	Remove bool
-	// Age is how long ago a temporary file must have been written last to be stale. Zero
-	// is an hour.
+	// Age is how long ago a temporary file, or a journal that is not complete, must have
+	// been written last to be stale. Zero is an hour.
 	Age time.Duration
 }
 
 // Clean lists what writers have left in a directory, journals first. With Remove it
 // finishes the sets of the journals and removes temporary files that are older than Age,
-// that no writer holds and no journal names. An error is of the directory; those of
-// single files are in the list.
+// that no writer holds and no journal names, and journals that their writers did not
+// complete. An error is of the directory; those of single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	if opts == nil {
 		opts = &CleanOptions{}
@@ -52,34 +56,30 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 	if err != nil {
 		return nil, err
 	}
-	var journals, temps []Leftover
+	var temps, all []Leftover
+	named, allNamed := map[string]bool{}, false
 	for _, e := range entries {
-		name := e.Name()
-		_, isJournal := IndexOf(name)
-		if !isJournal && !isTemp(name, "") || !e.Type().IsRegular() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		index, isJournal := IndexOf(e.Name())
+		_, isTemp := tempOf(e.Name())
+		if !isJournal && !isTemp || !e.Type().IsRegular() {
 			continue
 		}
 		fi, err := e.Info()
 		if err != nil {
 			continue // it is gone
 		}
-		l := Leftover{Path: filepath.Join(dir, name), Size: fi.Size(), ModTime: fi.ModTime(),
+		l := Leftover{Path: filepath.Join(dir, e.Name()), Size: fi.Size(), ModTime: fi.ModTime(),
 			Journal: isJournal}
-		if !isJournal {
+		switch {
+		case !isJournal:
 			temps = append(temps, l)
-		} else if startsAsJournal(l.Path) {
-			journals = append(journals, l)
+		case l.cleanJournal(opts, named, func() bool { return hasSet(entries, index) }):
+			all = append(all, l)
+			allNamed = allNamed || l.Err != nil && l.State == Stale // what it names is not known
 		}
-	}
-	named, all := map[string]bool{}, journals
-	allNamed := false
-	for i := range journals {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		j := &journals[i]
-		j.cleanJournal(opts.Remove, named)
-		allNamed = allNamed || j.Err != nil && j.State == Stale // what it names is not known
 	}
 	for i := range temps {
 		l := &temps[i]
@@ -95,39 +95,52 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 	return all, nil
 }
 
-// startsAsJournal reports whether a file is a journal, if perhaps the beginning of one.
-func startsAsJournal(name string) bool {
-	f, err := os.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	b := make([]byte, len(journalMark))
-	n, _ := f.ReadAt(b, 0)
-	return IsJournal(b[:n])
+// hasSet reports whether a directory has files, or temporary files, of the set of that
+// index.
+func hasSet(entries []fs.DirEntry, index string) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		name := e.Name()
+		if base, ok := tempOf(name); ok {
+			name = base
+		}
+		return e.Type().IsRegular() && InSet(index, name)
+	})
 }
 
-// cleanJournal adds to named the pieces of the set that the journal leaves.
-func (l *Leftover) cleanJournal(remove bool, named map[string]bool) {
+// cleanJournal adds to named the pieces of the set that the journal leaves. It is false
+// for what is no journal of a set of the directory.
+func (l *Leftover) cleanJournal(opts *CleanOptions, named map[string]bool,
+	hasSet func() bool) bool {
 	l.State = Stale
 	j, err := openJournal(l.Path)
-	if err == nil {
+	incomplete := err == errIncomplete
+	switch {
+	case errors.Is(err, errNoJournal), incomplete && !hasSet():
+		return false
+	case err == nil:
 		for _, r := range j.renames {
 			named[r.from] = true
 		}
-	} else if err != errIncomplete {
+		l.plan(j)
+	case !incomplete:
 		l.Err = err
 	}
 	f, err := tryLock(l.Path)
 	if err != nil {
 		l.State = Held
-		return
+		return true
 	}
 	f.Close()
-	if !remove || l.Err != nil {
-		return
+	switch {
+	case incomplete && !opts.isOld(l.ModTime):
+		l.State = Recent
+		return true
+	case !opts.Remove || l.Err != nil:
+		return true
 	}
-	switch err := finishJournal(l.Path); {
+	switch err := finishJournal(l.Path, true); {
+	case err == nil && incomplete:
+		l.State = Removed
 	case err == nil:
 		l.State = Finished
 	case errors.Is(err, errHeld):
@@ -137,6 +150,31 @@ func (l *Leftover) cleanJournal(remove bool, named map[string]bool) {
 	default:
 		l.Err = err
 	}
+	return true
+}
+
+// plan lists what finishing the set of j does.
+func (l *Leftover) plan(j *journal) {
+	pending, err := j.pending()
+	if err != nil { // it will be given up
+		for _, r := range pending {
+			l.Removes = append(l.Removes, r.from)
+		}
+		return
+	}
+	for _, r := range pending {
+		l.Writes = append(l.Writes, r.to)
+	}
+	for _, name := range j.remove {
+		if _, err := os.Lstat(filepath.Join(j.dir, name)); err == nil {
+			l.Removes = append(l.Removes, name)
+		}
+	}
+}
+
+// isOld reports whether what was written last at that time may be removed.
+func (o *CleanOptions) isOld(t time.Time) bool {
+	return time.Since(t) >= cmp.Or(o.Age, time.Hour)
 }
 
 func openJournal(name string) (*journal, error) {
@@ -154,14 +192,15 @@ func (l *Leftover) cleanTemp(opts *CleanOptions, named bool) {
 		l.State = Held
 		return
 	}
-	// Its age only now: a set makes its pieces young before it unlocks them.
+	// The age is read after the lock was taken: a set touches its pieces before it
+	// releases them.
 	fi, err := f.Stat()
 	switch {
 	case err != nil:
 		l.Err = err
 	case named:
 		l.State = Named
-	case time.Since(fi.ModTime()) < cmp.Or(opts.Age, time.Hour):
+	case !opts.isOld(fi.ModTime()):
 		l.State = Recent
 	case !opts.Remove:
 		l.State = Stale

@@ -169,9 +169,9 @@ func TestSetKilledBeforeEachStep(t *testing.T) {
 			t.Error(err)
 		}
 		if want == "old" {
-			onlyFiles(t, dir, "m-1", "m-2", "m-3", setIndex)
+			onlyFiles(t, dir, "m-00001.zt", "m-00002.zt", "m-00003.zt", setIndex)
 		} else {
-			onlyFiles(t, dir, "m-1", "m-4", setIndex)
+			onlyFiles(t, dir, "m-00001.zt", "m-00004.zt", setIndex)
 		}
 	}
 	if olds < 10 || news < 8 {

@@ -241,12 +241,12 @@ func TestTemporaryFilesCanBeRecognised(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Abort()
-		temps, err := filepath.Glob(filepath.Join(dir, ".*.tmp-*"))
+		temps, err := filepath.Glob(filepath.Join(dir, ".*.tensorfile-tmp-*"))
 		if err != nil || len(temps) != 1 {
 			t.Fatalf("%q: %q, %v", base, temps, err)
 		}
 		got := filepath.Base(temps[0])
-		stem, _, _ := strings.Cut(got[1:], ".tmp-")
+		stem, _, _ := strings.Cut(got[1:], tempMark)
 		if !strings.HasPrefix(base, stem) || len(base) < 200 && stem != base ||
 			!strings.Contains("."+base, got[:2]) {
 			t.Errorf("%q is written to %q", base, got)

@@ -26,7 +26,7 @@ func wrap(name string, err error) error {
 	}
 	switch e := err.(type) {
 	case *fs.PathError:
-		if isTemp(filepath.Base(e.Path), "") {
+		if _, ok := tempOf(filepath.Base(e.Path)); ok {
 			err = &fs.PathError{Op: e.Op, Path: name, Err: e.Err}
 		}
 	case *os.LinkError:

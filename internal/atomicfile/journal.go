@@ -11,22 +11,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // A journal lists what makes a set of written pieces the set of its directory. Read from
 // a file it is untrusted: it renames temporary files to the names that they were made
-// for and removes files named like the index, all of its own directory, and nothing
-// else.
+// for, and removes files, all of its own directory and with names of its own set.
 //
 //	tensorfile journal 1
 //	index "m.safetensors.index.json"
-//	rename ".m-00001-of-00002.safetensors.tmp-1y2p" "m-00001-of-00002.safetensors" 4096
+//	rename ".m-00001-of-00002.safetensors.tensorfile-tmp-…" "m-00001-of-…" 4096
 //	remove "m-00003-of-00003.safetensors"
 //	end
 type journal struct {
 	dir, index string
 	renames    []renaming
 	remove     []string
+	written    map[string]bool // the targets of renames
 }
 
 type renaming struct {
@@ -38,13 +40,16 @@ const (
 	journalMark    = "tensorfile journal "
 	journalHead    = journalMark + "1\n"
 	journalTail    = "end\n"
-	journalSuffix  = ".journal"
 	maxJournalSize = 16 << 20
 )
 
-// errIncomplete is what a journal is whose writer did not complete it: nothing was
-// renamed.
-var errIncomplete = errors.New("the journal is not complete")
+// Errors of reading a journal. Under one that its writer did not complete nothing was
+// renamed. The others are not from a writer of this version, and nobody finishes them.
+var (
+	errIncomplete = errors.New("the journal is not complete")
+	errNoJournal  = errors.New("it is not a journal")
+	errInvalid    = errors.New("the journal is invalid")
+)
 
 // journalName is where the journal of a set is.
 func journalName(dir, index string) string {
@@ -52,41 +57,6 @@ func journalName(dir, index string) string {
 }
 
 func (j *journal) name() string { return journalName(j.dir, j.index) }
-
-// An UnfinishedError says that a set of files was not replaced completely.
-type UnfinishedError struct {
-	Dir, Index string
-	Busy       bool // the writer still runs
-}
-
-func (e *UnfinishedError) Error() string {
-	dir := filepath.Clean(e.Dir)
-	if e.Busy {
-		return fmt.Sprintf("another process is replacing the files of %s in %s: try again later",
-			strconv.Quote(e.Index), strconv.Quote(dir))
-	}
-	return fmt.Sprintf(
-		"replacing the files of %s was interrupted: 'tensorfile clean --yes %s' completes it",
-		strconv.Quote(e.Index), strconv.Quote(dir))
-}
-
-// Unfinished returns an *UnfinishedError if there is a journal of the set whose index
-// has that name, else nil. An index that exists is whole nevertheless, together with its
-// set.
-func Unfinished(index string) error {
-	dir, base := filepath.Split(index)
-	fi, err := os.Lstat(journalName(dir, base))
-	if err != nil || !fi.Mode().IsRegular() {
-		return nil
-	}
-	e := &UnfinishedError{Dir: dir, Index: base}
-	if f, err := tryLock(journalName(dir, base)); err == nil {
-		f.Close()
-	} else {
-		e.Busy = errors.Is(err, errHeld)
-	}
-	return e
-}
 
 func (j *journal) marshal() []byte {
 	b := []byte(journalHead)
@@ -100,47 +70,115 @@ func (j *journal) marshal() []byte {
 	return append(b, journalTail...)
 }
 
-// parseJournal reads a journal of the directory.
+// parseJournal reads a journal of the directory. errIncomplete is only for the beginning
+// of what a writer writes, also if a loss of power left zeros after it; the journal has
+// what there is of it.
 func parseJournal(dir string, b []byte) (*journal, error) {
-	text, complete := strings.CutSuffix(string(b), "\n"+journalTail)
-	body, ok := strings.CutPrefix(text+"\n", journalHead)
+	text := string(bytes.TrimRight(b, "\x00"))
+	rest, ok := strings.CutPrefix(text, journalHead)
 	switch {
-	case !IsJournal(b):
-		return nil, errors.New("it is not a journal")
-	case !complete:
+	case ok:
+	case strings.HasPrefix(journalHead, text):
 		return nil, errIncomplete
-	case !ok:
+	case strings.HasPrefix(text, journalMark) && strings.HasSuffix(text, "\n"+journalTail):
 		return nil, fmt.Errorf("%w: a journal of another version", errors.ErrUnsupported)
+	default:
+		return nil, errNoJournal
 	}
 	j := &journal{dir: dir}
-	for i, line := range strings.Split(strings.TrimSuffix(body, "\n"), "\n") {
-		verb, rest, _ := strings.Cut(line, " ")
-		var args []string
-		for strings.HasPrefix(rest, `"`) {
-			quoted, err := strconv.QuotedPrefix(rest)
-			if err != nil {
-				break
-			}
-			arg, err := strconv.Unquote(quoted)
-			if err != nil {
-				break
-			}
-			args = append(args, arg)
-			rest = strings.TrimPrefix(rest[len(quoted):], " ")
-		}
-		size, sizeErr := strconv.ParseInt(rest, 10, 64)
+	for n := 2; ; n++ {
+		line, after, ok := strings.Cut(rest, "\n")
 		switch {
-		case verb == "index" && len(args) == 1 && i == 0 && rest == "":
-			j.index = args[0]
-		case verb == "rename" && len(args) == 2 && sizeErr == nil && size >= 0:
-			j.renames = append(j.renames, renaming{args[0], args[1], size})
-		case verb == "remove" && len(args) == 1 && rest == "":
-			j.remove = append(j.remove, args[0])
-		default:
-			return nil, fmt.Errorf("line %d of the journal is invalid", i+2)
+		case !ok && j.mayBegin(line):
+			return j, errIncomplete
+		case ok && line+"\n" == journalTail && len(j.renames) > 0:
+			if after != "" || len(text) < len(b) {
+				return nil, errNoJournal
+			}
+			return j, nil
+		case !ok || !j.add(line):
+			return nil, fmt.Errorf("%w: line %d, %s", errInvalid, n, naming.Quote(line))
 		}
+		rest = after
 	}
-	return j, j.valid()
+}
+
+// mayBegin reports whether the next line may begin like that.
+func (j *journal) mayBegin(line string) bool {
+	next := []string{`index "`}
+	switch {
+	case len(j.remove) > 0:
+		next = []string{`remove "`, "end"}
+	case len(j.renames) > 0:
+		next = []string{`rename "`, `remove "`, "end"}
+	case j.index != "":
+		next = []string{`rename "`}
+	}
+	return slices.ContainsFunc(next, func(s string) bool {
+		return strings.HasPrefix(s, line) || strings.HasPrefix(line, s)
+	})
+}
+
+// add takes a line, and reports whether it is one that the journal may have there.
+func (j *journal) add(line string) bool {
+	verb, rest, _ := strings.Cut(line, " ")
+	var args []string
+	for strings.HasPrefix(rest, `"`) {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return false
+		}
+		arg, err := strconv.Unquote(quoted)
+		if err != nil {
+			return false
+		}
+		args = append(args, arg)
+		rest = strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	switch {
+	case j.index == "":
+		if verb == "index" && len(args) == 1 && rest == "" && isFinal(args[0]) {
+			j.index = args[0]
+			return true
+		}
+	case verb == "rename" && len(args) == 2 && len(j.remove) == 0:
+		size, err := strconv.ParseInt(rest, 10, 64)
+		return err == nil && size >= 0 && j.addRename(renaming{args[0], args[1], size})
+	case verb == "remove" && len(args) == 1 && len(j.renames) > 0 && rest == "":
+		return j.addRemove(args[0])
+	}
+	return false
+}
+
+// addRename takes a renaming if it is one of the set. The index is the last.
+func (j *journal) addRename(r renaming) bool {
+	if !isBase(r.from) || !isFinal(r.to) || !isTemp(r.from, r.to) || !InSet(j.index, r.to) ||
+		j.written[r.to] || j.written[j.index] {
+		return false
+	}
+	if j.written == nil {
+		j.written = map[string]bool{}
+	}
+	j.written[r.to] = true
+	j.renames = append(j.renames, r)
+	return true
+}
+
+// addRemove takes a removal if it is of a file that the set may have had.
+func (j *journal) addRemove(name string) bool {
+	if !isFinal(name) || !isReplaced(j.index, name) || j.written[name] {
+		return false
+	}
+	j.remove = append(j.remove, name)
+	return true
+}
+
+// isFinal reports whether name is the name of a file in a directory, and not the name of
+// a temporary file or a journal.
+func isFinal(name string) bool {
+	_, temp := tempOf(name)
+	_, journal := IndexOf(name)
+	return isBase(name) && !temp && !journal
 }
 
 // IndexOf returns the name of the index of a set whose journal has that name. It is false
@@ -149,41 +187,6 @@ func IndexOf(name string) (index string, ok bool) {
 	index, ok = strings.CutSuffix(name, journalSuffix)
 	index, hidden := strings.CutPrefix(index, ".")
 	return index, ok && hidden && index != ""
-}
-
-// IsJournal reports whether a file begins as a journal does, or is the beginning of one,
-// also one of which a loss of power left zeros.
-func IsJournal(b []byte) bool {
-	b = bytes.TrimRight(b[:min(len(b), len(journalMark))], "\x00")
-	return strings.HasPrefix(journalMark, string(b))
-}
-
-// valid checks what a journal may do.
-func (j *journal) valid() error {
-	stem := j.index
-	if dot := strings.IndexByte(stem[min(1, len(stem)):], '.'); dot >= 0 {
-		stem = stem[:dot+1]
-	}
-	if !isBase(j.index) || len(j.renames) == 0 {
-		return errors.New("the journal has no index, or no renames")
-	}
-	seen := map[string]bool{}
-	for i, r := range j.renames {
-		if !isBase(r.from) || !isBase(r.to) || !isTemp(r.from, r.to) || isTemp(r.to, "") ||
-			seen[r.to] {
-			return fmt.Errorf("the journal renames %q to %q", r.from, r.to)
-		}
-		if r.to == j.index && i != len(j.renames)-1 {
-			return errors.New("the journal does not rename the index last")
-		}
-		seen[r.to] = true
-	}
-	for _, name := range j.remove {
-		if !isBase(name) || !strings.HasPrefix(name, stem) || seen[name] {
-			return fmt.Errorf("the journal removes %q", name)
-		}
-	}
-	return nil
 }
 
 // check reports what is missing before anything was renamed.
@@ -205,18 +208,26 @@ func isRegular(name string, size int64) bool {
 // errLost is that pieces of a set are gone, so that it cannot be completed.
 var errLost = errors.New("the set cannot be completed")
 
-// finish does what the journal lists, as far as it is not yet done. It may be called
-// again after it failed, and after it succeeded.
-func (j *journal) finish(h hook, sync bool) error {
-	last := j.renames[len(j.renames)-1]
-	pending := j.renames[:0:0]
+// pending lists the renames that are still to be done; with errLost, the pieces that are
+// left of a set that cannot be completed.
+func (j *journal) pending() (pending []renaming, err error) {
 	for _, r := range j.renames {
 		switch {
 		case isRegular(filepath.Join(j.dir, r.from), r.size):
 			pending = append(pending, r)
-		case !isRegular(filepath.Join(j.dir, r.to), r.size):
-			return fmt.Errorf("%w: %s is missing", errLost, filepath.Join(j.dir, r.to))
+		case err == nil && !isRegular(filepath.Join(j.dir, r.to), r.size):
+			err = fmt.Errorf("%w: %s is missing", errLost, filepath.Join(j.dir, r.to))
 		}
+	}
+	return pending, err
+}
+
+// finish does what the journal lists, as far as it is not yet done. It may be called
+// again after it failed, and after it succeeded.
+func (j *journal) finish(h hook, sync bool) error {
+	pending, err := j.pending()
+	if err != nil {
+		return err
 	}
 	flush := func() error {
 		if err := h.before("sync directory"); err != nil || !sync {
@@ -224,10 +235,12 @@ func (j *journal) finish(h hook, sync bool) error {
 		}
 		return syncDir(filepath.Clean(j.dir))
 	}
-	if last.to == j.index && len(pending) > 1 && slices.Contains(pending, last) {
+	last := j.renames[len(j.renames)-1]
+	if slices.Contains(j.remove, j.index) ||
+		last.to == j.index && len(pending) > 1 && slices.Contains(pending, last) {
 		// From here on readers find no set; the disk must know that before it knows a
 		// piece.
-		if err := j.removeFile(last.to, h); err != nil {
+		if err := j.removeFile(j.index, h); err != nil {
 			return err
 		}
 		if err := flush(); err != nil {
@@ -275,8 +288,7 @@ func (j *journal) removeFile(name string, h hook) error {
 // writeJournal writes the journal, flushed and locked, when there is no other one.
 func (s *Set) writeJournal(j *journal) (*os.File, error) {
 	f, err := createLocked(j.name(), func() error {
-		return finishPending(filepath.Join(j.dir,
-			j.index))
+		return finishPending(filepath.Join(j.dir, j.index), true)
 	})
 	if err != nil {
 		return nil, err
@@ -347,16 +359,20 @@ func removeLocked(f *os.File) error {
 }
 
 // finishPending finishes what another writer of the set has left, if there is anything.
-// A set that cannot be completed is given up: whoever calls this replaces it.
-func finishPending(index string) error {
+// A set that cannot be completed is given up: whoever calls this replaces it. For a new
+// journal of the set, the name of the journal is free then.
+func finishPending(index string, newJournal bool) error {
 	dir, base := filepath.Split(index)
 	name := journalName(dir, base)
 	var err error
 	retry(func() bool {
-		if _, e := os.Lstat(name); errors.Is(e, fs.ErrNotExist) {
+		switch fi, e := os.Lstat(name); {
+		case errors.Is(e, fs.ErrNotExist):
 			err = nil
-		} else {
-			err = finishJournal(name)
+		case e == nil && !fi.Mode().IsRegular():
+			err = errNoJournal
+		default:
+			err = finishJournal(name, newJournal)
 		}
 		return !errors.Is(err, errHeld)
 	}, time.Sleep)
@@ -365,13 +381,17 @@ func finishPending(index string) error {
 		return nil
 	case errors.Is(err, errHeld):
 		return &UnfinishedError{Dir: dir, Index: base, Busy: true}
+	case !newJournal && (err == errIncomplete || errors.Is(err, errNoJournal) ||
+		errors.Is(err, errInvalid)):
+		return nil // nobody will rename anything over what is written now
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// finishJournal does what the journal of that name lists and removes it. One that is not
-// complete is removed only, one whose set has lost pieces also, with the pieces left.
-func finishJournal(name string) error {
+// finishJournal does what the journal of that name lists and removes it, one whose set
+// has lost pieces with the pieces left. One that is not complete is removed if that is
+// asked for.
+func finishJournal(name string, incomplete bool) error {
 	f, err := tryLock(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -384,13 +404,12 @@ func finishJournal(name string) error {
 		err = j.finish(nil, true)
 	}
 	switch {
-	case err == nil, err == errIncomplete:
+	case err == nil, err == errIncomplete && incomplete:
 		return removeLocked(f)
 	case errors.Is(err, errLost):
-		for _, r := range j.renames {
-			if isRegular(filepath.Join(j.dir, r.from), r.size) {
-				os.Remove(filepath.Join(j.dir, r.from))
-			}
+		left, _ := j.pending()
+		for _, r := range left {
+			os.Remove(filepath.Join(j.dir, r.from))
 		}
 		if e := removeLocked(f); e != nil {
 			return e
@@ -408,7 +427,7 @@ func readJournal(f *os.File) (*journal, error) {
 		return nil, err
 	}
 	if fi.Size() > maxJournalSize {
-		return nil, fmt.Errorf("a journal of %d bytes", fi.Size())
+		return nil, fmt.Errorf("%w: it has %d bytes", errNoJournal, fi.Size())
 	}
 	b := make([]byte, fi.Size())
 	if n, err := f.ReadAt(b, 0); n < len(b) {
@@ -416,8 +435,8 @@ func readJournal(f *os.File) (*journal, error) {
 	}
 	dir, base := filepath.Split(f.Name())
 	j, err := parseJournal(dir, b)
-	if err == nil && filepath.Base(j.name()) != base {
-		return nil, fmt.Errorf("it is the journal of %q", j.index)
+	if j != nil && j.index != "" && filepath.Base(j.name()) != base {
+		return nil, fmt.Errorf("%w: it is the journal of %q", errInvalid, j.index)
 	}
 	return j, err
 }

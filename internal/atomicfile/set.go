@@ -38,7 +38,11 @@ func newSet(index string, h hook) (*Set, error) {
 		return nil, &fs.PathError{Op: "create", Path: index,
 			Err: fmt.Errorf("%w: no file name", fs.ErrInvalid)}
 	}
-	if err := finishPending(index); err != nil {
+	if !isFinal(base) {
+		return nil, &fs.PathError{Op: "create", Path: index,
+			Err: fmt.Errorf("%w: a name for temporary files", fs.ErrInvalid)}
+	}
+	if err := finishPending(index, true); err != nil {
 		return nil, wrap(index, err)
 	}
 	return &Set{dir: dir, index: base, hook: h}, nil
@@ -65,7 +69,7 @@ func (s *Set) Create(name string) (*File, error) {
 func (s *Set) check(name string) error {
 	err := fs.ErrInvalid
 	switch {
-	case isTemp(name, "") || !isBase(name):
+	case !isFinal(name) || !InSet(s.index, name):
 	case slices.ContainsFunc(s.files,
 		func(f *File) bool { return filepath.Base(f.target) == name }):
 		err = fs.ErrExist
@@ -82,8 +86,9 @@ func isBase(name string) bool {
 }
 
 // Obsolete names files of the directory that the set replaces without a successor:
-// Commit removes them after the renames. Their names begin as that of the index does, up
-// to its first dot. Names of pieces, and of files that do not exist, do no harm.
+// Commit removes them after the renames, the index before them. A name that a set of the
+// index cannot have is an error of Commit. Names of pieces, and of files that do not
+// exist, do no harm.
 func (s *Set) Obsolete(names ...string) { s.obsolete = append(s.obsolete, names...) }
 
 // NoSync leaves it to the system when the pieces created afterwards, and the renames,
@@ -148,17 +153,23 @@ func (s *Set) journal() (*journal, error) {
 		r := renaming{from: filepath.Base(f.temp), to: filepath.Base(f.target), size: f.end}
 		if r.to == s.index {
 			last = append(last, r)
-		} else {
-			j.renames = append(j.renames, r)
+		} else if !j.addRename(r) {
+			return nil, fmt.Errorf("%s: %w: not a name of the set", f.target, fs.ErrInvalid)
 		}
 	}
-	j.renames = append(j.renames, last...)
+	for _, r := range last {
+		j.addRename(r)
+	}
 	for _, name := range s.obsolete {
-		if !slices.ContainsFunc(j.renames, func(r renaming) bool { return r.to == name }) {
-			j.remove = append(j.remove, name)
+		if !j.written[name] && !j.addRemove(name) {
+			return nil, fmt.Errorf("%s: %w: not a name of the set", filepath.Join(s.dir, name),
+				fs.ErrInvalid)
 		}
 	}
-	return j, j.valid()
+	if len(j.renames) == 0 {
+		return nil, fmt.Errorf("%w: a set without files", fs.ErrInvalid)
+	}
+	return j, nil
 }
 
 // Abort drops what was written: the old set stays as it was. After Commit it does

@@ -51,7 +51,7 @@ func TestPermissionsAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		temps, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".f.tmp-*"))
+		temps, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".f.tensorfile-tmp-*"))
 		if len(temps) != 1 {
 			t.Fatalf("%q", temps)
 		}
@@ -165,7 +165,7 @@ func TestLinksAreFollowed(t *testing.T) {
 					t.Errorf("mode %v", mode(t, target))
 				}
 				if temps, _ := filepath.Glob(filepath.Join(filepath.Dir(target),
-					".*.tmp-*")); len(temps) != 0 {
+					".*.tensorfile-tmp-*")); len(temps) != 0 {
 					t.Errorf("left: %q", temps)
 				}
 				os.Remove(target)

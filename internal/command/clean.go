@@ -20,10 +20,12 @@ func cleanCommand(a *app) *cobra.Command {
 		Long: `List what writers that were killed have left in directories, with -r also
 in those below.
 
-A file NAME is written as .NAME.tmp-..., which stays when the writer is killed; --yes
-removes those that were last written more than an hour ago and that no writer holds. A
-writer that is killed while it replaces a set of shards leaves .INDEX.journal, which
-lists the renames; --yes finishes them. What a journal names is not removed.`,
+A file NAME is written as .NAME.tensorfile-tmp-..., which stays when the writer is
+killed; --yes removes those that were last written more than an hour ago and that no
+writer holds. A writer that is killed while it replaces a set of shards leaves
+.INDEX.tensorfile-journal, which lists renames and removals, of files of its set alone;
+--yes finishes the set. The list has each file that this writes or removes. Temporary
+files that a journal names are kept.`,
 		Example: `  tensorfile clean -r models
   tensorfile clean --yes models`,
 		Args: cobra.MinimumNArgs(1),
@@ -91,7 +93,10 @@ type leftoverRow struct {
 	Modified string `json:"modified"`
 	State    string `json:"state"`
 	Journal  bool   `json:"journal,omitempty"`
-	Error    string `json:"error,omitempty"`
+	// What finishing the set of a journal does, or has done.
+	Writes  []string `json:"writes,omitempty"`
+	Removes []string `json:"removes,omitempty"`
+	Error   string   `json:"error,omitempty"`
 }
 
 func (a *app) clean(dir string, yes bool) (cleanDirectory, error) {
@@ -104,7 +109,8 @@ func (a *app) clean(dir string, yes bool) (cleanDirectory, error) {
 	for _, l := range found {
 		row := leftoverRow{Path: l.Path, Bytes: l.Size,
 			Modified: l.ModTime.UTC().Format(time.RFC3339),
-			State:    fmt.Sprint(l.State), Journal: l.Journal}
+			State:    fmt.Sprint(l.State), Journal: l.Journal,
+			Writes: l.Writes, Removes: l.Removes}
 		if l.Err != nil {
 			a.fail(l.Path, l.Err)
 			row.Error = describe(l.Err)
@@ -117,6 +123,12 @@ func (a *app) clean(dir string, yes bool) (cleanDirectory, error) {
 				kind = ", journal of a set"
 			}
 			fmt.Fprintf(a.out, "%s: %s, %s%s\n", display(l.Path), row.State, human(l.Size), kind)
+			for _, name := range l.Writes {
+				fmt.Fprintf(a.out, "  writes %s\n", display(name))
+			}
+			for _, name := range l.Removes {
+				fmt.Fprintf(a.out, "  removes %s\n", display(name))
+			}
 		}
 	}
 	if stale && !yes {

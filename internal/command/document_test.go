@@ -136,7 +136,8 @@ func TestEveryKeyOfEveryOutputIsDocumented(t *testing.T) {
 			t.Fatalf("exit status %d", status)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(in, "broken", ".x.tmp-1"), nil, 0o600); err != nil {
+	left := filepath.Join(in, "broken", ".x.tensorfile-tmp-0000000000001")
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(filepath.Join(in, "broken", "a-00001-of-00002.safetensors"),

@@ -146,6 +146,8 @@ func hint(err error) string {
 		return "-r to search it for files"
 	case errors.Is(err, tensor.ErrNoTensor):
 		return "tensorfile ls, which lists the names"
+	case errors.Is(err, tensor.ErrUnfinished): // whose text says it
+		return ""
 	case errors.Is(err, fs.ErrExist):
 		return "another name, or --force"
 	case errors.Is(err, fs.ErrNotExist):

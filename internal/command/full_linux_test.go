@@ -69,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 			before := names(out)
 			status, errs := do("b")
 			if status != statusUnreadable || !strings.Contains(errs, "no space left") ||
-				strings.Contains(errs, ".tmp-") {
+				strings.Contains(errs, ".tensorfile-tmp-") {
 				t.Errorf("exit status %d\n%s", status, errs)
 			}
 			files, _ := filepath.Glob(filepath.Join(out, c.file))

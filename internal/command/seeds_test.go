@@ -163,15 +163,16 @@ func modelDirectory(t *testing.T) map[string][]byte {
 		fmt.Fprintf(&sums, "%x  %s\n", sum, name)
 		fmt.Fprintf(&tree, `,{"type":"file","path":%q,"size":%d,"lfs":{"oid":"%x","size":%d}}`,
 			name, len(b), sum, len(b))
-		journal += fmt.Sprintf("rename \".%s.tmp-1\" %q %d\n", name, name, len(b))
-		files["."+name+".tmp-1"] = b
+		temp := "." + name + ".tensorfile-tmp-0000000000001"
+		journal += fmt.Sprintf("rename %q %q %d\n", temp, name, len(b))
+		files[temp] = b
 	}
 	files["sums"] = []byte(sums.String())
 	files["tree.json"] = []byte("[" + tree.String()[1:] + "]")
 	files["config.json"] = []byte(`{"torch_dtype":"float32","num_hidden_layers":2,` +
 		`"quantization_config":{"quant_method":"gptq","bits":4,"group_size":128}}`)
 	journal += "remove \"model-00009-of-00009.safetensors\"\nend\n"
-	files[".model.safetensors.index.json.journal"] = []byte(journal)
+	files[".model.safetensors.index.json.tensorfile-journal"] = []byte(journal)
 	return files
 }
 

@@ -125,7 +125,8 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, e
 // format.
 func isDamage(err error) bool {
 	switch tensor.ClassOf(err) {
-	case tensor.ClassMalformed, tensor.ClassTruncated, tensor.ClassChecksum:
+	case tensor.ClassMalformed, tensor.ClassTruncated, tensor.ClassChecksum,
+		tensor.ClassUnfinished:
 		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, model.ErrNoModel) &&
 			!errors.As(err, new(wrongUse))
 	}

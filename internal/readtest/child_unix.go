@@ -37,7 +37,7 @@ func OnlyTemps(t *testing.T, dir, base string) (temps int) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "."+base+".tmp-") {
+		if strings.HasPrefix(e.Name(), "."+base+".tensorfile-tmp-") {
 			temps++
 		} else if e.Name() != base {
 			t.Errorf("%s is left behind", e.Name())

@@ -140,11 +140,12 @@ def write_left(path, n):
     """A journal of n renames, and the temporary files that it names."""
     shutil.rmtree(path, ignore_errors=True)
     os.mkdir(path)
-    lines = ["tensorfile journal 1", 'index "x.json"']
-    for name in [f"s{i}" for i in range(n)] + ["x.json"]:
-        open(os.path.join(path, f".{name}.tmp-1"), "w").close()
-        lines.append(f'rename ".{name}.tmp-1" "{name}" 0')
-    with open(os.path.join(path, ".x.json.journal"), "w") as f:
+    lines = ["tensorfile journal 1", 'index "x.zt"']
+    for name in [f"x-{i + 1:05d}.zt" for i in range(n)] + ["x.zt"]:
+        temp = f".{name}.tensorfile-tmp-0000000000001"
+        open(os.path.join(path, temp), "w").close()
+        lines.append(f'rename "{temp}" "{name}" 0')
+    with open(os.path.join(path, ".x.zt.tensorfile-journal"), "w") as f:
         f.write("\n".join(lines + ["end", ""]))
 
 
@@ -185,7 +186,7 @@ def make(work, kind, n):
 def seconds(command, n, files):
     """Processor seconds of a command on n tensors."""
     words = command.split(" ")
-    if words[0] == "clean" and not os.path.exists(os.path.join(files["LEFT"], ".x.json.journal")):
+    if words[0] == "clean" and not os.path.exists(os.path.join(files["LEFT"], ".x.zt.tensorfile-journal")):
         write_left(files["LEFT"], n)
     shutil.rmtree(files["DIR"], ignore_errors=True)
     return spent([files.get(w, w) for w in words])

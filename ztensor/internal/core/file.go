@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -36,6 +38,9 @@ type File struct {
 	NoLinks   bool
 	Window    uint64 // the largest that a zstd frame may have
 	Base      string // the last element of that, or what a tensor.Companion is named
+	// Unfinished returns why the shards may be of another set, tensor.ErrUnfinished, or
+	// nil. It is nil where that is not known.
+	Unfinished func() error
 	Index
 
 	decoderOnce sync.Once
@@ -124,6 +129,18 @@ func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
 	}
 	b, err := r.Src.Metadata(off, n)
 	return b, r.Placed(off, "manifest", err)
+}
+
+// Explain adds to an error of reading shards that their set is not finished, if that is
+// so.
+func (r *File) Explain(err error) error {
+	class := tensor.ClassOf(err)
+	if err == nil || r.Unfinished == nil || !errors.Is(err, fs.ErrNotExist) &&
+		class != tensor.ClassMalformed && class != tensor.ClassChecksum &&
+		class != tensor.ClassTruncated {
+		return err
+	}
+	return atomicfile.Explain(Format, r.Unfinished(), err)
 }
 
 // Placed gives an error its place, unless it has one.

@@ -227,6 +227,9 @@ func (p *Payload) errorAt(field string, err error) error {
 	if field == "" && errors.As(err, &broken) && broken.Rule == rule.Digest {
 		field = ".digest"
 	}
+	if p.Shard > 0 {
+		err = p.R.Explain(err)
+	}
 	return p.R.Placed(p.Offset, p.R.Path(p)+field, err)
 }
 

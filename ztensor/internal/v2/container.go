@@ -142,7 +142,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 		}
 		if err != nil {
 			v.Found.Error(&tensor.FormatError{Format: core.Format, Offset: -1, Field: field,
-				Err: err})
+				Err: c.r.Explain(err)})
 		}
 	}
 	return nil
