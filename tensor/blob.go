@@ -145,13 +145,13 @@ func (b Blob) Memory() ([]byte, bool) {
 	return nil, false
 }
 
-// seekable reports whether ReadAt costs what it reads, not what comes before.
-func (b Blob) seekable() bool {
+// Seekable reports whether ReadAt costs only what it reads, not what comes before.
+func (b Blob) Seekable() bool {
 	switch s := b.src.(type) {
 	case nil, inMemory:
 		return true
 	case *section:
-		return Blob{s.src}.seekable()
+		return Blob{s.src}.Seekable()
 	case interface{ Seekable() bool }:
 		return s.Seekable()
 	}

@@ -61,7 +61,7 @@ func (d *dequantizer) Size() int64           { return d.blocks.Size() / d.kind.B
 func (d *dequantizer) Bytes() ([]byte, bool) { return nil, false }
 
 // Seekable is for Blob.
-func (d *dequantizer) Seekable() bool { return d.blocks.seekable() }
+func (d *dequantizer) Seekable() bool { return d.blocks.Seekable() }
 
 // width is how many bytes the values of a block take.
 func (d *dequantizer) width() int64 { return 4 * d.kind.Elements }

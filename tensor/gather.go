@@ -68,7 +68,7 @@ func (g *gathered) Stored() Stored {
 }
 
 // Seekable is for Blob.Section.
-func (g *gathered) Seekable() bool { return g.data.seekable() }
+func (g *gathered) Seekable() bool { return g.data.Seekable() }
 
 func (g *gathered) check() error {
 	if g.size > g.max {

@@ -190,7 +190,7 @@ func (p *part) CheckView() error { return p.data.checkView() }
 // twice.
 func (p *part) Open() (io.ReadCloser, error) {
 	switch {
-	case p.data.seekable():
+	case p.data.Seekable():
 		return io.NopCloser(&sectionStream{src: p}), nil
 	case p.ascending():
 		r, err := p.data.Open()

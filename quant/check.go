@@ -1,0 +1,129 @@
+package quant
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Check reads the parts of a weight and returns what is wrong with their values: scales
+// that are NaN, infinite, negative or all zero, FP8 codes that are NaN, groups, zero points
+// and maps that cannot be. A weight that has an Err, or is a stored tensor, has no
+// findings. The error is the context's, or an error of reading. It costs as much as
+// reading all values.
+func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
+	v, ok := w.Tensor.Data.Source().(*values)
+	if !ok || w.Scheme == "" {
+		return nil, nil
+	}
+	var found []Finding
+	note := func(code Code, s tensor.Severity, format string, args ...any) {
+		found = append(found, Finding{code, s, w.Name, errorf(tensor.ErrMalformed, w.Name, format,
+			args...)})
+	}
+	if err := v.prepare(); err != nil {
+		if errors.Is(err, tensor.ErrMalformed) {
+			return append(found, Finding{QuantizationState, tensor.SeverityError, w.Name, err}), nil
+		}
+		return nil, err
+	}
+	for _, o := range v.matrix.ops {
+		c, err := count(ctx, o.grid)
+		switch {
+		case errors.Is(err, errDivisor):
+			note(ScaleValue, tensor.SeverityError, "%v", errDivisor)
+			continue
+		case err != nil:
+			return found, err
+		}
+		scales := o.operator == multiply || o.operator == divide
+		if c.nan > 0 || c.infinite > 0 {
+			note(ScaleValue, tensor.SeverityError, "%d scales are NaN, %d infinite, of %d", c.nan,
+				c.infinite, c.all)
+		}
+		if c.negative > 0 && scales && isPositive(w, o.grid) {
+			note(ScaleValue, tensor.SeverityError, "%d scales of %d are negative", c.negative, c.all)
+		}
+		if c.zero == c.all && scales && c.all > 0 {
+			note(ScaleValue, tensor.SeverityError, "all %d scales are 0", c.all)
+		}
+		if o.operator == subtract && v.wrapped > 0 && c.most == v.wrapped {
+			note(ScaleValue, tensor.SeverityWarning,
+				"zero points have all bits set, which kernels read differently")
+		}
+	}
+	if p, ok := v.matrix.codes.(*packed); ok && strings.Contains(w.Scheme, "fp8") && p.unit == 1 {
+		codes := *v.matrix
+		codes.ops = nil
+		c, err := count(ctx, &codes)
+		if err != nil {
+			return found, err
+		}
+		if c.nan > 0 {
+			note(ValueNaN, tensor.SeverityError, "%d codes of %d are NaN", c.nan, c.all)
+		}
+	}
+	return found, nil
+}
+
+// isPositive reports whether the scales of a weight are never negative.
+func isPositive(w *Weight, grid *matrix) bool {
+	nested := len(grid.ops) > 1
+	return !nested && w.Scheme != "mlx-affine" && w.Scheme != "gguf-scale"
+}
+
+// counts are of the elements of a matrix.
+type counts struct {
+	all, nan, infinite, negative, zero int64
+	most                               float32
+}
+
+func count(ctx context.Context, m *matrix) (c counts, err error) {
+	v := newValues(m, false, "", nil)
+	if v.elements() == 0 {
+		return c, nil
+	}
+	r, err := v.Open()
+	if err != nil {
+		return c, err
+	}
+	defer r.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		if err := ctx.Err(); err != nil {
+			return c, err
+		}
+		n, err := io.ReadFull(r, buf)
+		for i := 0; i+4 <= n; i += 4 {
+			x := math.Float32frombits(binary.LittleEndian.Uint32(buf[i:]))
+			c.all++
+			switch {
+			case x != x:
+				c.nan++
+			case math.IsInf(float64(x), 0):
+				c.infinite++
+			case x < 0:
+				c.negative++
+			case x == 0:
+				c.zero++
+			}
+			c.most = max(c.most, x)
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			if 4*c.all == v.Size() {
+				return c, nil
+			}
+			return c, fmt.Errorf("%d of %d elements: %w", c.all, v.elements(), io.ErrUnexpectedEOF)
+		default:
+			return c, err
+		}
+	}
+}

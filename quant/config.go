@@ -1,0 +1,314 @@
+package quant
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"encoding/json"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Config is what the configuration of a model says about quantisation. It decides only
+// what tensors cannot say, such as the sizes of blocks and groups.
+type Config struct {
+	dtype    tensor.DType // that the weights had; Unknown if it does not say
+	section  object       // nil: not quantised
+	method   string       // "" if there is no section
+	fp4      bool         // DeepSeek-V4: experts are E2M1
+	groups   []group      // of compressed-tensors
+	override []override   // of GPTQ
+	excluded *patterns
+	layers   map[string]object // of ModelOpt, where layers differ
+	problems []error
+}
+
+// A group is one of config_groups of compressed-tensors.
+type group struct {
+	targets *patterns
+	weights object
+	format  string
+}
+
+// An override is an entry of "dynamic" of GPTQ.
+type override struct {
+	module   *regexp.Regexp
+	excludes bool
+	values   object
+}
+
+// ParseConfig reads config.json of a model and, after it, other files that say more:
+// hf_quant_config.json of ModelOpt, quantize_config.json of GPTQ. It returns nil if none
+// of them says anything about quantisation or dtypes, and an error for text that is not a
+// JSON object or has a duplicate key.
+func ParseConfig(files ...[]byte) (*Config, error) {
+	c := &Config{}
+	for _, b := range files {
+		top, err := parseObject(b)
+		if err != nil {
+			return nil, fmt.Errorf("%w: a configuration: %w", tensor.ErrMalformed, err)
+		}
+		c.read(top)
+	}
+	if c.section == nil && c.dtype == tensor.Unknown {
+		return nil, nil
+	}
+	return c, nil
+}
+
+func (c *Config) read(top object) {
+	for _, o := range []object{top, top.object("text_config")} {
+		name := optional[string](o, "dtype", "torch_dtype")
+		if d, err := tensor.ParseDType(strings.TrimPrefix(name, "torch.")); err == nil &&
+			c.dtype == tensor.Unknown {
+			c.dtype = d
+		}
+		c.fp4 = c.fp4 || optional[string](o, "expert_dtype") == "fp4"
+		for _, key := range []string{"quantization_config", "quantization"} {
+			if c.section == nil && len(o.object(key)) > 0 {
+				c.section = o.object(key)
+			}
+		}
+	}
+	if c.section == nil && top.has("bits") && top.has("group_size") { // quantize_config.json
+		c.section = top
+		c.method = "gptq"
+	}
+	s := c.section
+	if s == nil || c.excluded != nil {
+		return
+	}
+	if m := optional[string](s, "quant_method"); m != "" {
+		c.method = strings.ToLower(m)
+	} else if s.has("quant_algo") {
+		c.method = "modelopt"
+	} else if c.method == "" && s.has("bits") {
+		c.method = "mlx"
+	}
+	if strings.HasPrefix(c.method, "modelopt") {
+		c.method = "modelopt"
+	}
+	var excluded []string
+	for _, key := range []string{"ignore", "modules_to_not_convert", "ignored_layers",
+		"exclude_modules"} {
+		excluded = append(excluded, optional[[]string](s, key)...)
+	}
+	c.excluded = c.patterns(excluded)
+	c.layers = map[string]object{}
+	ordered(s["quantized_layers"], func(name string, raw json.RawMessage) {
+		c.layers[name], _ = parseObject(raw)
+	})
+	ordered(s["config_groups"], func(_ string, raw json.RawMessage) {
+		o, _ := parseObject(raw)
+		g := group{weights: o.object("weights"), format: optional[string](o, "format")}
+		if g.format == "" {
+			g.format = optional[string](s, "format")
+		}
+		g.targets = c.patterns(optional[[]string](o, "targets"))
+		c.groups = append(c.groups, g)
+	})
+	ordered(s["dynamic"], func(text string, raw json.RawMessage) {
+		text, excludes := strings.CutPrefix(text, "-:")
+		if len(c.override) == maxPatterns {
+			c.problem("dynamic has more than %d entries", maxPatterns)
+			return
+		}
+		for _, re := range c.expression(nil, strings.TrimPrefix(text, "+:")) {
+			values, _ := parseObject(raw)
+			c.override = append(c.override, override{re, excludes, values})
+		}
+	})
+}
+
+func (c *Config) problem(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Errorf(format, args...))
+}
+
+// patterns name modules: by their class, by name, by a glob, or by a regular expression
+// that is matched from the start.
+type patterns struct {
+	names map[string]bool
+	class bool // a class is named: no file has the classes, and so all modules match
+	globs []string
+	exprs []*regexp.Regexp
+}
+
+// maxPatterns bounds the globs and regular expressions of one list.
+const maxPatterns = 1000
+
+func (c *Config) patterns(texts []string) *patterns {
+	p := &patterns{names: map[string]bool{}}
+	for _, text := range texts {
+		expr, isExpr := strings.CutPrefix(text, "re:")
+		switch {
+		case len(p.globs)+len(p.exprs) >= maxPatterns:
+			c.problem("more than %d patterns", maxPatterns)
+			return p
+		case isExpr:
+			p.exprs = c.expression(p.exprs, expr)
+		case strings.ContainsAny(text, "*?["):
+			p.globs = append(p.globs, text)
+		case text != "" && text[0] >= 'A' && text[0] <= 'Z' && !strings.Contains(text, "."):
+			p.class = true
+		case text != "":
+			p.names[text] = true
+		}
+	}
+	return p
+}
+
+// expression compiles a regular expression of Python. One that Go does not have matches
+// nothing, and is a problem.
+func (c *Config) expression(all []*regexp.Regexp, text string) []*regexp.Regexp {
+	re, err := regexp.Compile("^(?:" + text + ")")
+	if err != nil {
+		c.problem("regular expression %s: %v", quote.Name(text), err)
+		return all
+	}
+	return append(all, re)
+}
+
+// match reports whether a name, a glob or an expression matches the module.
+func (p *patterns) match(module string) bool {
+	if p.names[module] {
+		return true
+	}
+	for _, re := range p.exprs {
+		if re.MatchString(module) {
+			return true
+		}
+	}
+	for _, glob := range p.globs {
+		if ok, _ := path.Match(glob, module); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// excludes reports whether the module, or one that it is part of, is on a list of modules
+// that are not quantised. Such lists also have names without their first segments.
+func (c *Config) excludes(module string) bool {
+	if c == nil || c.excluded == nil {
+		return false
+	}
+	if c.excluded.match(module) {
+		return true
+	}
+	for i := range len(module) {
+		if module[i] == '.' && (c.excluded.names[module[:i]] || c.excluded.names[module[i+1:]]) {
+			return true
+		}
+	}
+	return false
+}
+
+// is reports whether the configuration names one of these methods.
+func (c *Config) is(methods ...string) bool {
+	if c == nil {
+		return false
+	}
+	for _, m := range methods {
+		if m != "" && c.method == m {
+			return true
+		}
+	}
+	return false
+}
+
+// quantised reports whether the configuration says that weights are quantised.
+func (c *Config) quantised() bool { return c != nil && c.section != nil }
+
+// get returns the section; nil if there is none.
+func (c *Config) get() object {
+	if c == nil {
+		return nil
+	}
+	return c.section
+}
+
+// group returns the group of compressed-tensors that a module belongs to.
+func (c *Config) group(module string) *group {
+	if !c.is("compressed-tensors") {
+		return nil
+	}
+	for i := range c.groups {
+		if t := c.groups[i].targets; t.class || t.match(module) {
+			return &c.groups[i]
+		}
+	}
+	return nil
+}
+
+// algorithm returns what ModelOpt says of a module, such as NVFP4. all is for modules
+// that are not named: it is false for those that are.
+func (c *Config) algorithm(module string) (algorithm string, all bool) {
+	if !c.is("modelopt") {
+		return "", false
+	}
+	if a := optional[string](c.layers[module], "quant_algo"); a != "" {
+		return strings.ToUpper(a), false
+	}
+	return strings.ToUpper(optional[string](c.section, "quant_algo")), true
+}
+
+// maxGroup bounds the sizes of blocks and groups.
+const maxGroup = 1 << 30
+
+// blockSize returns the rows and columns of a block of FP8, false where the configuration
+// does not say.
+func (c *Config) blockSize() (rows, cols int64, ok bool, err error) {
+	if !c.is("fp8") {
+		return 0, 0, false, nil
+	}
+	size, ok, err := get[[]int64](c.section, "weight_block_size")
+	return checkBlock("weight_block_size", size, ok, err)
+}
+
+func checkBlock(key string, size []int64, ok bool, err error) (int64, int64, bool, error) {
+	if !ok || err != nil {
+		return 0, 0, ok, err
+	}
+	if len(size) != 2 || min(size[0], size[1]) < 1 || max(size[0], size[1]) > maxGroup {
+		return 0, 0, true, fmt.Errorf("%s is %v", key, size)
+	}
+	return size[0], size[1], true, nil
+}
+
+// groupSize returns how many columns share a scale; all is for -1, which means all. It is
+// false where o does not say.
+func groupSize(o object, all int64) (size int64, ok bool, err error) {
+	size, ok, err = get[int64](o, "group_size", "q_group_size")
+	switch {
+	case !ok || err != nil:
+		return 0, ok, err
+	case size == -1 && all >= 0:
+		return max(all, 1), true, nil
+	case size < 1 || size > maxGroup:
+		return 0, true, fmt.Errorf("group_size is %d", size)
+	}
+	return size, true, nil
+}
+
+var errBits = errors.New("the configuration does not say how many bits a weight has")
+
+// bits returns the bits of a weight, which must be one of these.
+func bits(o object, allowed ...int64) (int64, error) {
+	b, ok, err := get[int64](o, "bits", "num_bits", "w_bit")
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, errBits
+	}
+	for _, a := range allowed {
+		if a == b {
+			return b, nil
+		}
+	}
+	return 0, fmt.Errorf("bits is %d", b)
+}

@@ -1,0 +1,349 @@
+package quant
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A finder looks for the weights of a set of tensors.
+type finder struct {
+	cfg        *Config
+	attributes map[string]string
+	order      []*tensor.Tensor
+	stored     map[string]*tensor.Tensor // by name
+	weights    []*Weight
+	findings   []Finding
+
+	part     map[*tensor.Tensor]bool    // is part of a weight
+	at       map[*tensor.Tensor]*Weight // the weight at the place of its codes
+	seen     map[string]bool            // kinds of weights of which there is one
+	waiting  []waiting
+	states   map[string]*tensor.Tensor // of bitsandbytes, by the weight's name
+	comfy    map[string]layer          // by the module's name
+	modules  map[string]bool           // that have a quantised weight
+	gguf     bool
+	torchao  []string // names of weights
+	isScaled bool     // ComfyUI's old marker is there
+}
+
+// waiting is a weight that lacks a part. It is one only if the configuration, or another
+// weight of its kind, says so.
+type waiting struct {
+	kind   string
+	w      *Weight
+	due    bool // the configuration says so
+	format string
+	args   []any
+}
+
+func newFinder(src Source, cfg *Config) *finder {
+	f := &finder{cfg: cfg, attributes: map[string]string{}, stored: map[string]*tensor.Tensor{},
+		part: map[*tensor.Tensor]bool{}, at: map[*tensor.Tensor]*Weight{},
+		seen: map[string]bool{}, states: map[string]*tensor.Tensor{}, comfy: map[string]layer{},
+		modules: map[string]bool{}}
+	for k, v := range src.Attributes() {
+		if _, ok := f.attributes[k]; !ok {
+			f.attributes[k] = v
+		}
+	}
+	for t := range src.Tensors() {
+		f.order = append(f.order, t)
+		if _, ok := f.stored[t.Name]; !ok {
+			f.stored[t.Name] = t
+		}
+	}
+	_, f.gguf = f.attributes["general.architecture"]
+	return f
+}
+
+func (f *finder) find() {
+	if f.cfg != nil {
+		for _, err := range f.cfg.problems {
+			f.note(QuantizationConfig, tensor.SeverityWarning, "", err)
+		}
+	}
+	f.readStates()
+	f.readComfy()
+	f.readTorchAO()
+	for _, t := range f.order {
+		if !f.part[t] && f.stored[t.Name] == t {
+			f.recognize(t)
+		}
+	}
+	f.settle()
+	f.orphans()
+	f.unknown()
+	for _, t := range f.order {
+		if w := f.at[t]; w != nil {
+			f.weights = append(f.weights, w)
+		} else if !f.part[t] {
+			f.weights = append(f.weights, &Weight{Name: t.Name, DType: t.DType, Tensor: t,
+				Auxiliary: f.isAuxiliary(t)})
+		}
+	}
+}
+
+// recognize makes a weight of t and its other parts, if t is the codes of one.
+func (f *finder) recognize(t *tensor.Tensor) {
+	base, isWeight := strings.CutSuffix(t.Name, ".weight")
+	switch {
+	case f.states[t.Name] != nil:
+		f.bitsAndBytes(t)
+	case isWeight && f.blockScale(t, base):
+	case !t.Dense() || t.External || !t.Order.RowMajor() || t.Check() != nil:
+	case isWeight && f.comfy[base].format != "":
+		f.comfyLayer(t, base)
+	case isFloat8(t.DType):
+		f.float8(t)
+	case isWeight && t.DType == tensor.U8:
+		f.byteWeight(t, base)
+	case isWeight && t.DType == tensor.I8:
+		f.int8Weight(t, base)
+	case isWeight && t.DType == tensor.U32:
+		f.mlx(t, base)
+	case strings.HasSuffix(t.Name, ".weight_packed"):
+		f.packedWeight(t, strings.TrimSuffix(t.Name, ".weight_packed"))
+	case strings.HasSuffix(t.Name, ".qweight"):
+		f.wordWeight(t, strings.TrimSuffix(t.Name, ".qweight"))
+	case strings.HasSuffix(t.Name, "_blocks"):
+		f.expertBlocks(t, strings.TrimSuffix(t.Name, "_blocks"))
+	}
+}
+
+// get returns a stored tensor that has plain data of its shape, or nil.
+func (f *finder) get(name string) *tensor.Tensor {
+	t := f.stored[name]
+	if t == nil || !t.Dense() || t.External || !t.Order.RowMajor() || t.Check() != nil ||
+		!t.DType.Known() {
+		return nil
+	}
+	return t
+}
+
+// weight begins a weight at the place of its codes.
+func (f *finder) weight(name, scheme string, codes *tensor.Tensor) *Weight {
+	w := &Weight{Name: name, Scheme: scheme, DType: tensor.BF16,
+		Tensor: &tensor.Tensor{Name: name, DType: tensor.F32}}
+	return f.add(w, "codes", codes)
+}
+
+// add adds a part, unless it is nil.
+func (f *finder) add(w *Weight, role string, t *tensor.Tensor) *Weight {
+	if t != nil {
+		w.Parts = append(w.Parts, Part{role, t})
+	}
+	return w
+}
+
+// claim makes the weight one of the set.
+func (f *finder) claim(w *Weight) {
+	for _, p := range w.Parts {
+		f.part[p.Tensor] = true
+	}
+	f.at[w.Parts[0].Tensor] = w
+	f.modules[module(w.Name)] = true
+	if f.cfg != nil && f.cfg.dtype != tensor.Unknown {
+		w.DType = f.cfg.dtype
+	} else if s := w.part("scale"); s != nil && (s.DType == tensor.F16 || s.DType == tensor.BF16) {
+		w.DType = s.DType
+	}
+}
+
+// module returns the name of the module that has a weight.
+func module(name string) string {
+	if base, ok := strings.CutSuffix(name, ".weight"); ok {
+		return base
+	}
+	return name
+}
+
+// note adds a finding.
+func (f *finder) note(code Code, s tensor.Severity, name string, err error) {
+	f.findings = append(f.findings, Finding{code, s, name, err})
+}
+
+// refuse makes w a weight of the set without numbers, and says why.
+func (f *finder) refuse(w *Weight, code Code, format string, args ...any) {
+	class, severity := tensor.ErrMalformed, tensor.SeverityError
+	if code == UnknownQuantization {
+		class, severity = errors.ErrUnsupported, tensor.SeverityWarning
+	}
+	f.claim(w)
+	w.Err = errorf(class, w.Name, format, args...)
+	n, _ := w.Tensor.Shape.Elements()
+	size, _ := tensor.F32.Bytes(n)
+	w.Tensor.Data = tensor.NewBlob(&refused{size, w.Err})
+	f.note(code, severity, w.Name, w.Err)
+}
+
+// contradicts notes that the configuration says something else than the tensors, which
+// decide.
+func (f *finder) contradicts(w *Weight, format string, args ...any) {
+	f.note(QuantizationConfig, tensor.SeverityError, w.Name,
+		errorf(tensor.ErrMalformed, w.Name, format, args...))
+}
+
+// lacks is for a weight without a part. due says that the configuration, or another
+// marker, makes it quantised; else a weight of the same kind does.
+func (f *finder) lacks(kind string, w *Weight, due bool, format string, args ...any) {
+	f.waiting = append(f.waiting, waiting{kind, w, due, format, args})
+}
+
+func (f *finder) settle() {
+	for _, l := range f.waiting {
+		if l.due || f.seen[l.kind] && !f.cfg.excludes(module(l.w.Name)) {
+			if !slices.ContainsFunc(l.w.Parts, func(p Part) bool { return f.part[p.Tensor] }) {
+				f.refuse(l.w, MissingScale, l.format, l.args...)
+			}
+		}
+	}
+}
+
+// complete makes w a weight of the set whose numbers are those of m.
+func (f *finder) complete(kind string, w *Weight, shape tensor.Shape, m *matrix,
+	transposed bool, prepare func() error) {
+	w.Tensor.Shape = shape
+	n, ok := shape.Elements()
+	size, fits := tensor.F32.Bytes(n)
+	if !ok || !fits {
+		f.refuse(w, ScaleShape, "%v of float32 is beyond 2^63 bytes", shape)
+		return
+	}
+	f.claim(w)
+	f.seen[kind] = true
+	if size > 0 {
+		w.Tensor.Data = tensor.NewBlob(newValues(m, transposed, w.Scheme, prepare))
+	}
+}
+
+// scaleSuffixes end the names of parts, with the kinds of weights, or methods of the
+// configuration, that have to be there; nil for any.
+var scaleSuffixes = []struct {
+	suffix string
+	kinds  []string
+}{
+	{".weight_scale", nil}, {".weight_scale_inv", nil}, {".weight_scale_2", nil},
+	{".weight_global_scale", nil}, {".weight_zero_point", nil}, {".weight_shape", nil},
+	{".weight_g_idx", nil}, {".scale_weight", nil}, {".qscale_weight", nil},
+	{".qzeros", nil}, {".g_idx", nil}, {"_scale_inv", nil}, {".comfy_quant", nil},
+	{".weight.absmax", nil}, {".weight.quant_map", nil}, {".weight.nested_absmax", nil},
+	{".weight.nested_quant_map", nil}, {".SCB", nil}, {"_scales", []string{"mxfp4"}},
+	{".scales", []string{"mlx", "gptq", "awq"}}, {".biases", []string{"mlx"}},
+}
+
+// orphans finds parts without a weight, in sets that have quantised weights.
+func (f *finder) orphans() {
+	if len(f.modules) == 0 && !f.cfg.quantised() {
+		return
+	}
+	for _, t := range f.order {
+		if f.part[t] {
+			continue
+		}
+		for _, s := range scaleSuffixes {
+			base, ok := strings.CutSuffix(t.Name, s.suffix)
+			if !ok || s.kinds != nil && !f.cfg.is(s.kinds...) &&
+				!slices.ContainsFunc(s.kinds, func(k string) bool { return f.seen[k] }) {
+				continue
+			}
+			what := "there is no weight for it"
+			if w := f.stored[base+".weight"]; w != nil {
+				what = fmt.Sprintf("the weight is plain %v", w.DType)
+			}
+			f.note(OrphanScale, tensor.SeverityError, t.Name,
+				errorf(tensor.ErrMalformed, t.Name, "a part of a quantised weight, but %s", what))
+			break
+		}
+	}
+}
+
+// auxiliary are the last segments of names of scales of activations and caches.
+var auxiliary = []string{"input_scale", "scale_input", "input_global_scale",
+	"activation_scale", "output_scale", "k_scale", "v_scale", "q_scale", "input_zero_point"}
+
+// isAuxiliary reports whether t is no parameter: of a set without quantised weights all
+// tensors are.
+func (f *finder) isAuxiliary(t *tensor.Tensor) bool {
+	if len(f.modules) == 0 && !f.cfg.quantised() {
+		return false
+	}
+	base, last := "", t.Name
+	if i := strings.LastIndexByte(t.Name, '.'); i >= 0 {
+		base, last = t.Name[:i], t.Name[i+1:]
+	}
+	n, _ := t.Shape.Elements()
+	return slices.Contains(auxiliary, last) && (n == 1 || f.modules[base]) ||
+		isMarker(t.Name)
+}
+
+// known are the methods of configurations whose weights are understood.
+var known = []string{"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "mxfp4", "gptq",
+	"awq", "mlx", "bitsandbytes", "torchao"}
+
+// unknown finds weights of methods that are not known. Of a known method, integers that
+// are named like weights are not understood either.
+func (f *finder) unknown() {
+	if !f.cfg.quantised() {
+		return
+	}
+	isKnown := f.cfg.is(known...)
+	var names []string
+	for _, t := range f.order {
+		integers := t.DType == tensor.I8 || t.DType == tensor.U8 || t.DType == tensor.I16 ||
+			t.DType == tensor.U16 || t.DType == tensor.I32 || t.DType == tensor.U32
+		name, _ := strings.CutPrefix(t.Name[strings.LastIndexByte(t.Name, '.')+1:], "q")
+		if f.part[t] || len(t.Shape) < 2 || f.cfg.excludes(module(t.Name)) ||
+			!(integers && (!isKnown || name == "weight" || name == "weight_packed") ||
+				isFloat8(t.DType) && !isKnown) {
+			continue
+		}
+		method := f.cfg.method
+		if method == "" {
+			method = "unknown"
+		}
+		w := f.weight(t.Name, method, t)
+		w.Err = errorf(errors.ErrUnsupported, t.Name,
+			"the configuration says %s; this weight is not understood", quote.Name(method))
+		n, _ := t.Shape.Elements()
+		size, _ := tensor.F32.Bytes(n)
+		w.Tensor.Data = tensor.NewBlob(&refused{size, w.Err})
+		f.claim(w)
+		names = append(names, quote.Name(t.Name))
+	}
+	switch {
+	case len(names) > 0:
+		const shown = 5
+		list := strings.Join(names[:min(len(names), shown)], ", ")
+		if len(names) > shown {
+			list += fmt.Sprintf(" and %d more", len(names)-shown)
+		}
+		f.note(UnknownQuantization, tensor.SeverityWarning, "", fmt.Errorf(
+			"%w: the configuration says %s; not understood: %s", errors.ErrUnsupported,
+			quote.Name(f.cfg.method), list))
+	case len(f.modules) == 0 && len(f.order) > 0:
+		f.note(QuantizationConfig, tensor.SeverityWarning, "", fmt.Errorf(
+			"%w: the configuration says %s; no weight is quantised", tensor.ErrMalformed,
+			quote.Name(f.cfg.method)))
+	}
+}
+
+func isFloat8(d tensor.DType) bool {
+	return d == tensor.F8E4M3FN || d == tensor.F8E5M2 || d == tensor.F8E4M3FNUZ ||
+		d == tensor.F8E5M2FNUZ
+}
+
+// isFloatScale reports whether d is a float that scales have.
+func isFloatScale(d tensor.DType) bool {
+	return d == tensor.F32 || d == tensor.BF16 || d == tensor.F16
+}
+
+// isExponent reports whether d is what E8M0 is stored as.
+func isExponent(d tensor.DType) bool { return d == tensor.U8 || d == tensor.F8E8M0FNU }
+
+// ceil returns how many groups of size there are.
+func ceil(n, size int64) int64 { return (n + size - 1) / size }

@@ -1,0 +1,142 @@
+package quant
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Weight is a tensor as a model has it: one that is made up of several stored tensors,
+// or a stored tensor as it is.
+type Weight struct {
+	// Name is the weight's name, which may be no name of a stored tensor.
+	Name string
+
+	// Scheme is how the weight is quantised: fp8-tensor, fp8-channel, fp8-group, fp8-block,
+	// mxfp8, mxfp6, mxfp4, nvfp4, int4-group (1 to 8 bits; also -tensor, -channel, -block),
+	// gptq, awq, mlx-affine, bnb-nf4, bnb-fp4, bnb-int8, gguf-scale. It is the method's own
+	// name where the scheme is not known, and "" for a stored tensor as it is.
+	Scheme string
+
+	// DType is the dtype of the weight before it was quantised: by the configuration, else
+	// by its scales, else bfloat16. For a stored tensor as it is, its own.
+	DType tensor.DType
+
+	// Tensor has the weight's name and shape, and its numbers as float32, which are computed
+	// as they are read: a part of it costs the blocks that it touches, and the whole is
+	// computed on all cores. tensor.As(w.Tensor, w.DType) rounds them once. Where Err is not
+	// nil, reading is that error. A stored tensor as it is is that tensor.
+	Tensor *tensor.Tensor
+
+	// Parts are the stored tensors of a weight that is quantised; nil for others.
+	Parts []Part
+
+	// Auxiliary says that a stored tensor is no parameter of the model: a scale of
+	// activations or of a cache, or a marker.
+	Auxiliary bool
+
+	// Err says why a quantised weight has no numbers.
+	Err error
+}
+
+// A Part is a stored tensor that a Weight is made up of.
+type Part struct {
+	// Role says what it is for: codes, scale, global-scale, zero-point, bias, group-index,
+	// shape, map, nested-scale, nested-map, state or marker.
+	Role   string
+	Tensor *tensor.Tensor
+}
+
+// Parameters returns the number of elements of the weight, 0 for an auxiliary tensor and
+// for a quantised one whose shape is not known.
+func (w *Weight) Parameters() int64 {
+	if w.Auxiliary || w.Tensor.Shape == nil && w.Err != nil {
+		return 0
+	}
+	n, _ := w.Tensor.Shape.Elements()
+	return n
+}
+
+// part returns the stored tensor of a role, or nil.
+func (w *Weight) part(role string) *tensor.Tensor {
+	for _, p := range w.Parts {
+		if p.Role == role {
+			return p.Tensor
+		}
+	}
+	return nil
+}
+
+// A Code is the kind of a Finding.
+type Code string
+
+// The kinds of findings.
+const (
+	MissingScale        Code = "missing-scale"        // a part that the numbers depend on
+	ScaleShape          Code = "scale-shape"          // a part has another shape than is due
+	ScaleDType          Code = "scale-dtype"          // a part has a dtype that it cannot have
+	ScaleValue          Code = "scale-value"          // found by Check: NaN, infinite, negative, all zero
+	ValueNaN            Code = "nan"                  // found by Check: codes that are NaN
+	OrphanScale         Code = "orphan-scale"         // a part without its weight
+	QuantizationConfig  Code = "quantization-config"  // configuration and tensors contradict each other
+	QuantizationState   Code = "quantization-state"   // metadata of a weight that is stored with it
+	UnknownQuantization Code = "unknown-quantization" // a method that is not known here
+)
+
+// A Finding is something wrong with quantised weights.
+type Finding struct {
+	Code     Code
+	Severity tensor.Severity
+	Tensor   string // the name of the weight, or of a stored tensor; "" for the whole set
+	Err      error
+}
+
+// A Source is a set of tensors, such as a tensorfile.File. Its attributes are those of the
+// file, such as __metadata__ of safetensors and the metadata of GGUF.
+type Source interface {
+	Tensors() iter.Seq[*tensor.Tensor]
+	Attributes() iter.Seq2[string, string]
+}
+
+// A Set is the weights of a model.
+type Set struct {
+	Weights  []*Weight // in the order of their codes in the Source
+	Findings []Finding
+}
+
+// Weights yields the weights of src in the order of the file, as Find finds them. cfg may
+// be nil.
+func Weights(src Source, cfg *Config) iter.Seq[*Weight] {
+	return slices.Values(Find(src, cfg).Weights)
+}
+
+// Find returns the weights of src and what is wrong with them. Each stored tensor is part
+// of one of the weights, or one itself. cfg is what the model's configuration says, and
+// may be nil. Find reads the few bytes that shapes depend on (weight_shape, quant_state,
+// weight_format, comfy_quant), and no others. src must stay open while numbers are read.
+func Find(src Source, cfg *Config) *Set {
+	f := newFinder(src, cfg)
+	f.find()
+	return &Set{f.weights, f.findings}
+}
+
+// refused is the data of a weight without numbers.
+type refused struct {
+	size int64
+	err  error
+}
+
+func (r *refused) Size() int64                       { return r.size }
+func (r *refused) Bytes() ([]byte, bool)             { return nil, false }
+func (r *refused) ReadAt([]byte, int64) (int, error) { return 0, r.err }
+
+// Stored keeps callers from allocating what will not be read.
+func (r *refused) Stored() tensor.Stored { return tensor.Stored{Offset: -1, Encoding: "none"} }
+
+// errorf returns an error about a weight.
+func errorf(class error, name, format string, args ...any) error {
+	return fmt.Errorf("%w: tensor %s: %s", class, quote.Name(name), fmt.Sprintf(format, args...))
+}
