@@ -39,9 +39,12 @@ func (r reader) rows(in *input, buf []byte, at, n, size, first, end int64) ([]by
 		}
 		return nil, err
 	}
-	table := &tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{at + n, size}, Data: data}
-	part, err := tensor.Slice(table, tensor.Range{Start: at, Stop: tensor.End},
-		tensor.Range{Start: first, Stop: end})
+	data, err := data.Section(at*size, n*size)
+	if err != nil {
+		return nil, err
+	}
+	table := &tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n, size}, Data: data}
+	part, err := tensor.Slice(table, tensor.All, tensor.Range{Start: first, Stop: end})
 	if err != nil {
 		return nil, err
 	}
@@ -187,9 +190,12 @@ func nibblesOf(data tensor.Blob, rows, rowBytes int64, highFirst bool, values *[
 // first in the lowest bits.
 func bitsOf(data tensor.Blob, rows, rowBytes int64, bits int, values *[256]float32) *packed {
 	p := &packed{input: input{data}, rows: rows, rowBytes: rowBytes, per: 8, unit: int64(bits)}
-	if bits == 8 {
+	switch bits {
+	case 8:
 		p.per, p.unit, p.unpack = 1, 1, bytesOf(values)
 		return p
+	case 4:
+		return nibblesOf(data, rows, rowBytes, false, (*[16]float32)(values[:]))
 	}
 	mask := uint64(1)<<bits - 1
 	p.unpack = func(dst []float32, src []byte, skip int) {
@@ -229,6 +235,14 @@ func wordsOf(data tensor.Blob, rows, rowBytes int64, bits int, places []uint8) *
 		unit: 4, unpack: func(dst []float32, src []byte, skip int) {
 			for len(dst) > 0 {
 				w := binary.LittleEndian.Uint32(src)
+				if len(places) == 8 && skip == 0 && len(dst) >= 8 {
+					d, p := (*[8]float32)(dst), (*[8]uint8)(places)
+					for i := range d {
+						d[i] = float32(int32(w >> (p[i] & 31) & mask))
+					}
+					dst, src = dst[8:], src[4:]
+					continue
+				}
 				n := min(len(places)-skip, len(dst))
 				for i, at := range places[skip : skip+n] {
 					dst[i] = float32(w >> at & mask)
@@ -292,9 +306,9 @@ func (v *columns) decode(dst []float32, in []byte, a area, r, c int64) {
 	width := (a.c1 - a.c0) * 4
 	row := in[(word-first)*width+(c-a.c0)*4:][:len(dst)*4]
 	mask := uint32(1)<<v.bits - 1
-	if bit+v.bits <= 32 {
+	if shift := uint(bit) & 31; bit+v.bits <= 32 {
 		for i := range dst {
-			dst[i] = float32(binary.LittleEndian.Uint32(row[4*i:]) >> bit & mask)
+			dst[i] = float32(int32(binary.LittleEndian.Uint32(row[4*i:4*i+4]) >> shift & mask))
 		}
 		return
 	}

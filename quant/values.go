@@ -36,13 +36,16 @@ func (r rect) elements() int64 { return (r.r1 - r.r0) * (r.c1 - r.c0) }
 const (
 	// pieceElements is how many elements a job decodes, if a row is not longer.
 	pieceElements = 64 << 10
+	// transposedElements is the same for matrices that are transposed: the more rows of
+	// the weight, the longer runs of the rows of the file.
+	transposedElements = 1 << 20
 	// panelBytes bounds the codes that are read at once: of matrices that are transposed a
 	// piece of every row of the file is read, and so there are to be few panels.
 	panelBytes, transposedPanelBytes = 512 << 10, 8 << 20
 	// pipelineBytes bounds the numbers of pieces under way.
 	pipelineBytes = 16 << 20
 	// tileRows is how many rows of the file are decoded before they are transposed.
-	tileRows, tileCols = 16, 64
+	tileRows, tileCols = 16, 256
 )
 
 type tile [tileRows][tileCols]float32
@@ -53,6 +56,31 @@ func newValues(m *matrix, transposed bool, scheme string, prepare func() error) 
 	}
 	return &values{matrix: m, transposed: transposed, scheme: scheme,
 		prepare: sync.OnceValue(prepare)}
+}
+
+// transpose writes the first n columns of the first k rows as rows of dst, width elements
+// apart.
+func (t *tile) transpose(dst []float32, n, k, width int) {
+	for i := 0; i < k; i += 16 {
+		if k-i < 16 {
+			for j := range n {
+				for l := i; l < k; l++ {
+					dst[j*width+l] = t[l][j]
+				}
+			}
+			break
+		}
+		rows := (*[16][tileCols]float32)(t[i:])
+		for j := range n {
+			line := (*[16]float32)(dst[j*width+i:])
+			j %= tileCols
+			line[0], line[1], line[2], line[3] = rows[0][j], rows[1][j], rows[2][j], rows[3][j]
+			line[4], line[5], line[6], line[7] = rows[4][j], rows[5][j], rows[6][j], rows[7][j]
+			line[8], line[9], line[10], line[11] = rows[8][j], rows[9][j], rows[10][j], rows[11][j]
+			line[12], line[13], line[14], line[15] = rows[12][j], rows[13][j], rows[14][j],
+				rows[15][j]
+		}
+	}
 }
 
 // dims returns the rows and columns of a matrix of the weight.
@@ -109,13 +137,7 @@ func (v *values) decode(dst []float32, p *panel, r rect, t *tile) {
 			for i := range k {
 				v.matrix.decode(t[i][:n], p, c+int64(i), row)
 			}
-			out := dst[int(row-r.r0)*width+int(c-r.c0):]
-			for j := range n {
-				line := out[j*width:][:k]
-				for i := range line {
-					line[i] = t[i][j]
-				}
-			}
+			t.transpose(dst[int(row-r.r0)*width+int(c-r.c0):], n, k, width)
 		}
 	}
 }
@@ -302,7 +324,7 @@ func (v *values) split(r rect) (pieces []rect) {
 	} else {
 		rows := max(1, pieceElements/width)
 		if v.transposed {
-			rows = max(rows, tileCols/2)
+			rows = max(min(transposedElements/width, tileCols), tileCols/8)
 		}
 		for row := r.r0; row < r.r1; row += rows {
 			pieces = append(pieces, rect{r.batch, row, min(row+rows, r.r1), r.c0, r.c1})

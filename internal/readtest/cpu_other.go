@@ -4,5 +4,5 @@ package readtest
 
 import "time"
 
-// processorTime returns the time, where the system does not report what of it was ours.
-func processorTime() time.Duration { return time.Duration(time.Now().UnixNano()) }
+// ProcessorTime returns the time, where the system does not report what of it was ours.
+func ProcessorTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

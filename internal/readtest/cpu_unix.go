@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processorTime returns how long processors have worked for this process.
-func processorTime() time.Duration {
+// ProcessorTime returns how long processors have worked for this process.
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return time.Duration(time.Now().UnixNano())

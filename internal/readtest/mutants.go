@@ -54,14 +54,14 @@ func Mutants(t *testing.T, names []string, files [][]byte, n int,
 			return Survives(t, func() error { return try(number, file, b) }, "mutant %d, of %s",
 				number, names[file])
 		}
-		start := processorTime()
+		start := ProcessorTime()
 		if run() != nil {
 			refused++
 		}
-		if Measuring() && processorTime()-start >= time.Second {
-			start = processorTime() // the first time may have paid for the collector
-			if run(); processorTime()-start >= time.Second {
-				t.Errorf("mutant %d, of %s, took %v", number, names[file], processorTime()-start)
+		if Measuring() && ProcessorTime()-start >= time.Second {
+			start = ProcessorTime() // the first time may have paid for the collector
+			if run(); ProcessorTime()-start >= time.Second {
+				t.Errorf("mutant %d, of %s, took %v", number, names[file], ProcessorTime()-start)
 			}
 		}
 		if (i+1)%100_000 == 0 {
