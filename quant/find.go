@@ -173,12 +173,17 @@ func (f *finder) refuse(w *Weight, code Code, format string, args ...any) {
 	if code == UnknownQuantization {
 		class, severity = errors.ErrUnsupported, tensor.SeverityWarning
 	}
+	f.fail(w, errorf(class, w.Name, format, args...))
+	f.note(code, severity, w.Name, w.Err)
+}
+
+// fail makes w a weight of the set without numbers.
+func (f *finder) fail(w *Weight, err error) {
 	f.claim(w)
-	w.Err = errorf(class, w.Name, format, args...)
+	w.Err = err
 	n, _ := w.Tensor.Shape.Elements()
 	size, _ := tensor.F32.Bytes(n)
-	w.Tensor.Data = tensor.NewBlob(&refused{size, w.Err})
-	f.note(code, severity, w.Name, w.Err)
+	w.Tensor.Data = tensor.NewBlob(&refused{size, err})
 }
 
 // contradicts notes that the configuration says something else than the tensors, which
@@ -306,13 +311,8 @@ func (f *finder) unknown() {
 		if method == "" {
 			method = "unknown"
 		}
-		w := f.weight(t.Name, method, t)
-		w.Err = errorf(errors.ErrUnsupported, t.Name,
-			"the configuration says %s; this weight is not understood", quote.Name(method))
-		n, _ := t.Shape.Elements()
-		size, _ := tensor.F32.Bytes(n)
-		w.Tensor.Data = tensor.NewBlob(&refused{size, w.Err})
-		f.claim(w)
+		f.fail(f.weight(t.Name, method, t), errorf(errors.ErrUnsupported, t.Name,
+			"the configuration says %s; this weight is not understood", quote.Name(method)))
 		names = append(names, quote.Name(t.Name))
 	}
 	switch {

@@ -143,13 +143,13 @@ func (f *finder) float8Scaled(w *Weight, base string, t, scale *tensor.Tensor) {
 		return
 	case one:
 		w.Scheme, bm, bn = "fp8-tensor", rows, cols
+	case form == "" && isExponent(scale.DType) && cols%32 == 0 && isGrid(1, 32):
+		w.Scheme, bm, bn = "mxfp8", 1, 32
 	case perRow:
 		w.Scheme, bm, bn = "fp8-channel", 1, cols
 	case form != "" && form != "block":
 		f.refuse(w, ScaleShape, "a scale of %v, where one a %s is due", scale.Shape, form)
 		return
-	case isExponent(scale.DType) && cols%32 == 0 && isGrid(1, 32):
-		w.Scheme, bm, bn = "mxfp8", 1, 32
 	case isGrid(128, 128):
 		w.Scheme, bm, bn = "fp8-block", 128, 128
 	default:
