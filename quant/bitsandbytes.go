@@ -34,8 +34,8 @@ func (f *finder) readJSON(t *tensor.Tensor) (object, error) {
 // maxRank bounds the shapes in JSON.
 const maxRank = 64
 
-// bitsAndBytes is for NF4 and FP4: a stream of nibbles, the high one first, in blocks that
-// run over the ends of rows.
+// bitsAndBytes is for NF4 and FP4: a stream of nibbles, the high one first, in blocks
+// that run over the ends of rows.
 func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 	state := f.states[t.Name]
 	w := f.weight(t.Name, "bnb-"+state.Name[len(t.Name)+len(stateSuffix):], t)
@@ -63,7 +63,8 @@ func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 	w.Scheme = "bnb-" + kind
 	if w.Tensor.Shape = shape; t.Data.Size() != n/2+n%2 || f.get(t.Name) == nil {
 		w.Tensor.Shape = nil
-		f.refuse(w, QuantizationState, "quant_state: shape %v, of %d bytes", shape, t.Data.Size())
+		f.refuse(w, QuantizationState, "quant_state: shape %v, of %d bytes", shape,
+			t.Data.Size())
 		return
 	}
 	if absmax == nil || mapping == nil {
@@ -72,12 +73,14 @@ func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 	}
 	if !isVector(f.get(absmax.Name), absmax.DType, ceil(n, size)) ||
 		!isVector(f.get(mapping.Name), tensor.F32, 16) {
-		f.refuse(w, ScaleShape, "absmax is %v, quant_map %v; [%d] and [16] are due", absmax.Shape,
+		f.refuse(w, ScaleShape, "absmax is %v, quant_map %v; [%d] and [16] are due",
+			absmax.Shape,
 			mapping.Shape, ceil(n, size))
 		return
 	}
 	values := new([16]float32)
-	m := &matrix{batch: 1, rows: 1, cols: n, codes: nibblesOf(t.Data, 1, t.Data.Size(), true, values)}
+	m := &matrix{batch: 1, rows: 1, cols: n, codes: nibblesOf(t.Data, 1, t.Data.Size(), true,
+		values)}
 	scale := table(absmax, 1, 1, ceil(n, size))
 	var nestedValues *[256]float32
 	switch {
@@ -86,7 +89,8 @@ func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 		f.refuse(w, ScaleDType, "absmax is %v", absmax.DType)
 		return
 	case nested == nil || nestedMap == nil:
-		f.refuse(w, MissingScale, "absmax is uint8, and no %s.nested_absmax or .nested_quant_map", t.Name)
+		f.refuse(w, MissingScale,
+			"absmax is uint8, and no %s.nested_absmax or .nested_quant_map", t.Name)
 		return
 	default:
 		nestedSize, err := block(o, "nested_blocksize", nil)
@@ -97,7 +101,8 @@ func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 		}
 		if !isVector(f.get(nested.Name), tensor.F32, ceil(scale.cols, nestedSize)) ||
 			!isVector(f.get(nestedMap.Name), tensor.F32, 256) {
-			f.refuse(w, ScaleShape, "nested_absmax is %v, nested_quant_map %v; [%d] and [256] are due",
+			f.refuse(w, ScaleShape,
+				"nested_absmax is %v, nested_quant_map %v; [%d] and [256] are due",
 				nested.Shape, nestedMap.Shape, ceil(scale.cols, nestedSize))
 			return
 		}
@@ -154,7 +159,8 @@ func readMap(t *tensor.Tensor, values []float32) error {
 }
 
 // nf4 are the values of NF4, by code.
-var nf4 = [16]float32{-1, -.6961928, -.52507305, -.3949175, -.28444138, -.18477343, -.091050036, 0,
+var nf4 = [16]float32{-1, -.6961928, -.52507305, -.3949175, -.28444138, -.18477343, -.091050036,
+	0,
 	.0795803, .1609302, .24611230, .33791524, .44070983, .562617, .72295684, 1}
 
 // fp4 are the values of FP4 of bitsandbytes, by code; code 8 is 0 or -0.

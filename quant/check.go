@@ -13,9 +13,9 @@ import (
 )
 
 // Check reads the parts of a weight and returns what is wrong with their values: scales
-// that are NaN, infinite, negative or all zero, FP8 codes that are NaN, groups, zero points
-// and maps that cannot be. A weight that has an Err, or is a stored tensor, has no
-// findings. The error is the context's, or an error of reading. It costs as much as
+// that are NaN, infinite, negative or all zero, FP8 codes that are NaN, groups, zero
+// points and maps that cannot be. A weight that has an Err, or is a stored tensor, has
+// no findings. The error is the context's, or an error of reading. It costs as much as
 // reading all values.
 func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 	v, ok := w.Tensor.Data.Source().(*values)
@@ -24,12 +24,14 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 	}
 	var found []Finding
 	note := func(code Code, s tensor.Severity, format string, args ...any) {
-		found = append(found, Finding{code, s, w.Name, errorf(tensor.ErrMalformed, w.Name, format,
+		found = append(found, Finding{code, s, w.Name, errorf(tensor.ErrMalformed, w.Name,
+			format,
 			args...)})
 	}
 	if err := v.prepare(); err != nil {
 		if errors.Is(err, tensor.ErrMalformed) {
-			return append(found, Finding{QuantizationState, tensor.SeverityError, w.Name, err}), nil
+			return append(found, Finding{QuantizationState, tensor.SeverityError, w.Name, err}),
+				nil
 		}
 		return nil, err
 	}
@@ -44,11 +46,13 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 		}
 		scales := o.operator == multiply || o.operator == divide
 		if c.nan > 0 || c.infinite > 0 {
-			note(ScaleValue, tensor.SeverityError, "%d scales are NaN, %d infinite, of %d", c.nan,
+			note(ScaleValue, tensor.SeverityError, "%d scales are NaN, %d infinite, of %d",
+				c.nan,
 				c.infinite, c.all)
 		}
 		if c.negative > 0 && scales && isPositive(w, o.grid) {
-			note(ScaleValue, tensor.SeverityError, "%d scales of %d are negative", c.negative, c.all)
+			note(ScaleValue, tensor.SeverityError, "%d scales of %d are negative", c.negative,
+				c.all)
 		}
 		if c.zero == c.all && scales && c.all > 0 {
 			note(ScaleValue, tensor.SeverityError, "all %d scales are 0", c.all)
@@ -58,7 +62,8 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 				"zero points have all bits set, which kernels read differently")
 		}
 	}
-	if p, ok := v.matrix.codes.(*packed); ok && strings.Contains(w.Scheme, "fp8") && p.unit == 1 {
+	if p, ok := v.matrix.codes.(*packed); ok && strings.Contains(w.Scheme, "fp8") &&
+		p.unit == 1 {
 		codes := *v.matrix
 		codes.ops = nil
 		c, err := count(ctx, &codes)
@@ -121,7 +126,8 @@ func count(ctx context.Context, m *matrix) (c counts, err error) {
 			if 4*c.all == v.Size() {
 				return c, nil
 			}
-			return c, fmt.Errorf("%d of %d elements: %w", c.all, v.elements(), io.ErrUnexpectedEOF)
+			return c, fmt.Errorf("%d of %d elements: %w", c.all, v.elements(),
+				io.ErrUnexpectedEOF)
 		default:
 			return c, err
 		}

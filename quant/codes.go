@@ -158,7 +158,8 @@ var e2m1 = [16]float32{0, .5, 1, 1.5, 2, 3, 4, 6,
 	float32(math.Copysign(0, -1)), -.5, -1, -1.5, -2, -3, -4, -6}
 
 // nibblesOf returns codes of 4 bits, two in a byte, with their values by code.
-func nibblesOf(data tensor.Blob, rows, rowBytes int64, highFirst bool, values *[16]float32) *packed {
+func nibblesOf(data tensor.Blob, rows, rowBytes int64, highFirst bool,
+	values *[16]float32) *packed {
 	first, second := 0, 4
 	if highFirst {
 		first, second = 4, 0
@@ -361,7 +362,10 @@ func (v constant) decode(dst []float32, _ []byte, _ area, _, _ int64) {
 }
 
 // constantOf returns one number as a matrix.
-func constantOf(v float32) *matrix { return &matrix{batch: 1, rows: 1, cols: 1, codes: constant(v)} }
+func constantOf(v float32) *matrix {
+	return &matrix{batch: 1, rows: 1, cols: 1,
+		codes: constant(v)}
+}
 
 // read reads the groups. All of them -1 means that the file does not use them.
 func (g *groups) read() error {
@@ -374,7 +378,8 @@ func (g *groups) read() error {
 		if v == -1 {
 			unused++
 		} else if v < 0 || int64(v) >= g.limit {
-			return fmt.Errorf("%w: tensor %s: element %d is %d, of %d groups", tensor.ErrMalformed,
+			return fmt.Errorf("%w: tensor %s: element %d is %d, of %d groups",
+				tensor.ErrMalformed,
 				quote.Name(g.tensor.Name), i, v, g.limit)
 		}
 	}

@@ -206,7 +206,8 @@ func packing(g *group, words, cols int64) (n, per int64, err error) {
 	for b := int64(1); b <= 8; b++ {
 		if p, ok := fits(b); ok {
 			if n > 0 {
-				return 0, 0, fmt.Errorf("%d columns in %d words have %d bits or %d: %w", cols, words,
+				return 0, 0, fmt.Errorf("%d columns in %d words have %d bits or %d: %w", cols,
+					words,
 					n, b, errBits)
 			}
 			n, per = b, p
@@ -253,7 +254,8 @@ func (f *finder) integerScale(w *Weight, base, kind string, g *group, scale, zer
 			f.refuse(w, QuantizationConfig, "%v", err)
 			return s, false
 		}
-		if symmetric, has, _ := get[bool](g.weights, "symmetric"); has && !symmetric && zero == nil {
+		if symmetric, has, _ := get[bool](g.weights, "symmetric"); has && !symmetric &&
+			zero == nil {
 			f.refuse(w, MissingScale, "not symmetric, and no %s", base+".weight_zero_point")
 			return s, false
 		} else if has && symmetric && zero != nil {

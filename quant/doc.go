@@ -13,9 +13,9 @@
 // or whose scheme is not known, has an error in place of values: no value is ever read
 // past a scale.
 //
-// The numbers of a weight are float32: each operation is rounded once, in the order of the
-// reference implementations, which docs/quantized.md names. They are computed when they are
-// read, on all cores where all are read at once.
+// The numbers of a weight are float32: each operation is rounded once, in the order of
+// the reference implementations, which docs/quantized.md names. They are computed when
+// they are read, on all cores where all are read at once.
 //
 // A compressed part of a zTensor file is decoded whole when all of a weight is read.
 // Digests of parts are checked where the file's Reader is Strict, as by Blob.ReadAt.

@@ -149,7 +149,8 @@ func (f *finder) claim(w *Weight) {
 	f.modules[module(w.Name)] = true
 	if f.cfg != nil && f.cfg.dtype != tensor.Unknown {
 		w.DType = f.cfg.dtype
-	} else if s := w.part("scale"); s != nil && (s.DType == tensor.F16 || s.DType == tensor.BF16) {
+	} else if s := w.part("scale"); s != nil && (s.DType == tensor.F16 ||
+		s.DType == tensor.BF16) {
 		w.DType = s.DType
 	}
 }
@@ -261,7 +262,8 @@ func (f *finder) orphans() {
 				what = fmt.Sprintf("the weight is plain %v", w.DType)
 			}
 			f.note(OrphanScale, tensor.SeverityError, t.Name,
-				errorf(tensor.ErrMalformed, t.Name, "a part of a quantised weight, but %s", what))
+				errorf(tensor.ErrMalformed, t.Name, "a part of a quantised weight, but %s",
+					what))
 			break
 		}
 	}

@@ -68,7 +68,8 @@ func (f *finder) isScale(t, s *tensor.Tensor) bool {
 	return s.DType == tensor.F8E8M0FNU || isFloatScale(s.DType) && f.cfg.is("fp8")
 }
 
-// float8Group reports whether compressed-tensors quantises the module to floats of 8 bits.
+// float8Group reports whether compressed-tensors quantises the module to floats of 8
+// bits.
 func (f *finder) float8Group(base string) bool {
 	g := f.cfg.group(base)
 	return g != nil && optional[string](g.weights, "type") == "float" &&
@@ -89,13 +90,15 @@ var inputFactors = []string{"pre_quant_scale", "svdquant_lora_a", "svdquant_lora
 func (f *finder) refuseExtra(w *Weight, base string, suffixes ...string) bool {
 	for _, s := range inputFactors {
 		if t := f.stored[base+"."+s]; t != nil {
-			f.refuse(f.add(w, "scale", t), UnknownQuantization, "%s changes what the layer computes", s)
+			f.refuse(f.add(w, "scale", t), UnknownQuantization,
+				"%s changes what the layer computes", s)
 			return true
 		}
 	}
 	for _, s := range suffixes {
 		if t := f.stored[base+"."+s]; t != nil {
-			f.refuse(f.add(w, "scale", t), QuantizationConfig, "%s is not part of %s", s, w.Scheme)
+			f.refuse(f.add(w, "scale", t), QuantizationConfig, "%s is not part of %s", s,
+				w.Scheme)
 			return true
 		}
 	}
@@ -138,7 +141,8 @@ func (f *finder) float8Scaled(w *Weight, base string, t, scale *tensor.Tensor) {
 			w.Scheme = "mxfp8"
 		}
 	case sized && (form == "" || !one && !perRow):
-		f.refuse(w, ScaleShape, "a scale of %v, where %v in blocks of %d by %d has %v", scale.Shape,
+		f.refuse(w, ScaleShape, "a scale of %v, where %v in blocks of %d by %d has %v",
+			scale.Shape,
 			t.Shape, bm, bn, tensor.Shape{ceil(rows, bm), ceil(cols, bn)})
 		return
 	case one:
@@ -154,11 +158,13 @@ func (f *finder) float8Scaled(w *Weight, base string, t, scale *tensor.Tensor) {
 		w.Scheme, bm, bn = "fp8-block", 128, 128
 	default:
 		f.refuse(w, QuantizationConfig,
-			"a scale of %v for %v, and the configuration has no block size", scale.Shape, t.Shape)
+			"a scale of %v for %v, and the configuration has no block size", scale.Shape,
+			t.Shape)
 		return
 	}
 	if form != "" && w.Scheme != "mxfp8" && w.Scheme != "fp8-"+form {
-		f.contradicts(w, "the configuration says one scale a %s, the tensors are %s", form, w.Scheme)
+		f.contradicts(w, "the configuration says one scale a %s, the tensors are %s", form,
+			w.Scheme)
 	}
 	if a, all := f.cfg.algorithm(base); strings.Contains(a, "FP4") {
 		f.contradicts(w, "the configuration says %s, the tensors are %s", a, w.Scheme)
@@ -166,7 +172,8 @@ func (f *finder) float8Scaled(w *Weight, base string, t, scale *tensor.Tensor) {
 		f.contradicts(w, "the configuration says %s, the tensors are %s", a, w.Scheme)
 	}
 	m := table(t, batch, rows, cols)
-	m.ops = []operation{each(multiply, scaleGrid(scale, batch, rows, cols, bm, bn), max(bm, 1), max(bn, 1))}
+	m.ops = []operation{each(multiply, scaleGrid(scale, batch, rows, cols, bm, bn), max(bm, 1),
+		max(bn, 1))}
 	f.complete("fp8", w, t.Shape, m, false, nil)
 }
 

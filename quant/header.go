@@ -21,8 +21,8 @@ type layer struct {
 
 const marker = ".comfy_quant"
 
-// readComfy reads what ComfyUI says of modules: in tensors of JSON, or in the header, where
-// names may lack the first segments.
+// readComfy reads what ComfyUI says of modules: in tensors of JSON, or in the header,
+// where names may lack the first segments.
 func (f *finder) readComfy() {
 	var suffixes map[string]layer
 	if text := f.attributes["_quantization_metadata"]; text != "" {
@@ -70,7 +70,8 @@ func isMarker(name string) bool {
 
 func newLayer(values object, t *tensor.Tensor, err error) layer {
 	l := layer{"?", values, t, err}
-	if format, ok, e := get[string](values, "format"); err == nil && ok && e == nil && format != "" {
+	if format, ok, e := get[string](values, "format"); err == nil && ok && e == nil &&
+		format != "" {
 		l.format = format
 	} else if err == nil {
 		l.err = errJSON
@@ -85,8 +86,9 @@ func (f *finder) comfyLayer(t *tensor.Tensor, base string) {
 	w := f.add(f.add(f.weight(t.Name, l.format, t), "scale", scale), "global-scale", scale2)
 	f.add(w, "marker", l.marker)
 	w.Tensor.Shape = t.Shape
-	isDType := map[string]tensor.DType{"float8_e4m3fn": tensor.F8E4M3FN, "float8_e5m2": tensor.F8E5M2,
-		"mxfp8": tensor.F8E4M3FN, "nvfp4": tensor.U8, "int8_tensorwise": tensor.I8,
+	isDType := map[string]tensor.DType{"float8_e4m3fn": tensor.F8E4M3FN,
+		"float8_e5m2": tensor.F8E5M2,
+		"mxfp8":       tensor.F8E4M3FN, "nvfp4": tensor.U8, "int8_tensorwise": tensor.I8,
 		"int8_rowwise": tensor.I8, "int8_blockwise": tensor.I8}
 	due, ok := isDType[l.format]
 	switch {
@@ -95,7 +97,8 @@ func (f *finder) comfyLayer(t *tensor.Tensor, base string) {
 		f.refuse(w, QuantizationState, "what ComfyUI says of it: %v", l.err)
 	case !ok:
 		f.refuse(w, UnknownQuantization, "ComfyUI says format %q", l.format)
-	case optional[bool](l.values, "convrot") || optional[bool](l.values.object("params"), "convrot"):
+	case optional[bool](l.values, "convrot") || optional[bool](l.values.object("params"),
+		"convrot"):
 		f.refuse(w, UnknownQuantization, "ComfyUI says convrot: the weight is rotated")
 	case t.DType != due || len(t.Shape) < 1:
 		f.refuse(w, QuantizationConfig, "ComfyUI says %s, the weight is %v", l.format, t.DType)
@@ -137,7 +140,8 @@ func (f *finder) comfyLayer(t *tensor.Tensor, base string) {
 				size, ok, err = groupSize(l.values.object("params"), -1)
 			}
 			if !ok || err != nil {
-				f.refuse(w, QuantizationState, "ComfyUI says %s, and no group_size: %v", l.format, err)
+				f.refuse(w, QuantizationState, "ComfyUI says %s, and no group_size: %v",
+					l.format, err)
 				return
 			}
 		}
@@ -156,8 +160,10 @@ func (f *finder) comfyScaled(w *Weight, kind string, t, scale *tensor.Tensor, si
 		return
 	case size > 0:
 		w.Scheme, bm, bn = kind+"-block", size, size
-		if len(t.Shape) != 2 || !scale.Shape.Equal(tensor.Shape{ceil(rows, size), ceil(cols, size)}) {
-			f.refuse(w, ScaleShape, "a scale of %v for %v in blocks of %d", scale.Shape, t.Shape, size)
+		if len(t.Shape) != 2 || !scale.Shape.Equal(tensor.Shape{ceil(rows, size), ceil(cols,
+			size)}) {
+			f.refuse(w, ScaleShape, "a scale of %v for %v in blocks of %d", scale.Shape, t.Shape,
+				size)
 			return
 		}
 	case n == 1 && len(scale.Shape) <= 1:
@@ -197,9 +203,10 @@ func (f *finder) comfyNVFP4(w *Weight, t, scale, scale2 *tensor.Tensor) {
 	}
 }
 
-// swizzle multiplies by scales for size columns in the order of cuBLAS. exact asks for the
-// shape, not only the number of scales.
-func (f *finder) swizzle(w *Weight, m *matrix, scale *tensor.Tensor, size int64, exact bool) bool {
+// swizzle multiplies by scales for size columns in the order of cuBLAS. exact asks for
+// the shape, not only the number of scales.
+func (f *finder) swizzle(w *Weight, m *matrix, scale *tensor.Tensor, size int64,
+	exact bool) bool {
 	rows, cols := swizzledShape(m.rows, m.cols/size)
 	if n, _ := scale.Shape.Elements(); f.get(scale.Name) == nil || n != rows*cols ||
 		exact && !scale.Shape.Equal(tensor.Shape{rows, cols}) {
@@ -245,7 +252,8 @@ func (f *finder) torchAO(name, prefix, kind string, o object) {
 	var w *Weight
 	missing := ""
 	parts := map[string]*tensor.Tensor{}
-	for _, part := range append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...) {
+	for _, part := range append([]string{"qdata"}, optional[[]string](o,
+		"_tensor_data_names")...) {
 		t := f.stored[prefix+part]
 		switch {
 		case parts[part] != nil:
@@ -265,10 +273,12 @@ func (f *finder) torchAO(name, prefix, kind string, o object) {
 	}
 	if w == nil || f.stored[name] != nil {
 		f.note(MissingScale, tensor.SeverityError, name,
-			errorf(tensor.ErrMalformed, name, "the header says %s; its parts are not there", kind))
+			errorf(tensor.ErrMalformed, name, "the header says %s; its parts are not there",
+				kind))
 		return
 	}
-	q, scale, zero, global := parts["qdata"], parts["scale"], parts["zero_point"], parts["per_tensor_scale"]
+	q, scale, zero, global := parts["qdata"], parts["scale"], parts["zero_point"],
+		parts["per_tensor_scale"]
 	data := o.object("_data")
 	switch {
 	case missing != "" || q == nil || scale == nil:
@@ -290,7 +300,8 @@ func (f *finder) torchAO(name, prefix, kind string, o object) {
 		w.Scheme, w.Tensor.Shape = "nvfp4", unpackedShape(q.Shape)
 		if size, err := block(data, "block_size", nil); err != nil || size != 16 ||
 			q.DType != tensor.U8 || scale.DType != tensor.F8E4M3FN {
-			f.refuse(w, QuantizationState, "blocks of %d, codes of %v, scales of %v: %v", size, q.DType,
+			f.refuse(w, QuantizationState, "blocks of %d, codes of %v, scales of %v: %v", size,
+				q.DType,
 				scale.DType, err)
 		} else if m := f.torchAOFP4(w, q, scale, 16, isSwizzled); m != nil &&
 			f.globalScale(w, m, global, multiply) {
@@ -327,7 +338,8 @@ func (f *finder) torchAO(name, prefix, kind string, o object) {
 	}
 }
 
-func (f *finder) torchAOFP4(w *Weight, q, scale *tensor.Tensor, size int64, isSwizzled bool) *matrix {
+func (f *finder) torchAOFP4(w *Weight, q, scale *tensor.Tensor, size int64,
+	isSwizzled bool) *matrix {
 	_, rows, half := leading(q.Shape)
 	m := &matrix{batch: 1, rows: rows, cols: 2 * half,
 		codes: nibblesOf(q.Data, rows, half, false, &e2m1)}
@@ -356,7 +368,8 @@ func (f *finder) blockScales(w *Weight, m *matrix, scale *tensor.Tensor, size in
 }
 
 // torchAOBlocks is for bytes with a scale for each block of a size.
-func (f *finder) torchAOBlocks(w *Weight, kind string, data object, q, scale, zero *tensor.Tensor) {
+func (f *finder) torchAOBlocks(w *Weight, kind string, data object, q, scale,
+	zero *tensor.Tensor) {
 	size, _, err := get[[]int64](data, "block_size")
 	isFloat := kind == "Float8Tensor"
 	if err != nil || len(size) != 2 || len(q.Shape) != 2 || min(size[0], size[1]) < 1 ||
@@ -364,13 +377,16 @@ func (f *finder) torchAOBlocks(w *Weight, kind string, data object, q, scale, ze
 		f.refuse(w, QuantizationState, "block_size %v of %v", size, q.Shape)
 		return
 	}
-	if isFloat != isFloat8(q.DType) || !isFloat && q.DType != tensor.I8 || !isFloatScale(scale.DType) {
-		f.refuse(w, ScaleDType, "the header says %s: codes of %v, scales of %v", kind, q.DType, scale.DType)
+	if isFloat != isFloat8(q.DType) || !isFloat && q.DType != tensor.I8 ||
+		!isFloatScale(scale.DType) {
+		f.refuse(w, ScaleDType, "the header says %s: codes of %v, scales of %v", kind, q.DType,
+			scale.DType)
 		return
 	}
 	rows, cols := q.Shape[0]/size[0], q.Shape[1]/size[1]
 	if n, _ := scale.Shape.Elements(); n != rows*cols || len(scale.Shape) > 2 {
-		f.refuse(w, ScaleShape, "a scale of %v for %v in blocks of %v", scale.Shape, q.Shape, size)
+		f.refuse(w, ScaleShape, "a scale of %v for %v in blocks of %v", scale.Shape, q.Shape,
+			size)
 		return
 	}
 	m := table(q, 1, q.Shape[0], q.Shape[1])
@@ -386,7 +402,8 @@ func (f *finder) torchAOBlocks(w *Weight, kind string, data object, q, scale, ze
 	if zero != nil {
 		if n, _ := zero.Shape.Elements(); n != rows*cols || f.get(zero.Name) == nil ||
 			!isFloatScale(zero.DType) && zero.DType != tensor.I8 && zero.DType != tensor.I32 {
-			f.refuse(w, ScaleShape, "a zero point of %v %v, a scale of %v", zero.Shape, zero.DType,
+			f.refuse(w, ScaleShape, "a zero point of %v %v, a scale of %v", zero.Shape,
+				zero.DType,
 				scale.Shape)
 			return
 		}
@@ -437,9 +454,11 @@ func (f *finder) blockScale(t *tensor.Tensor, base string) bool {
 	case n == 1 && len(scale.Shape) <= 1:
 		m.ops = []operation{all(multiply, number(scale), rows, cols)}
 	case len(scale.Shape) == 1 && len(t.Shape) == 3 && n == t.Shape[0]:
-		m.ops = []operation{each(multiply, table(scale, 1, n, 1), max(t.Shape[1], 1), max(cols, 1))}
+		m.ops = []operation{each(multiply, table(scale, 1, n, 1), max(t.Shape[1], 1), max(cols,
+			1))}
 	default:
-		f.refuse(w, ScaleShape, "%s has the shape %v; one number is due, or one an expert", scale.Name,
+		f.refuse(w, ScaleShape, "%s has the shape %v; one number is due, or one an expert",
+			scale.Name,
 			scale.Shape)
 		return true
 	}

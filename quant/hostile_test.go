@@ -17,19 +17,27 @@ import (
 )
 
 func text(name, s string) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{int64(len(s))}, Data: tensor.BlobOf([]byte(s))}
+	return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{int64(len(s))},
+		Data: tensor.BlobOf([]byte(s))}
 }
 
 // What contradicts itself is one finding, and has no values.
 func TestContradictions(t *testing.T) {
 	const state = ".quant_state.bitsandbytes__nf4"
-	pack := func(args string) string { return fmt.Sprintf(ctConfig, "pack-quantized", "{"+args+"}") }
-	words := func(args string) string { return `{"quantization_config":{"quant_method":"gptq",` + args + `}}` }
+	pack := func(args string) string {
+		return fmt.Sprintf(ctConfig, "pack-quantized",
+			"{"+args+"}")
+	}
+	words := func(args string) string {
+		return `{"quantization_config":{"quant_method":"gptq",` +
+			args + `}}`
+	}
 	mlx := func(args string) string { return `{"quantization":{` + args + `}}` }
 	packed := []string{"a.weight_packed I32 2 4", "a.weight_scale F32 2 1"}
 	gptq := []string{"a.qweight I32 4 8", "a.qzeros I32 1 1", "a.scales F16 1 8"}
 	nf4 := func(json string) []*tensor.Tensor {
-		return append(list(t, "a.weight U8 8 1", "a.weight.absmax F32 1"), text("a.weight"+state, json),
+		return append(list(t, "a.weight U8 8 1", "a.weight.absmax F32 1"), text("a.weight"+state,
+			json),
 			tensor.New("a.weight.quant_map", tensor.Shape{16}, nf4Values))
 	}
 	for _, c := range []struct {
@@ -37,64 +45,139 @@ func TestContradictions(t *testing.T) {
 		tensors      []*tensor.Tensor
 		code         quant.Code
 	}{
-		{"weight_shape of rank 1", pack(`"num_bits":4,"strategy":"channel"`), append(list(t, packed...), list(t, "a.weight_shape I64 1")...), quant.QuantizationState},
-		{"weight_shape of floats", pack(`"num_bits":4,"strategy":"channel"`), append(list(t, packed...), list(t, "a.weight_shape F32 2")...), quant.QuantizationState},
+		{"weight_shape of rank 1", pack(`"num_bits":4,"strategy":"channel"`), append(list(t,
+			packed...), list(t, "a.weight_shape I64 1")...), quant.QuantizationState},
+		{"weight_shape of floats", pack(`"num_bits":4,"strategy":"channel"`), append(list(t,
+			packed...), list(t, "a.weight_shape F32 2")...), quant.QuantizationState},
 		{"no weight_shape", pack(`"num_bits":4`), list(t, packed...), quant.MissingScale},
-		{"no bits", pack(`"strategy":"channel"`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.QuantizationConfig},
-		{"33 bits", pack(`"num_bits":33`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.QuantizationConfig},
-		{"bits of text", pack(`"num_bits":"4"`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.QuantizationConfig},
-		{"groups of 0", pack(`"num_bits":4,"strategy":"group","group_size":0`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.QuantizationConfig},
-		{"groups of 3", pack(`"num_bits":4,"strategy":"group","group_size":3`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.QuantizationConfig},
-		{"groups of 2^31", pack(`"num_bits":4,"strategy":"group","group_size":2147483648`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.QuantizationConfig},
-		{"not symmetric", pack(`"num_bits":4,"strategy":"channel","symmetric":false`), append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.MissingScale},
-		{"a zero point of integers", pack(`"num_bits":4,"strategy":"channel"`), append(append(list(t, packed...), list(t, "a.weight_zero_point I8 2 1")...),
-			tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.ScaleShape},
-		{"a block of 0", `{"quantization_config":{"quant_method":"fp8","weight_block_size":[0,0]}}`, list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"), quant.QuantizationConfig},
-		{"a block of one number", `{"quantization_config":{"quant_method":"fp8","weight_block_size":[128]}}`, list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"), quant.QuantizationConfig},
-		{"a block of text", `{"quantization_config":{"quant_method":"fp8","weight_block_size":["a","b"]}}`, list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"), quant.QuantizationConfig},
-		{"a negative block", `{"quantization_config":{"quant_method":"fp8","weight_block_size":[-1,128]}}`, list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"), quant.QuantizationConfig},
-		{"an integer scale", "", list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale I32 1"), quant.ScaleDType},
-		{"two scales", "", list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32 1", "a.weight_scale_inv F32 1"), quant.QuantizationConfig},
-		{"two levels of FP8", "", list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32 1", "a.weight_scale_2 F32"), quant.QuantizationConfig},
-		{"a channel of experts", "", list(t, "a.weight F8E4M3FN 2 4 4", "a.weight_scale F32 2"), quant.QuantizationConfig},
-		{"a grid without a size", "", list(t, "a.weight F8E4M3FN 300 130", "a.weight_scale_inv F32 4 2"), quant.QuantizationConfig},
-		{"a scale of an unknown expert", "", list(t, "x F8E4M3FN 2 4 4", "x_scale F32 2 1 4"), quant.UnknownQuantization},
-		{"a grid of NVFP4", "", list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 2", "a.weight_scale_2 F32"), quant.ScaleShape},
-		{"two scales of a tensor", "", list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1", "a.weight_scale_2 F32 2"), quant.ScaleShape},
-		{"a global scale of BF16", "", list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1", "a.weight_scale_2 BF16"), quant.ScaleDType},
-		{"experts' scales", "", list(t, "x_blocks U8 2 4 2 16", "x_scales U8 2 4 3"), quant.ScaleShape},
-		{"experts without scales", `{"quantization_config":{"quant_method":"mxfp4"}}`, list(t, "x_blocks U8 2 4 2 16"), quant.MissingScale},
-		{"an expert of DeepSeek without a scale", `{"expert_dtype":"fp4","quantization_config":{"quant_method":"fp8"}}`, list(t, "e.weight I8 4 16"), quant.MissingScale},
-		{"groups of GPTQ", words(`"bits":4,"group_size":8`), list(t, gptq...), quant.QuantizationConfig},
-		{"bits of GPTQ", words(`"bits":8,"group_size":-1`), append(list(t, gptq...), tensor.New("a.g_idx", tensor.Shape{32}, make([]int32, 32))), quant.QuantizationConfig},
-		{"no zero points", words(`"bits":4,"group_size":32`), list(t, gptq[0], gptq[2]), quant.MissingScale},
-		{"words next to a weight", words(`"bits":4,"group_size":32`), append(list(t, gptq...), list(t, "a.weight F16 8 32")...), quant.QuantizationConfig},
-		{"a format of GPTQ", words(`"bits":4,"group_size":32,"checkpoint_format":"marlin"`), list(t, gptq...), quant.UnknownQuantization},
-		{"an override of GPTQ", words(`"bits":4,"group_size":32,"dynamic":{"+:a":{"bits":8}}`), list(t, gptq...), quant.ScaleShape},
-		{"a product of MLX", mlx(`"bits":4,"group_size":64`), list(t, "a.weight U32 4 8", "a.scales F16 4 2", "a.biases F16 4 2"), quant.QuantizationConfig},
-		{"biases next to nvfp4", mlx(`"bits":4,"group_size":16,"mode":"nvfp4"`), list(t, "a.weight U32 4 8", "a.scales U8 4 4", "a.biases F16 4 4"), quant.QuantizationConfig},
-		{"no biases", mlx(`"bits":4,"group_size":32`), list(t, "a.weight U32 4 8", "a.scales F16 4 2"), quant.MissingScale},
-		{"no scales of MLX", mlx(`"bits":4,"group_size":32`), list(t, "a.weight U32 4 8"), quant.MissingScale},
-		{"an unknown mode", mlx(`"bits":4,"group_size":32,"mode":"fp5"`), list(t, "a.weight U32 4 8", "a.scales F16 4 2"), quant.UnknownQuantization},
-		{"a huge shape of NF4", "", nf4(`{"quant_type":"nf4","blocksize":64,"shape":[1099511627776,1099511627776]}`), quant.QuantizationState},
-		{"blocks of 0", "", nf4(`{"quant_type":"nf4","blocksize":0,"shape":[4,4]}`), quant.QuantizationState},
-		{"blocks of -1", "", nf4(`{"quant_type":"nf4","blocksize":-1,"shape":[4,4]}`), quant.QuantizationState},
-		{"blocks of 0.5", "", nf4(`{"quant_type":"nf4","blocksize":0.5,"shape":[4,4]}`), quant.QuantizationState},
+		{"no bits", pack(`"strategy":"channel"`), append(list(t, packed...),
+			tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})),
+			quant.QuantizationConfig},
+		{"33 bits", pack(`"num_bits":33`), append(list(t, packed...),
+			tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})),
+			quant.QuantizationConfig},
+		{"bits of text", pack(`"num_bits":"4"`), append(list(t, packed...),
+			tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})),
+			quant.QuantizationConfig},
+		{"groups of 0", pack(`"num_bits":4,"strategy":"group","group_size":0`), append(list(t,
+			packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})),
+			quant.QuantizationConfig},
+		{"groups of 3", pack(`"num_bits":4,"strategy":"group","group_size":3`), append(list(t,
+			packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})),
+			quant.QuantizationConfig},
+		{"groups of 2^31", pack(`"num_bits":4,"strategy":"group","group_size":2147483648`),
+			append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2,
+				32})), quant.QuantizationConfig},
+		{"not symmetric", pack(`"num_bits":4,"strategy":"channel","symmetric":false`),
+			append(list(t, packed...), tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2,
+				32})), quant.MissingScale},
+		{"a zero point of integers", pack(`"num_bits":4,"strategy":"channel"`),
+			append(append(list(t, packed...), list(t, "a.weight_zero_point I8 2 1")...),
+				tensor.New("a.weight_shape", tensor.Shape{2}, []int64{2, 32})), quant.ScaleShape},
+		{"a block of 0",
+			`{"quantization_config":{"quant_method":"fp8","weight_block_size":[0,0]}}`, list(t,
+				"a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"),
+			quant.QuantizationConfig},
+		{"a block of one number",
+			`{"quantization_config":{"quant_method":"fp8","weight_block_size":[128]}}`, list(t,
+				"a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"),
+			quant.QuantizationConfig},
+		{"a block of text",
+			`{"quantization_config":{"quant_method":"fp8","weight_block_size":["a","b"]}}`,
+			list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"),
+			quant.QuantizationConfig},
+		{"a negative block",
+			`{"quantization_config":{"quant_method":"fp8","weight_block_size":[-1,128]}}`,
+			list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale_inv F32 1 1"),
+			quant.QuantizationConfig},
+		{"an integer scale", "", list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale I32 1"),
+			quant.ScaleDType},
+		{"two scales", "", list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32 1",
+			"a.weight_scale_inv F32 1"), quant.QuantizationConfig},
+		{"two levels of FP8", "", list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32 1",
+			"a.weight_scale_2 F32"), quant.QuantizationConfig},
+		{"a channel of experts", "", list(t, "a.weight F8E4M3FN 2 4 4", "a.weight_scale F32 2"),
+			quant.QuantizationConfig},
+		{"a grid without a size", "", list(t, "a.weight F8E4M3FN 300 130",
+			"a.weight_scale_inv F32 4 2"), quant.QuantizationConfig},
+		{"a scale of an unknown expert", "", list(t, "x F8E4M3FN 2 4 4", "x_scale F32 2 1 4"),
+			quant.UnknownQuantization},
+		{"a grid of NVFP4", "", list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 2",
+			"a.weight_scale_2 F32"), quant.ScaleShape},
+		{"two scales of a tensor", "", list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1",
+			"a.weight_scale_2 F32 2"), quant.ScaleShape},
+		{"a global scale of BF16", "", list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1",
+			"a.weight_scale_2 BF16"), quant.ScaleDType},
+		{"experts' scales", "", list(t, "x_blocks U8 2 4 2 16", "x_scales U8 2 4 3"),
+			quant.ScaleShape},
+		{"experts without scales", `{"quantization_config":{"quant_method":"mxfp4"}}`, list(t,
+			"x_blocks U8 2 4 2 16"), quant.MissingScale},
+		{"an expert of DeepSeek without a scale",
+			`{"expert_dtype":"fp4","quantization_config":{"quant_method":"fp8"}}`, list(t,
+				"e.weight I8 4 16"), quant.MissingScale},
+		{"groups of GPTQ", words(`"bits":4,"group_size":8`), list(t, gptq...),
+			quant.QuantizationConfig},
+		{"bits of GPTQ", words(`"bits":8,"group_size":-1`), append(list(t, gptq...),
+			tensor.New("a.g_idx", tensor.Shape{32}, make([]int32, 32))),
+			quant.QuantizationConfig},
+		{"no zero points", words(`"bits":4,"group_size":32`), list(t, gptq[0], gptq[2]),
+			quant.MissingScale},
+		{"words next to a weight", words(`"bits":4,"group_size":32`), append(list(t, gptq...),
+			list(t, "a.weight F16 8 32")...), quant.QuantizationConfig},
+		{"a format of GPTQ", words(`"bits":4,"group_size":32,"checkpoint_format":"marlin"`),
+			list(t, gptq...), quant.UnknownQuantization},
+		{"an override of GPTQ", words(`"bits":4,"group_size":32,"dynamic":{"+:a":{"bits":8}}`),
+			list(t, gptq...), quant.ScaleShape},
+		{"a product of MLX", mlx(`"bits":4,"group_size":64`), list(t, "a.weight U32 4 8",
+			"a.scales F16 4 2", "a.biases F16 4 2"), quant.QuantizationConfig},
+		{"biases next to nvfp4", mlx(`"bits":4,"group_size":16,"mode":"nvfp4"`), list(t,
+			"a.weight U32 4 8", "a.scales U8 4 4", "a.biases F16 4 4"),
+			quant.QuantizationConfig},
+		{"no biases", mlx(`"bits":4,"group_size":32`), list(t, "a.weight U32 4 8",
+			"a.scales F16 4 2"), quant.MissingScale},
+		{"no scales of MLX", mlx(`"bits":4,"group_size":32`), list(t, "a.weight U32 4 8"),
+			quant.MissingScale},
+		{"an unknown mode", mlx(`"bits":4,"group_size":32,"mode":"fp5"`), list(t,
+			"a.weight U32 4 8", "a.scales F16 4 2"), quant.UnknownQuantization},
+		{"a huge shape of NF4", "",
+			nf4(`{"quant_type":"nf4","blocksize":64,"shape":[1099511627776,1099511627776]}`),
+			quant.QuantizationState},
+		{"blocks of 0", "", nf4(`{"quant_type":"nf4","blocksize":0,"shape":[4,4]}`),
+			quant.QuantizationState},
+		{"blocks of -1", "", nf4(`{"quant_type":"nf4","blocksize":-1,"shape":[4,4]}`),
+			quant.QuantizationState},
+		{"blocks of 0.5", "", nf4(`{"quant_type":"nf4","blocksize":0.5,"shape":[4,4]}`),
+			quant.QuantizationState},
 		{"no shape", "", nf4(`{"quant_type":"nf4","blocksize":64}`), quant.QuantizationState},
-		{"keys twice", "", nf4(`{"quant_type":"nf4","blocksize":64,"blocksize":32,"shape":[4,4]}`), quant.QuantizationState},
+		{"keys twice", "",
+			nf4(`{"quant_type":"nf4","blocksize":64,"blocksize":32,"shape":[4,4]}`),
+			quant.QuantizationState},
 		{"JSON that is cut", "", nf4(`{"quant_type":"nf4"`), quant.QuantizationState},
-		{"JSON that is nested", "", nf4(`{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`), quant.QuantizationState},
-		{"JSON that is large", "", nf4(`{"a":"` + strings.Repeat("x", 2<<20) + `"}`), quant.QuantizationState},
+		{"JSON that is nested", "", nf4(`{"a":` + strings.Repeat("[", 20000) +
+			strings.Repeat("]", 20000) + `}`), quant.QuantizationState},
+		{"JSON that is large", "", nf4(`{"a":"` + strings.Repeat("x", 2<<20) + `"}`),
+			quant.QuantizationState},
 		{"JSON that is a list", "", nf4(`[]`), quant.QuantizationState},
-		{"fewer blocks", "", nf4(`{"quant_type":"nf4","blocksize":8,"shape":[4,4]}`), quant.ScaleShape},
-		{"an unknown type", "", nf4(`{"quant_type":"int4","blocksize":64,"shape":[4,4]}`), quant.QuantizationState},
-		{"tiles of LLM.int8", "", append(list(t, "a.weight I8 4 4", "a.SCB F32 4"), tensor.New("a.weight_format", tensor.Shape{}, []uint8{1})), quant.UnknownQuantization},
-		{"a marker of one byte", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant", "{")), quant.QuantizationState},
-		{"a marker that is no text", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant", "\xff\xfe{}")), quant.QuantizationState},
-		{"a marker without a format", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant", "{}")), quant.QuantizationState},
-		{"an unknown format", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant", `{"format":"svd"}`)), quant.UnknownQuantization},
-		{"nvfp4 of FP8", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant", `{"format":"nvfp4"}`)), quant.QuantizationConfig},
-		{"swizzled scales of plain shape", "", append(list(t, "a.weight U8 16 8", "a.weight_scale F8E4M3FN 16 1", "a.weight_scale_2 F32"), text("a.comfy_quant", `{"format":"nvfp4"}`)), quant.ScaleShape},
+		{"fewer blocks", "", nf4(`{"quant_type":"nf4","blocksize":8,"shape":[4,4]}`),
+			quant.ScaleShape},
+		{"an unknown type", "", nf4(`{"quant_type":"int4","blocksize":64,"shape":[4,4]}`),
+			quant.QuantizationState},
+		{"tiles of LLM.int8", "", append(list(t, "a.weight I8 4 4", "a.SCB F32 4"),
+			tensor.New("a.weight_format", tensor.Shape{}, []uint8{1})),
+			quant.UnknownQuantization},
+		{"a marker of one byte", "", append(list(t, "a.weight F8E4M3FN 4 4"),
+			text("a.comfy_quant", "{")), quant.QuantizationState},
+		{"a marker that is no text", "", append(list(t, "a.weight F8E4M3FN 4 4"),
+			text("a.comfy_quant", "\xff\xfe{}")), quant.QuantizationState},
+		{"a marker without a format", "", append(list(t, "a.weight F8E4M3FN 4 4"),
+			text("a.comfy_quant", "{}")), quant.QuantizationState},
+		{"an unknown format", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant",
+			`{"format":"svd"}`)), quant.UnknownQuantization},
+		{"nvfp4 of FP8", "", append(list(t, "a.weight F8E4M3FN 4 4"), text("a.comfy_quant",
+			`{"format":"nvfp4"}`)), quant.QuantizationConfig},
+		{"swizzled scales of plain shape", "", append(list(t, "a.weight U8 16 8",
+			"a.weight_scale F8E4M3FN 16 1", "a.weight_scale_2 F32"), text("a.comfy_quant",
+			`{"format":"nvfp4"}`)), quant.ScaleShape},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			set := quant.Find(of(c.tensors...), config(t, c.config))
@@ -118,14 +201,18 @@ func TestStateIsCheckedBeforeValues(t *testing.T) {
 	gptq := func(index ...int32) *model {
 		of := make([]int32, 32)
 		copy(of, index)
-		return &model{tensors: append(list(t, "a.qweight I32 4 8", "a.qzeros I32 2 1", "a.scales F16 2 8"), tensor.New("a.g_idx", tensor.Shape{32}, of))}
+		return &model{tensors: append(list(t, "a.qweight I32 4 8", "a.qzeros I32 2 1",
+			"a.scales F16 2 8"), tensor.New("a.g_idx", tensor.Shape{32}, of))}
 	}
 	cfg := config(t, `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":16}}`)
 	m := slices.Clone(nf4Values)
 	m[3] = 7
-	nf4 := of(append(list(t, "a.weight U8 8 1", "a.weight.absmax F32 1"), text("a.weight.quant_state.bitsandbytes__nf4", `{"quant_type":"nf4","blocksize":64,"shape":[4,4]}`),
+	nf4 := of(append(list(t, "a.weight U8 8 1", "a.weight.absmax F32 1"),
+		text("a.weight.quant_state.bitsandbytes__nf4",
+			`{"quant_type":"nf4","blocksize":64,"shape":[4,4]}`),
 		tensor.New("a.weight.quant_map", tensor.Shape{16}, m))...)
-	for name, set := range map[string]*quant.Set{"a negative group": quant.Find(gptq(-2), cfg), "a group beyond": quant.Find(gptq(0, 2), cfg),
+	for name, set := range map[string]*quant.Set{"a negative group": quant.Find(gptq(-2), cfg),
+		"a group beyond":   quant.Find(gptq(0, 2), cfg),
 		"one unused group": quant.Find(gptq(0, -1), cfg), "a map": quant.Find(nf4, nil)} {
 		w := one(t, set)
 		if w.Err != nil {
@@ -134,7 +221,8 @@ func TestStateIsCheckedBeforeValues(t *testing.T) {
 		if _, err := tensor.Convert[float32](w.Tensor); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if found, err := w.Check(t.Context()); err != nil || len(found) != 1 || found[0].Code != quant.QuantizationState {
+		if found, err := w.Check(t.Context()); err != nil || len(found) != 1 ||
+			found[0].Code != quant.QuantizationState {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
@@ -143,8 +231,9 @@ func TestStateIsCheckedBeforeValues(t *testing.T) {
 }
 
 func TestPatternsAreBoundedAndLinear(t *testing.T) {
-	cfg := config(t, `{"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"g":{"targets":`+
-		`["re:(a+)+$","re:(?!x)y","re:["],"weights":{"num_bits":8,"type":"float","strategy":"tensor"}}},"ignore":["re:(.*a){20}"]}}`)
+	cfg := config(t,
+		`{"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"g":{"targets":`+
+			`["re:(a+)+$","re:(?!x)y","re:["],"weights":{"num_bits":8,"type":"float","strategy":"tensor"}}},"ignore":["re:(.*a){20}"]}}`)
 	set := quant.Find(of(list(t, strings.Repeat("a", 2000)+"!.weight F8E4M3FN 4 4")...), cfg)
 	warnings := 0
 	for _, f := range set.Findings {
@@ -163,12 +252,14 @@ func TestConfigurationsThatAreNone(t *testing.T) {
 			t.Errorf("%q is a configuration", s)
 		}
 	}
-	for _, s := range []string{"{}", `{"quantization_config":null}`, `{"quantization_config":7}`, `{"dtype":7}`} {
+	for _, s := range []string{"{}", `{"quantization_config":null}`, `{"quantization_config":7}`,
+		`{"dtype":7}`} {
 		if c, err := quant.ParseConfig([]byte(s)); c != nil || err != nil {
 			t.Errorf("%q: %v, %v", s, c, err)
 		}
 	}
-	for _, s := range []string{`{"quantization_config":{"quant_method":7}}`, `{"quantization_config":{"config_groups":[1]}}`,
+	for _, s := range []string{`{"quantization_config":{"quant_method":7}}`,
+		`{"quantization_config":{"config_groups":[1]}}`,
 		`{"quantization_config":{"quant_method":"gptq","dynamic":{"(":{}}}}`} {
 		quant.Find(of(list(t, "a.weight F8E4M3FN 4 4")...), config(t, s))
 	}
@@ -176,9 +267,12 @@ func TestConfigurationsThatAreNone(t *testing.T) {
 
 func TestEmptyWeights(t *testing.T) {
 	for _, lines := range [][]string{
-		{"a.weight F8E4M3FN 0 4", "a.weight_scale F32 0 1"}, {"a.weight F8E4M3FN 4 0", "a.weight_scale F32 1"},
-		{"a.weight U8 0 8", "a.weight_scale F8E4M3FN 0 1", "a.weight_scale_2 F32"}, {"x_blocks U8 0 4 2 16", "x_scales U8 0 4 2"},
-		{"x_blocks U8 1 0 2 16", "x_scales U8 1 0 2"}, {"a.weight U8 4 0", "a.weight_scale F8E4M3FN 4 0", "a.weight_scale_2 F32"},
+		{"a.weight F8E4M3FN 0 4", "a.weight_scale F32 0 1"}, {"a.weight F8E4M3FN 4 0",
+			"a.weight_scale F32 1"},
+		{"a.weight U8 0 8", "a.weight_scale F8E4M3FN 0 1", "a.weight_scale_2 F32"},
+		{"x_blocks U8 0 4 2 16", "x_scales U8 0 4 2"},
+		{"x_blocks U8 1 0 2 16", "x_scales U8 1 0 2"}, {"a.weight U8 4 0",
+			"a.weight_scale F8E4M3FN 4 0", "a.weight_scale_2 F32"},
 	} {
 		w := one(t, quant.Find(of(list(t, lines...)...), nil))
 		if v := floats(t, w); len(v) != 0 || w.Parameters() != 0 {
@@ -203,7 +297,8 @@ func TestPartsHaveTheValuesOfTheWhole(t *testing.T) {
 		if err := w.Tensor.Data.ReadInto(whole); err != nil || !bytes.Equal(whole, all.Bytes()) {
 			t.Fatalf("%s: the stream differs: %v", s.name, err)
 		}
-		values, err := tensor.Convert[float32](tensor.New("", tensor.Shape{int64(len(want))}, want))
+		values, err := tensor.Convert[float32](tensor.New("", tensor.Shape{int64(len(want))},
+			want))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +311,8 @@ func TestPartsHaveTheValuesOfTheWhole(t *testing.T) {
 				for range 30 {
 					off := r.Int64N(int64(len(whole)))
 					p := make([]byte, 1+r.Int64N(int64(len(whole))-off))
-					if n, err := w.Tensor.Data.ReadAt(p, off); n != len(p) || err != nil && err != io.EOF || !bytes.Equal(p, whole[off:][:n]) {
+					if n, err := w.Tensor.Data.ReadAt(p, off); n != len(p) || err != nil &&
+						err != io.EOF || !bytes.Equal(p, whole[off:][:n]) {
 						t.Errorf("%s: %d bytes at %d: %d, %v", s.name, len(p), off, n, err)
 					}
 				}
@@ -237,7 +333,8 @@ func TestPartReadsOnlyItsBlocks(t *testing.T) {
 		}
 		w := one(t, quant.Find(of(c.tensors...), config(t, c.config)))
 		read = 0
-		part, err := tensor.Slice(w.Tensor, tensor.Range{Start: w.Tensor.Shape[0] - 1, Stop: tensor.End})
+		part, err := tensor.Slice(w.Tensor, tensor.Range{Start: w.Tensor.Shape[0] - 1,
+			Stop: tensor.End})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +344,8 @@ func TestPartReadsOnlyItsBlocks(t *testing.T) {
 		if _, err2 := part.Data.ReadAll(); err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
-		// a row of codes and scales, or a column of words with the gaps that one read covers
+		// a row of codes and scales, or a column of words with the gaps that one read
+		// covers
 		limit := int64(8 << 10)
 		if strings.Contains(c.name, "experts") || c.name == "gptq" || c.name == "awq" {
 			limit = 256 << 10
@@ -331,13 +429,18 @@ func TestCheckFindsValues(t *testing.T) {
 		codes byte
 		code  quant.Code
 	}{
-		"NaN": {[]float32{1, nan, 1, 1}, 0, quant.ScaleValue}, "infinite": {[]float32{1, inf, 1, 1}, 0, quant.ScaleValue},
-		"negative": {[]float32{1, -1, 1, 1}, 0, quant.ScaleValue}, "all zero": {make([]float32, 4), 0, quant.ScaleValue},
-		"one zero": {[]float32{1, 0, 1, 1}, 0, ""}, "a code that is NaN": {[]float32{1, 1, 1, 1}, 0x7f, quant.ValueNaN},
+		"NaN": {[]float32{1, nan, 1, 1}, 0, quant.ScaleValue}, "infinite": {[]float32{1, inf, 1,
+			1}, 0, quant.ScaleValue},
+		"negative": {[]float32{1, -1, 1, 1}, 0, quant.ScaleValue}, "all zero": {make([]float32,
+			4), 0, quant.ScaleValue},
+		"one zero": {[]float32{1, 0, 1, 1}, 0, ""}, "a code that is NaN": {[]float32{1, 1, 1, 1},
+			0x7f, quant.ValueNaN},
 	} {
-		w := one(t, quant.Find(of(f8("a.weight", tensor.Shape{4, 1}, 0, 0, c.codes, 0), tensor.New("a.weight_scale", tensor.Shape{4, 1}, c.scale)), nil))
+		w := one(t, quant.Find(of(f8("a.weight", tensor.Shape{4, 1}, 0, 0, c.codes, 0),
+			tensor.New("a.weight_scale", tensor.Shape{4, 1}, c.scale)), nil))
 		found, err := w.Check(t.Context())
-		if err != nil || len(found) != min(1, len(c.code)) || len(found) == 1 && (found[0].Code != c.code || found[0].Tensor != "a.weight") {
+		if err != nil || len(found) != min(1, len(c.code)) || len(found) == 1 &&
+			(found[0].Code != c.code || found[0].Tensor != "a.weight") {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
@@ -345,7 +448,8 @@ func TestCheckFindsValues(t *testing.T) {
 		if s.scheme == "nvfp4" {
 			continue // of random codes scales are negative
 		}
-		if found, err := s.find(t).Check(t.Context()); err != nil || len(found) > 0 && found[0].Severity == tensor.SeverityError {
+		if found, err := s.find(t).Check(t.Context()); err != nil || len(found) > 0 &&
+			found[0].Severity == tensor.SeverityError {
 			t.Errorf("%s: %v, %v", s.name, found, err)
 		}
 	}

@@ -120,7 +120,8 @@ func TestValuesAreThoseOfTheReferences(t *testing.T) {
 					continue
 				}
 				n, _ := want.Shape.Elements()
-				if w.Scheme != want.Scheme || !w.Tensor.Shape.Equal(want.Shape) || w.Parameters() != n {
+				if w.Scheme != want.Scheme || !w.Tensor.Shape.Equal(want.Shape) ||
+					w.Parameters() != n {
 					t.Errorf("%s is %s of %v, not %s of %v", w.Name, w.Scheme, w.Tensor.Shape,
 						want.Scheme, want.Shape)
 					continue
@@ -128,13 +129,16 @@ func TestValuesAreThoseOfTheReferences(t *testing.T) {
 				if want.DType != "" && w.DType.String() != want.DType {
 					t.Errorf("%s was %v, not %s", w.Name, w.DType, want.DType)
 				}
-				if want.Float32 != "" && sum[float32](t, w.Tensor, want.UnsignedZero) != want.Float32 {
+				if want.Float32 != "" && sum[float32](t, w.Tensor,
+					want.UnsignedZero) != want.Float32 {
 					t.Errorf("%s has other values", w.Name)
 				}
-				if want.BFloat16 != "" && sum[tensor.BFloat16](t, w.Tensor, want.UnsignedZero) != want.BFloat16 {
+				if want.BFloat16 != "" && sum[tensor.BFloat16](t, w.Tensor,
+					want.UnsignedZero) != want.BFloat16 {
 					t.Errorf("%s has other values as bfloat16", w.Name)
 				}
-				if want.Float16 != "" && sum[tensor.Float16](t, w.Tensor, want.UnsignedZero) != want.Float16 {
+				if want.Float16 != "" && sum[tensor.Float16](t, w.Tensor,
+					want.UnsignedZero) != want.Float16 {
 					t.Errorf("%s has other values as float16", w.Name)
 				}
 			}

@@ -39,8 +39,9 @@ const (
 	// transposedElements is the same for matrices that are transposed: the more rows of
 	// the weight, the longer runs of the rows of the file.
 	transposedElements = 1 << 20
-	// panelBytes bounds the codes that are read at once: of matrices that are transposed a
-	// piece of every row of the file is read, and so there are to be few panels.
+	// panelBytes bounds the codes that are read at once: of matrices that are
+	// transposed a piece of every row of the file is read, and so there are to be few
+	// panels.
 	panelBytes, transposedPanelBytes = 512 << 10, 8 << 20
 	// pipelineBytes bounds the numbers of pieces under way.
 	pipelineBytes = 16 << 20
@@ -76,7 +77,8 @@ func (t *tile) transpose(dst []float32, n, k, width int) {
 			j %= tileCols
 			line[0], line[1], line[2], line[3] = rows[0][j], rows[1][j], rows[2][j], rows[3][j]
 			line[4], line[5], line[6], line[7] = rows[4][j], rows[5][j], rows[6][j], rows[7][j]
-			line[8], line[9], line[10], line[11] = rows[8][j], rows[9][j], rows[10][j], rows[11][j]
+			line[8], line[9], line[10], line[11] = rows[8][j], rows[9][j], rows[10][j],
+				rows[11][j]
 			line[12], line[13], line[14], line[15] = rows[12][j], rows[13][j], rows[14][j],
 				rows[15][j]
 		}

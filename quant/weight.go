@@ -15,20 +15,22 @@ type Weight struct {
 	// Name is the weight's name, which may be no name of a stored tensor.
 	Name string
 
-	// Scheme is how the weight is quantised: fp8-tensor, fp8-channel, fp8-group, fp8-block,
-	// mxfp8, mxfp6, mxfp4, nvfp4, int4-group (1 to 8 bits; also -tensor, -channel, -block),
-	// gptq, awq, mlx-affine, bnb-nf4, bnb-fp4, bnb-int8, gguf-scale. It is the method's own
-	// name where the scheme is not known, and "" for a stored tensor as it is.
+	// Scheme is how the weight is quantised: fp8-tensor, fp8-channel, fp8-group,
+	// fp8-block, mxfp8, mxfp6, mxfp4, nvfp4, int4-group (1 to 8 bits; also -tensor,
+	// -channel, -block), gptq, awq, mlx-affine, bnb-nf4, bnb-fp4, bnb-int8, gguf-scale.
+	// It is the method's own name where the scheme is not known, and "" for a stored
+	// tensor as it is.
 	Scheme string
 
-	// DType is the dtype of the weight before it was quantised: by the configuration, else
-	// by its scales, else bfloat16. For a stored tensor as it is, its own.
+	// DType is the dtype of the weight before it was quantised: by the configuration,
+	// else by its scales, else bfloat16. For a stored tensor as it is, its own.
 	DType tensor.DType
 
-	// Tensor has the weight's name and shape, and its numbers as float32, which are computed
-	// as they are read: a part of it costs the blocks that it touches, and the whole is
-	// computed on all cores. tensor.As(w.Tensor, w.DType) rounds them once. Where Err is not
-	// nil, reading is that error. A stored tensor as it is is that tensor.
+	// Tensor has the weight's name and shape, and its numbers as float32, which are
+	// computed as they are read: a part of it costs the blocks that it touches, and the
+	// whole is computed on all cores. tensor.As(w.Tensor, w.DType) rounds them once.
+	// Where Err is not nil, reading is that error. A stored tensor as it is is that
+	// tensor.
 	Tensor *tensor.Tensor
 
 	// Parts are the stored tensors of a weight that is quantised; nil for others.
@@ -44,8 +46,8 @@ type Weight struct {
 
 // A Part is a stored tensor that a Weight is made up of.
 type Part struct {
-	// Role says what it is for: codes, scale, global-scale, zero-point, bias, group-index,
-	// shape, map, nested-scale, nested-map, state or marker.
+	// Role says what it is for: codes, scale, global-scale, zero-point, bias,
+	// group-index, shape, map, nested-scale, nested-map, state or marker.
 	Role   string
 	Tensor *tensor.Tensor
 }
@@ -75,15 +77,19 @@ type Code string
 
 // The kinds of findings.
 const (
-	MissingScale        Code = "missing-scale"        // a part that the numbers depend on
-	ScaleShape          Code = "scale-shape"          // a part has another shape than is due
-	ScaleDType          Code = "scale-dtype"          // a part has a dtype that it cannot have
-	ScaleValue          Code = "scale-value"          // found by Check: NaN, infinite, negative, all zero
-	ValueNaN            Code = "nan"                  // found by Check: codes that are NaN
-	OrphanScale         Code = "orphan-scale"         // a part without its weight
-	QuantizationConfig  Code = "quantization-config"  // configuration and tensors contradict each other
-	QuantizationState   Code = "quantization-state"   // metadata of a weight that is stored with it
+	MissingScale       Code = "missing-scale"       // a part that the numbers depend on
+	ScaleShape         Code = "scale-shape"         // a part has another shape than is due
+	ScaleDType         Code = "scale-dtype"         // a part has a dtype that it cannot have
+	OrphanScale        Code = "orphan-scale"        // a part without its weight
+	QuantizationConfig Code = "quantization-config" // configuration and tensors disagree
+	// QuantizationState is for what is stored with a weight: JSON, maps, groups, shapes.
+	QuantizationState   Code = "quantization-state"
 	UnknownQuantization Code = "unknown-quantization" // a method that is not known here
+
+	// Found by Weight.Check: scales that are NaN, infinite, negative or all zero, and codes
+	// that are NaN.
+	ScaleValue Code = "scale-value"
+	ValueNaN   Code = "nan"
 )
 
 // A Finding is something wrong with quantised weights.
@@ -94,8 +100,8 @@ type Finding struct {
 	Err      error
 }
 
-// A Source is a set of tensors, such as a tensorfile.File. Its attributes are those of the
-// file, such as __metadata__ of safetensors and the metadata of GGUF.
+// A Source is a set of tensors, such as a tensorfile.File. Its attributes are those of
+// the file, such as __metadata__ of safetensors and the metadata of GGUF.
 type Source interface {
 	Tensors() iter.Seq[*tensor.Tensor]
 	Attributes() iter.Seq2[string, string]

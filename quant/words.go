@@ -11,7 +11,8 @@ func (f *finder) wordWeight(t *tensor.Tensor, base string) {
 	if t.DType != tensor.I32 || len(t.Shape) != 2 {
 		return
 	}
-	zeros, scales, index := f.stored[base+".qzeros"], f.stored[base+".scales"], f.stored[base+".g_idx"]
+	zeros, scales, index := f.stored[base+".qzeros"], f.stored[base+".scales"],
+		f.stored[base+".g_idx"]
 	w := f.weight(base+".weight", "gptq", t)
 	f.add(f.add(f.add(w, "scale", scales), "zero-point", zeros), "group-index", index)
 	due := f.cfg.is("gptq", "awq")
@@ -41,8 +42,9 @@ func (f *finder) wordWeight(t *tensor.Tensor, base string) {
 	case isAWQ:
 		f.awq(w, t, scales, zeros)
 	case f.cfg.is("awq"):
-		f.refuse(w, QuantizationConfig, "the configuration says awq, the shapes are not: %v words, "+
-			"scales of %v", t.Shape, scales.Shape)
+		f.refuse(w, QuantizationConfig,
+			"the configuration says awq, the shapes are not: %v words, "+
+				"scales of %v", t.Shape, scales.Shape)
 	case n != cols:
 		f.refuse(w, ScaleShape, "scales of %v, %v words", scales.Shape, t.Shape)
 	default:
@@ -99,7 +101,8 @@ func (f *finder) gptq(w *Weight, base string, t *tensor.Tensor, count int64, sca
 		return
 	}
 	if ok && ceil(k, size) != count {
-		f.refuse(w, QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, k, count)
+		f.refuse(w, QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, k,
+			count)
 		return
 	}
 	if !zeros.Shape.Equal(tensor.Shape{count, ceil(n*b, 32)}) {
@@ -162,7 +165,8 @@ func (f *finder) awq(w *Weight, t, scales, zeros *tensor.Tensor) {
 		size = max(1, k/groups)
 	}
 	if size == 0 || ceil(k, size) != groups {
-		f.refuse(w, QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, k, groups)
+		f.refuse(w, QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, k,
+			groups)
 		return
 	}
 	if !zeros.Shape.Equal(tensor.Shape{groups, cols}) {
@@ -221,8 +225,9 @@ func (f *finder) mlx(t *tensor.Tensor, base string) {
 	cols := words * 32 / max(n, 1)
 	if err != nil || words*32%n != 0 || size < 1 || cols != groups*size {
 		if err == nil {
-			err = errorf(tensor.ErrMalformed, w.Name, "%d bits in groups of %d do not fit %d words and "+
-				"%d groups", n, size, words, groups)
+			err = errorf(tensor.ErrMalformed, w.Name,
+				"%d bits in groups of %d do not fit %d words and "+
+					"%d groups", n, size, words, groups)
 		}
 		f.refuse(w, QuantizationConfig, "%v", err)
 		return
@@ -241,7 +246,8 @@ func (f *finder) mlx(t *tensor.Tensor, base string) {
 		}
 		if !isFloatScale(scales.DType) || biases.DType != scales.DType ||
 			!biases.Shape.Equal(scales.Shape) || f.get(biases.Name) == nil {
-			f.refuse(w, ScaleShape, "scales of %v %v, biases of %v %v", scales.Shape, scales.DType,
+			f.refuse(w, ScaleShape, "scales of %v %v, biases of %v %v", scales.Shape,
+				scales.DType,
 				biases.Shape, biases.DType)
 			return
 		}
@@ -266,8 +272,9 @@ func (f *finder) mlx(t *tensor.Tensor, base string) {
 		f.refuse(w, ScaleDType, "the scales are %v", scales.DType)
 		return
 	case want != [2]int64{n, size}:
-		f.refuse(w, QuantizationConfig, "mode %s has %d bits in groups of %d, the configuration says "+
-			"%d and %d", mode, want[0], want[1], n, size)
+		f.refuse(w, QuantizationConfig,
+			"mode %s has %d bits in groups of %d, the configuration says "+
+				"%d and %d", mode, want[0], want[1], n, size)
 		return
 	}
 	scale.codes.(*packed).unpack = unpackers[tensor.F8E8M0FNU]

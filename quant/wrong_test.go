@@ -60,7 +60,8 @@ func floats(t testing.TB, w *quant.Weight) []float32 {
 }
 
 func f8(name string, shape tensor.Shape, codes ...byte) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, DType: tensor.F8E4M3FN, Shape: shape, Data: tensor.BlobOf(codes)}
+	return &tensor.Tensor{Name: name, DType: tensor.F8E4M3FN, Shape: shape,
+		Data: tensor.BlobOf(codes)}
 }
 
 const blockConfig = `{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`
@@ -70,15 +71,19 @@ func TestMissingScaleIsNeverAPlainCast(t *testing.T) {
 	refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 4 4")...), config(t, blockConfig)),
 		quant.MissingScale, `"a.weight"`, "a.weight_scale")
 	refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 4 4")...),
-		config(t, `{"quantization_config":{"quant_method":"modelopt","quant_algo":"FP8"}}`)), quant.MissingScale)
+		config(t, `{"quantization_config":{"quant_method":"modelopt","quant_algo":"FP8"}}`)),
+		quant.MissingScale)
 	refused(t, quant.Find(of(list(t, "a.weight U8 4 8")...),
-		config(t, `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"}}`)), quant.MissingScale)
-	refused(t, quant.Find(of(list(t, "scaled_fp8 F8E4M3FN 0", "a.weight F8E4M3FN 4 4")...), nil), quant.MissingScale)
+		config(t, `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"}}`)),
+		quant.MissingScale)
+	refused(t, quant.Find(of(list(t, "scaled_fp8 F8E4M3FN 0", "a.weight F8E4M3FN 4 4")...), nil),
+		quant.MissingScale)
 }
 
 // A shard lacks the scale that another weight of its kind has: vllm #57108.
 func TestMissingScaleNextToOtherScalesIsAnError(t *testing.T) {
-	set := quant.Find(of(list(t, "a.weight F8E4M3FN 4 4", "b.weight F8E4M3FN 4 4", "b.weight_scale F32 1")...), nil)
+	set := quant.Find(of(list(t, "a.weight F8E4M3FN 4 4", "b.weight F8E4M3FN 4 4",
+		"b.weight_scale F32 1")...), nil)
 	if w := set.Weights[0]; w.Err == nil || w.Scheme != "fp8" {
 		t.Errorf("%s: %v", w.Scheme, w.Err)
 	}
@@ -92,19 +97,23 @@ func TestBlockSizeIsNotShapeOverGrid(t *testing.T) {
 	q := list(t, "a.weight F8E4M3FN 300 130")[0]
 	s := tensor.New("a.weight_scale_inv", tensor.Shape{3, 2}, []float32{1, 2, 3, 4, 5, 6})
 	v := floats(t, one(t, quant.Find(of(q, s), config(t, blockConfig))))
-	for _, at := range [][3]int64{{0, 127, 1}, {0, 128, 2}, {127, 0, 1}, {128, 0, 3}, {256, 129, 6}} {
-		if got, want := v[at[0]*130+at[1]], element(q, at[0]*130+at[1])*float32(at[2]); got != want {
+	for _, at := range [][3]int64{{0, 127, 1}, {0, 128, 2}, {127, 0, 1}, {128, 0, 3}, {256, 129,
+		6}} {
+		if got, want := v[at[0]*130+at[1]], element(q,
+			at[0]*130+at[1])*float32(at[2]); got != want {
 			t.Errorf("element %v is %v, not %v", at[:2], got, want)
 		}
 	}
-	refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 200 300", "a.weight_scale_inv F32 2 2")...),
+	refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 200 300",
+		"a.weight_scale_inv F32 2 2")...),
 		config(t, blockConfig)), quant.ScaleShape, "[2, 3]")
 }
 
 // A grid of one by one, or a column, is broadcast in silence.
 func TestGridIsNotBroadcast(t *testing.T) {
 	for _, shape := range []string{"1 1", "300 1", "1", "3", "3 1", "1 2", "2 3"} {
-		refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 300 130", "a.weight_scale_inv F32 "+shape)...),
+		refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 300 130",
+			"a.weight_scale_inv F32 "+shape)...),
 			config(t, blockConfig)), quant.ScaleShape)
 	}
 }
@@ -112,13 +121,16 @@ func TestGridIsNotBroadcast(t *testing.T) {
 // weight_scale_inv is a multiplier in spite of its name, weight_global_scale a divisor.
 func TestScalesAreNotReciprocal(t *testing.T) {
 	inv := tensor.New("a.weight_scale_inv", tensor.Shape{1}, []float32{4})
-	if v := floats(t, one(t, quant.Find(of(f8("a.weight", tensor.Shape{1, 1}, 0x38), inv), nil))); v[0] != 4 {
+	if v := floats(t, one(t, quant.Find(of(f8("a.weight", tensor.Shape{1, 1}, 0x38), inv),
+		nil))); v[0] != 4 {
 		t.Errorf("weight_scale_inv: %v", v)
 	}
-	packed := &tensor.Tensor{Name: "a.weight_packed", DType: tensor.U8, Shape: tensor.Shape{1, 8},
+	packed := &tensor.Tensor{Name: "a.weight_packed", DType: tensor.U8, Shape: tensor.Shape{1,
+		8},
 		Data: tensor.BlobOf([]byte{2, 0, 0, 0, 0, 0, 0, 0})}
 	global := tensor.New("a.weight_global_scale", tensor.Shape{1}, []float32{4})
-	if v := floats(t, one(t, quant.Find(of(packed, f8("a.weight_scale", tensor.Shape{1, 1}, 0x38), global), nil))); v[0] != .25 {
+	if v := floats(t, one(t, quant.Find(of(packed, f8("a.weight_scale", tensor.Shape{1, 1},
+		0x38), global), nil))); v[0] != .25 {
 		t.Errorf("weight_global_scale: %v", v)
 	}
 }
@@ -133,7 +145,8 @@ func TestDivisorIsNotAReciprocal(t *testing.T) {
 		other := 0
 		for i, v := range floats(t, s.find(t)) {
 			scale := element(s.tensors[1], int64(i)/16)
-			wrong := times(fp4(field(bytesOf(s.tensors[0]), int64(4*i), 4)), times(scale, 1/element(s.tensors[2], 0)))
+			wrong := times(fp4(field(bytesOf(s.tensors[0]), int64(4*i), 4)), times(scale,
+				1/element(s.tensors[2], 0)))
 			if v != wrong {
 				other++
 			}
@@ -149,7 +162,8 @@ func TestNibblesAreNotSwapped(t *testing.T) {
 	w := &tensor.Tensor{Name: "a.weight", DType: tensor.U8, Shape: tensor.Shape{1, 8},
 		Data: tensor.BlobOf([]byte{0x21, 0, 0, 0, 0, 0, 0, 0})}
 	s2 := tensor.New("a.weight_scale_2", tensor.Shape{}, []float32{1})
-	if v := floats(t, one(t, quant.Find(of(w, f8("a.weight_scale", tensor.Shape{1, 1}, 0x38), s2), nil))); v[0] != .5 || v[1] != 1 {
+	if v := floats(t, one(t, quant.Find(of(w, f8("a.weight_scale", tensor.Shape{1, 1}, 0x38),
+		s2), nil))); v[0] != .5 || v[1] != 1 {
 		t.Errorf("ModelOpt: %v", v[:2])
 	}
 	scale := make([]byte, 128*4)
@@ -164,7 +178,8 @@ func TestNibblesAreNotSwapped(t *testing.T) {
 // Swizzled scales of 128 rows and 64 columns have the shape of plain ones: only a marker
 // tells.
 func TestSwizzledScalesAreNotReadPlain(t *testing.T) {
-	parts := list(t, "a.weight U8 128 32", "a.weight_scale F8E4M3FN 128 4", "a.weight_scale_2 F32")
+	parts := list(t, "a.weight U8 128 32", "a.weight_scale F8E4M3FN 128 4",
+		"a.weight_scale_2 F32")
 	plain := floats(t, one(t, quant.Find(of(parts...), nil)))
 	marker := []byte(`{"format":"nvfp4"}`)
 	swizzled := floats(t, one(t, quant.Find(of(append(parts,
@@ -180,7 +195,8 @@ func TestSwizzledScalesAreNotReadPlain(t *testing.T) {
 		if got, want := plain[33*64+c], times(low, times(element(s, 33*4+1), s2)); got != want {
 			t.Errorf("plain: %v, not %v", got, want)
 		}
-		if got, want := swizzled[33*64+c], times(high, times(s2, element(s, 1*16+1*4+1))); got != want {
+		if got, want := swizzled[33*64+c], times(high, times(s2, element(s,
+			1*16+1*4+1))); got != want {
 			t.Errorf("swizzled: %v, not %v", got, want)
 		}
 	}
@@ -188,10 +204,12 @@ func TestSwizzledScalesAreNotReadPlain(t *testing.T) {
 
 // decompress of compressed-tensors takes 1 for a scale of the tensor that is missing.
 func TestMissingGlobalScaleIsNotOne(t *testing.T) {
-	refused(t, quant.Find(of(list(t, "a.weight_packed U8 4 8", "a.weight_scale F8E4M3FN 4 1")...), nil),
+	refused(t, quant.Find(of(list(t, "a.weight_packed U8 4 8",
+		"a.weight_scale F8E4M3FN 4 1")...), nil),
 		quant.MissingScale, "weight_global_scale")
 	refused(t, quant.Find(of(list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1")...),
-		config(t, `{"quantization_config":{"quant_algo":"NVFP4"}}`)), quant.MissingScale, "weight_scale_2")
+		config(t, `{"quantization_config":{"quant_algo":"NVFP4"}}`)), quant.MissingScale,
+		"weight_scale_2")
 }
 
 // A divisor of 0 makes infinite weights.
@@ -202,7 +220,8 @@ func TestDivisorOfZeroIsAnError(t *testing.T) {
 	if _, err := tensor.Convert[float32](w.Tensor); !errors.Is(err, tensor.ErrMalformed) {
 		t.Errorf("the error is %v", err)
 	}
-	if found, err := w.Check(t.Context()); err != nil || len(found) != 1 || found[0].Code != quant.ScaleValue {
+	if found, err := w.Check(t.Context()); err != nil || len(found) != 1 ||
+		found[0].Code != quant.ScaleValue {
 		t.Error(found, err)
 	}
 }
@@ -217,15 +236,18 @@ func TestLabelDoesNotDecide(t *testing.T) {
 		!strings.Contains(set.Findings[0].Err.Error(), "NVFP4") {
 		t.Error(set.Findings)
 	}
-	mixed := config(t, `{"quantization_config":{"quant_algo":"MIXED_PRECISION","quantized_layers":{"a":{"quant_algo":"FP8"}}}}`)
-	if set := quant.Find(of(list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32")...), mixed); len(set.Findings) > 0 {
+	mixed := config(t,
+		`{"quantization_config":{"quant_algo":"MIXED_PRECISION","quantized_layers":{"a":{"quant_algo":"FP8"}}}}`)
+	if set := quant.Find(of(list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32")...),
+		mixed); len(set.Findings) > 0 {
 		t.Error(set.Findings)
 	}
 }
 
 // Bytes next to FP8 codes are exponents, not integers.
 func TestByteScalesAreExponents(t *testing.T) {
-	s := &tensor.Tensor{Name: "a.weight_scale", DType: tensor.U8, Shape: tensor.Shape{1, 1}, Data: tensor.BlobOf([]byte{128})}
+	s := &tensor.Tensor{Name: "a.weight_scale", DType: tensor.U8, Shape: tensor.Shape{1, 1},
+		Data: tensor.BlobOf([]byte{128})}
 	codes := make([]byte, 32)
 	codes[0] = 0x38
 	w := one(t, quant.Find(of(f8("a.weight", tensor.Shape{1, 32}, codes...), s), nil))
@@ -240,16 +262,19 @@ func TestExponentsAtTheEnds(t *testing.T) {
 		exponent byte
 		want     float32
 	}{{0, 0x1p-127}, {1, 0x1p-126}, {254, 0x1p127}, {255, float32(math.NaN())}} {
-		s := &tensor.Tensor{Name: "a.weight_scale", DType: tensor.F8E8M0FNU, Shape: tensor.Shape{1, 1}, Data: tensor.BlobOf([]byte{c.exponent})}
+		s := &tensor.Tensor{Name: "a.weight_scale", DType: tensor.F8E8M0FNU,
+			Shape: tensor.Shape{1, 1}, Data: tensor.BlobOf([]byte{c.exponent})}
 		codes := make([]byte, 32)
 		codes[0], codes[1], codes[2] = 0x38, 0x7e, 0x01
 		w := one(t, quant.Find(of(f8("a.weight", tensor.Shape{1, 32}, codes...), s), nil))
 		v := floats(t, w)
-		if !same(v[0], c.want) || c.exponent == 254 && !math.IsInf(float64(v[1]), 1) || c.exponent == 0 && v[2] != 0x1p-136 {
+		if !same(v[0], c.want) || c.exponent == 254 && !math.IsInf(float64(v[1]), 1) ||
+			c.exponent == 0 && v[2] != 0x1p-136 {
 			t.Errorf("exponent %d: %v", c.exponent, v[:3])
 		}
 		found, err := w.Check(t.Context())
-		if err != nil || (c.exponent == 255) != (len(found) == 1 && found[0].Code == quant.ScaleValue) {
+		if err != nil || (c.exponent == 255) != (len(found) == 1 &&
+			found[0].Code == quant.ScaleValue) {
 			t.Errorf("exponent %d: %v, %v", c.exponent, found, err)
 		}
 	}
@@ -260,35 +285,43 @@ func TestSquareExpertsAreTransposed(t *testing.T) {
 	blocks := list(t, "x_blocks U8 1 64 2 16")[0]
 	scales := exponents(rand.New(rand.NewPCG(1, 1)), "x_scales", tensor.U8, 1, 64, 2)
 	v := floats(t, one(t, quant.Find(of(blocks, scales), nil)))
-	if want := times(fp4(field(bytesOf(blocks), 4*(5*64+40), 4)), element(scales, 5*2+1)); v[40*64+5] != want {
+	if want := times(fp4(field(bytesOf(blocks), 4*(5*64+40), 4)), element(scales,
+		5*2+1)); v[40*64+5] != want {
 		t.Errorf("element 40, 5 is %v, not %v", v[40*64+5], want)
 	}
 }
 
 // Each word of compressed-tensors before 0.20 has ⌊32/b⌋ elements.
 func TestOldPackingIsNotReadAsNew(t *testing.T) {
-	cfg := config(t, `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"targets":["Linear"],`+
-		`"weights":{"num_bits":3,"type":"int","strategy":"channel","symmetric":true}}}}}`)
+	cfg := config(t,
+		`{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"targets":["Linear"],`+
+			`"weights":{"num_bits":3,"type":"int","strategy":"channel","symmetric":true}}}}}`)
 	scale := tensor.New("a.weight_scale", tensor.Shape{1, 1}, []float32{1})
 	shape := tensor.New("a.weight_shape", tensor.Shape{2}, []int64{1, 32})
-	old := tensor.New("a.weight_packed", tensor.Shape{1, 4}, []int32{0, 5 << 27, 0, 0}) // element 19
-	if v := floats(t, one(t, quant.Find(of(old, scale, shape), cfg))); v[19] != 1 || v[18] != -4 {
+	old := tensor.New("a.weight_packed", tensor.Shape{1, 4}, []int32{0, 5 << 27, 0,
+		0}) // element 19
+	if v := floats(t, one(t, quant.Find(of(old, scale, shape), cfg))); v[19] != 1 ||
+		v[18] != -4 {
 		t.Errorf("before 0.20: %v", v)
 	}
-	dense := tensor.New("a.weight_packed", tensor.Shape{1, 3}, []int32{1 << 30, 1, 0}) // element 10
+	dense := tensor.New("a.weight_packed", tensor.Shape{1, 3}, []int32{1 << 30, 1,
+		0}) // element 10
 	if v := floats(t, one(t, quant.Find(of(dense, scale, shape), cfg))); v[10] != 1 {
 		t.Errorf("since 0.20: %v", v)
 	}
-	refused(t, quant.Find(of(list(t, "a.weight_packed I32 1 5")[0], scale, shape), cfg), quant.QuantizationConfig)
+	refused(t, quant.Find(of(list(t, "a.weight_packed I32 1 5")[0], scale, shape), cfg),
+		quant.QuantizationConfig)
 }
 
 // A weight_shape larger than the words is accepted, and gives wrong values.
 func TestShapeLargerThanTheWords(t *testing.T) {
-	for _, shape := range [][]int64{{1, 64}, {2, 32}, {-1, 32}, {1, -32}, {1 << 62, 1 << 62}, {1, 1 << 62}} {
+	for _, shape := range [][]int64{{1, 64}, {2, 32}, {-1, 32}, {1, -32}, {1 << 62, 1 << 62}, {1,
+		1 << 62}} {
 		m := of(append(list(t, "a.weight_packed I32 1 4", "a.weight_scale F32 1 1"),
 			tensor.New("a.weight_shape", tensor.Shape{2}, shape))...)
-		set := quant.Find(m, config(t, `{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],`+
-			`"weights":{"num_bits":4,"strategy":"channel"}}}}}`))
+		set := quant.Find(m, config(t,
+			`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],`+
+				`"weights":{"num_bits":4,"strategy":"channel"}}}}}`))
 		if w := one(t, set); w.Err == nil || len(set.Findings) != 1 {
 			t.Errorf("%v has values: %v", shape, set.Findings)
 		}
@@ -297,22 +330,29 @@ func TestShapeLargerThanTheWords(t *testing.T) {
 
 // The first version of GPTQ stores zero points less 1, the second as they are.
 func TestZeroPointOfBothVersions(t *testing.T) {
-	for version, want := range map[string]float32{"": 2, `,"checkpoint_format":"gptq"`: 2, `,"checkpoint_format":"gptq_v2"`: 3} {
+	for version, want := range map[string]float32{"": 2, `,"checkpoint_format":"gptq"`: 2,
+		`,"checkpoint_format":"gptq_v2"`: 3} {
 		m := of(tensor.New("a.qweight", tensor.Shape{1, 8}, []int32{7, 0, 0, 0, 0, 0, 0, 0}),
-			tensor.New("a.qzeros", tensor.Shape{1, 1}, []int32{4}), list(t, "a.scales F32 1 8")[0])
-		bytesOf(m.tensors[2])[3], bytesOf(m.tensors[2])[2], bytesOf(m.tensors[2])[1], bytesOf(m.tensors[2])[0] = 0x3f, 0x80, 0, 0
-		set := quant.Find(m, config(t, `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":-1`+version+`}}`))
+			tensor.New("a.qzeros", tensor.Shape{1, 1}, []int32{4}), list(t,
+				"a.scales F32 1 8")[0])
+		bytesOf(m.tensors[2])[3], bytesOf(m.tensors[2])[2], bytesOf(m.tensors[2])[1],
+			bytesOf(m.tensors[2])[0] = 0x3f, 0x80, 0, 0
+		set := quant.Find(m, config(t,
+			`{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":-1`+version+`}}`))
 		if v := floats(t, one(t, set)); v[0] != want {
 			t.Errorf("%s: %v, not %v", version, v[0], want)
 		}
 	}
-	refused(t, quant.Find(of(list(t, "a.qweight I32 1 8", "a.qzeros I32 1 1", "a.scales F16 1 8")...), nil), quant.QuantizationConfig)
+	refused(t, quant.Find(of(list(t, "a.qweight I32 1 8", "a.qzeros I32 1 1",
+		"a.scales F16 1 8")...), nil), quant.QuantizationConfig)
 }
 
 // Stored zero points of version 1 whose bits are all set are read differently by kernels.
 func TestWrappedZeroPointIsAWarning(t *testing.T) {
-	m := of(append(list(t, "a.qweight I32 1 8", "a.scales F16 1 8"), tensor.New("a.qzeros", tensor.Shape{1, 1}, []int32{15}))...)
-	w := one(t, quant.Find(m, config(t, `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8}}`)))
+	m := of(append(list(t, "a.qweight I32 1 8", "a.scales F16 1 8"), tensor.New("a.qzeros",
+		tensor.Shape{1, 1}, []int32{15}))...)
+	w := one(t, quant.Find(m, config(t,
+		`{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8}}`)))
 	found, err := w.Check(t.Context())
 	if err != nil || len(found) != 1 || found[0].Severity != tensor.SeverityWarning {
 		t.Error(found, err)
@@ -337,11 +377,16 @@ func TestScalesWithoutWordsAreOrphans(t *testing.T) {
 // GPTQ and AWQ have the same names.
 func TestShapesTellGPTQFromAWQ(t *testing.T) {
 	awq := list(t, "a.qweight I32 32 2", "a.qzeros I32 1 2", "a.scales F16 1 16")
-	refused(t, quant.Find(of(awq...), config(t, `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":32}}`)), quant.QuantizationConfig, "AWQ")
+	refused(t, quant.Find(of(awq...), config(t,
+		`{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":32}}`)),
+		quant.QuantizationConfig, "AWQ")
 	gptq := list(t, "a.qweight I32 4 16", "a.qzeros I32 1 2", "a.scales F16 1 16")
-	refused(t, quant.Find(of(gptq...), config(t, `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":32}}`)), quant.QuantizationConfig)
+	refused(t, quant.Find(of(gptq...), config(t,
+		`{"quantization_config":{"quant_method":"awq","bits":4,"group_size":32}}`)),
+		quant.QuantizationConfig)
 	for _, version := range []string{"gemv", "gemv_fast", "marlin"} {
-		refused(t, quant.Find(of(awq...), config(t, `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":32,"version":"`+version+`"}}`)),
+		refused(t, quant.Find(of(awq...), config(t,
+			`{"quantization_config":{"quant_method":"awq","bits":4,"group_size":32,"version":"`+version+`"}}`)),
 			quant.UnknownQuantization, version)
 	}
 }
@@ -376,10 +421,12 @@ func TestAffineIsNotFused(t *testing.T) {
 func TestActivationScalesAreNotApplied(t *testing.T) {
 	parts := list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32 1")
 	want := floats(t, one(t, quant.Find(of(parts...), nil)))
-	for _, name := range []string{"input_scale", "k_scale", "v_scale", "q_scale", "scale_input", "input_global_scale", "activation_scale", "input_zero_point"} {
+	for _, name := range []string{"input_scale", "k_scale", "v_scale", "q_scale", "scale_input",
+		"input_global_scale", "activation_scale", "input_zero_point"} {
 		set := quant.Find(of(append(parts, list(t, "a."+name+" F32 1")...)...), nil)
 		compare(t, name, floats(t, one(t, set)), want)
-		if last := set.Weights[len(set.Weights)-1]; !last.Auxiliary || last.Parameters() != 0 || len(set.Findings) > 0 {
+		if last := set.Weights[len(set.Weights)-1]; !last.Auxiliary || last.Parameters() != 0 ||
+			len(set.Findings) > 0 {
 			t.Errorf("%s: %v", name, set.Findings)
 		}
 	}
@@ -388,7 +435,8 @@ func TestActivationScalesAreNotApplied(t *testing.T) {
 // What changes a layer's input is not folded into a weight in silence.
 func TestInputFactorsAreRefused(t *testing.T) {
 	for _, name := range []string{"pre_quant_scale", "svdquant_lora_a"} {
-		refused(t, quant.Find(of(list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1", "a.weight_scale_2 F32", "a."+name+" F32 16")...), nil),
+		refused(t, quant.Find(of(list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1",
+			"a.weight_scale_2 F32", "a."+name+" F32 16")...), nil),
 			quant.UnknownQuantization, name)
 	}
 	marker := []byte(`{"format":"int8_tensorwise","convrot":true}`)
@@ -400,20 +448,24 @@ func TestInputFactorsAreRefused(t *testing.T) {
 // torchao leaves out a weight without one of its parts in silence.
 func TestMissingPartOfTorchAOIsAnError(t *testing.T) {
 	header := `{"_type":"Int8Tensor","_data":{"block_size":[1,4]},"_tensor_data_names":["qdata","scale"]}`
-	m := of(list(t, "a._weight_qdata I8 4 4")...).with("tensor_names", `["a.weight"]`).with("a.weight", header)
+	m := of(list(t, "a._weight_qdata I8 4 4")...).with("tensor_names",
+		`["a.weight"]`).with("a.weight", header)
 	refused(t, quant.Find(m, nil), quant.MissingScale, "a._weight_scale")
 	none := of().with("tensor_names", `["a.weight"]`).with("a.weight", header)
-	if set := quant.Find(none, nil); len(set.Findings) != 1 || set.Findings[0].Code != quant.MissingScale {
+	if set := quant.Find(none, nil); len(set.Findings) != 1 ||
+		set.Findings[0].Code != quant.MissingScale {
 		t.Error(set.Findings)
 	}
-	unknown := of(list(t, "a._weight_qdata I8 4 4", "a._weight_scale F32 4 1")...).with("tensor_names", `["a.weight"]`).
+	unknown := of(list(t, "a._weight_qdata I8 4 4",
+		"a._weight_scale F32 4 1")...).with("tensor_names", `["a.weight"]`).
 		with("a.weight", strings.Replace(header, "Int8Tensor", "Int4Tensor", 1))
 	refused(t, quant.Find(unknown, nil), quant.UnknownQuantization, "Int4Tensor")
 }
 
 // A scale that is left over when codes were cast is not lost in silence.
 func TestScaleNextToACastWeightIsAnOrphan(t *testing.T) {
-	set := quant.Find(of(list(t, "a.weight BF16 4 4", "a.weight_scale_inv F32 1 1")...), config(t, blockConfig))
+	set := quant.Find(of(list(t, "a.weight BF16 4 4", "a.weight_scale_inv F32 1 1")...),
+		config(t, blockConfig))
 	for _, f := range set.Findings {
 		if f.Code == quant.OrphanScale && strings.Contains(f.Err.Error(), "plain bfloat16") {
 			return
@@ -427,13 +479,16 @@ func TestScaleOfGGUFIsApplied(t *testing.T) {
 	if _, err := os.Stat(references() + "/gguf-scale.gguf"); err != nil {
 		t.Fatal(err)
 	}
-	m := of(list(t, "blk.0.x_exps.weight F32 2 3 4", "blk.0.x_exps.scale F32 2")...).with("general.architecture", "llama")
+	m := of(list(t, "blk.0.x_exps.weight F32 2 3 4",
+		"blk.0.x_exps.scale F32 2")...).with("general.architecture", "llama")
 	w := one(t, quant.Find(m, nil))
 	for i, v := range floats(t, w) {
-		if want := times(element(m.tensors[0], int64(i)), element(m.tensors[1], int64(i)/12)); v != want {
+		if want := times(element(m.tensors[0], int64(i)), element(m.tensors[1],
+			int64(i)/12)); v != want {
 			t.Fatalf("element %d is %v, not %v", i, v, want)
 		}
 	}
-	bad := of(list(t, "blk.0.x.weight F32 3 4", "blk.0.x.scale F32 3")...).with("general.architecture", "llama")
+	bad := of(list(t, "blk.0.x.weight F32 3 4",
+		"blk.0.x.scale F32 3")...).with("general.architecture", "llama")
 	refused(t, quant.Find(bad, nil), quant.ScaleShape)
 }
