@@ -70,6 +70,8 @@ var edges = map[string][]string{
 	"internal/jsonheader": and(leaves, "tensor", "internal/source"),
 	"internal/zipfile":    and(leaves, "tensor", "internal/format", "internal/source"),
 	"remote":              {"internal/naming", "tensor"},
+	"quant": {"tensor", "internal/ggml", "internal/le", "internal/naming",
+		"internal/parallel"},
 	"inspect": {".", "tensor", "internal/ggml", "internal/le", "internal/parallel",
 		"internal/naming", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "gguf",
 		"safetensors"},
@@ -160,6 +162,7 @@ var oracles = map[string][]string{
 	"internal/readtest":   {any},
 	"schema/...":          {any},
 	"tensor":              {any},
+	"quant":               {"."},
 	"pte":                 {"ptd"}, // the other half of a program with external weights
 	"ztensor":             {cbor, zstd, xxh3, "sparse"},
 	".":                   {any},

@@ -52,7 +52,7 @@ func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 	size, err := block(o, "blocksize", err)
 	shape, _, err := getAfter[tensor.Shape](o, "shape", err)
 	n, ok := shape.Elements()
-	known := map[string]*[16]float32{"nf4": &nf4, "fp4": &fp4}[kind]
+	known := map[string]*[16]float32{"nf4": nf4, "fp4": fp4}[kind]
 	if err == nil && (known == nil || !ok || len(shape) > maxRank || shape == nil) {
 		err = fmt.Errorf("quant_type %q, shape %v", kind, shape)
 	}
@@ -159,12 +159,12 @@ func readMap(t *tensor.Tensor, values []float32) error {
 }
 
 // nf4 are the values of NF4, by code.
-var nf4 = [16]float32{-1, -.6961928, -.52507305, -.3949175, -.28444138, -.18477343, -.091050036,
+var nf4 = &[16]float32{-1, -.6961928, -.52507305, -.3949175, -.28444138, -.18477343, -.091050036,
 	0,
 	.0795803, .1609302, .24611230, .33791524, .44070983, .562617, .72295684, 1}
 
 // fp4 are the values of FP4 of bitsandbytes, by code; code 8 is 0 or -0.
-var fp4 = [16]float32{0, .0052083335, .6666667, 1, .33333334, .5, .16666667, .25,
+var fp4 = &[16]float32{0, .0052083335, .6666667, 1, .33333334, .5, .16666667, .25,
 	0, -.0052083335, -.6666667, -1, -.33333334, -.5, -.16666667, -.25}
 
 // bnbInt8 is for LLM.int8: a scale for each row, times 1/127.

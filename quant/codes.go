@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -118,11 +118,11 @@ var unpackers = map[tensor.DType]func([]float32, []byte, int){
 			dst[i] = float32(int64(binary.LittleEndian.Uint64(src[8*i:])))
 		}
 	},
-	tensor.U8:     bytesOf(valuesOf(func(b uint8) float32 { return float32(b) })),
-	tensor.I8:     bytesOf(valuesOf(func(b uint8) float32 { return float32(int8(b)) })),
-	tensor.F8E5M2: bytesOf(valuesOf(func(b uint8) float32 { return tensor.Float8E5M2(b).Float32() })),
-	tensor.F8E4M3FN: bytesOf(valuesOf(func(b uint8) float32 {
-		return tensor.Float8E4M3FN(b).Float32()
+	tensor.U8:       bytesOf(identity),
+	tensor.I8:       bytesOf(valuesOf(func(b uint8) float32 { return float32(int8(b)) })),
+	tensor.F8E4M3FN: bytesOf(e4m3),
+	tensor.F8E5M2: bytesOf(valuesOf(func(b uint8) float32 {
+		return tensor.Float8E5M2(b).Float32()
 	})),
 	tensor.F8E4M3FNUZ: bytesOf(valuesOf(func(b uint8) float32 {
 		return tensor.Float8E4M3FNUZ(b).Float32()
@@ -130,9 +130,7 @@ var unpackers = map[tensor.DType]func([]float32, []byte, int){
 	tensor.F8E5M2FNUZ: bytesOf(valuesOf(func(b uint8) float32 {
 		return tensor.Float8E5M2FNUZ(b).Float32()
 	})),
-	tensor.F8E8M0FNU: bytesOf(valuesOf(func(b uint8) float32 {
-		return tensor.Float8E8M0FNU(b).Float32()
-	})),
+	tensor.F8E8M0FNU: bytesOf(e8m0),
 }
 
 func valuesOf(value func(uint8) float32) *[256]float32 {
@@ -153,8 +151,15 @@ func bytesOf(values *[256]float32) func([]float32, []byte, int) {
 	}
 }
 
+// Values of codes of a byte or less, by code.
+var (
+	identity = valuesOf(func(b uint8) float32 { return float32(b) })
+	e4m3     = valuesOf(func(b uint8) float32 { return tensor.Float8E4M3FN(b).Float32() })
+	e8m0     = valuesOf(func(b uint8) float32 { return tensor.Float8E8M0FNU(b).Float32() })
+)
+
 // e2m1 are the values of FP4, by code; code 8 is -0.
-var e2m1 = [16]float32{0, .5, 1, 1.5, 2, 3, 4, 6,
+var e2m1 = &[16]float32{0, .5, 1, 1.5, 2, 3, 4, 6,
 	float32(math.Copysign(0, -1)), -.5, -1, -1.5, -2, -3, -4, -6}
 
 // nibblesOf returns codes of 4 bits, two in a byte, with their values by code.
@@ -380,7 +385,7 @@ func (g *groups) read() error {
 		} else if v < 0 || int64(v) >= g.limit {
 			return fmt.Errorf("%w: tensor %s: element %d is %d, of %d groups",
 				tensor.ErrMalformed,
-				quote.Name(g.tensor.Name), i, v, g.limit)
+				naming.Quote(g.tensor.Name), i, v, g.limit)
 		}
 	}
 	switch unused {
@@ -389,7 +394,7 @@ func (g *groups) read() error {
 	case len(all):
 	default:
 		return fmt.Errorf("%w: tensor %s: %d of %d groups are -1", tensor.ErrMalformed,
-			quote.Name(g.tensor.Name), unused, len(all))
+			naming.Quote(g.tensor.Name), unused, len(all))
 	}
 	return nil
 }

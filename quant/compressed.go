@@ -82,9 +82,6 @@ var e2m3 = valuesOf(func(b uint8) float32 {
 	return v
 })
 
-// identity are integers by their bits.
-var identity = valuesOf(func(b uint8) float32 { return float32(b) })
-
 // weightShape reads weight_shape, the only place of the number of columns.
 func weightShape(t *tensor.Tensor) (rows, cols int64, err error) {
 	if (t.DType != tensor.I64 && t.DType != tensor.I32) || !t.Shape.Equal(tensor.Shape{2}) {

@@ -9,7 +9,7 @@ import (
 
 	"encoding/json"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -166,7 +166,7 @@ func (c *Config) patterns(texts []string) *patterns {
 func (c *Config) expression(all []*regexp.Regexp, text string) []*regexp.Regexp {
 	re, err := regexp.Compile("^(?:" + text + ")")
 	if err != nil {
-		c.problem("regular expression %s: %v", quote.Name(text), err)
+		c.problem("regular expression %s: %v", naming.Quote(text), err)
 		return all
 	}
 	return append(all, re)

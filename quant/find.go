@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -314,8 +314,8 @@ func (f *finder) unknown() {
 			method = "unknown"
 		}
 		f.fail(f.weight(t.Name, method, t), errorf(errors.ErrUnsupported, t.Name,
-			"the configuration says %s; this weight is not understood", quote.Name(method)))
-		names = append(names, quote.Name(t.Name))
+			"the configuration says %s; this weight is not understood", naming.Quote(method)))
+		names = append(names, naming.Quote(t.Name))
 	}
 	switch {
 	case len(names) > 0:
@@ -326,11 +326,11 @@ func (f *finder) unknown() {
 		}
 		f.note(UnknownQuantization, tensor.SeverityWarning, "", fmt.Errorf(
 			"%w: the configuration says %s; not understood: %s", errors.ErrUnsupported,
-			quote.Name(f.cfg.method), list))
+			naming.Quote(f.cfg.method), list))
 	case len(f.modules) == 0 && len(f.order) > 0:
 		f.note(QuantizationConfig, tensor.SeverityWarning, "", fmt.Errorf(
 			"%w: the configuration says %s; no weight is quantised", tensor.ErrMalformed,
-			quote.Name(f.cfg.method)))
+			naming.Quote(f.cfg.method)))
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -250,5 +250,5 @@ func (g *group) form(cols int64) (form string, bm, bn int64, sized bool, err err
 	case strategy == "tensor", strategy == "channel", !ok:
 		return strategy, 0, 0, false, nil
 	}
-	return "", 0, 0, false, fmt.Errorf("strategy is %s", quote.Name(strategy))
+	return "", 0, 0, false, fmt.Errorf("strategy is %s", naming.Quote(strategy))
 }

@@ -74,7 +74,7 @@ func (f *finder) fp4(w *Weight, t, scale *tensor.Tensor, size int64) *matrix {
 		return nil
 	}
 	m := &matrix{batch: batch, rows: rows, cols: 2 * half,
-		codes: nibblesOf(t.Data, rows, half, false, &e2m1)}
+		codes: nibblesOf(t.Data, rows, half, false, e2m1)}
 	m.ops = []operation{each(multiply, scaleGrid(scale, batch, rows, 2*half, 1, size), 1, size)}
 	return m
 }
@@ -154,7 +154,7 @@ func (f *finder) expertBlocks(t *tensor.Tensor, name string) {
 			t.Shape[:3])
 	default:
 		m := &matrix{batch: batch, rows: rows, cols: cols,
-			codes: nibblesOf(t.Data, rows, cols/2, false, &e2m1)}
+			codes: nibblesOf(t.Data, rows, cols/2, false, e2m1)}
 		m.ops = []operation{each(multiply, scaleGrid(scale, batch, rows, cols, 1, 32), 1, 32)}
 		f.complete("mxfp4", w, w.Tensor.Shape, m, true, nil)
 	}

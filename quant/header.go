@@ -197,7 +197,7 @@ func (f *finder) comfyNVFP4(w *Weight, t, scale, scale2 *tensor.Tensor) {
 	w.Tensor.Shape = unpackedShape(t.Shape)
 	rows, half := t.Shape[0], t.Shape[1]
 	m := &matrix{batch: 1, rows: rows, cols: 2 * half,
-		codes: nibblesOf(t.Data, rows, half, true, &e2m1)}
+		codes: nibblesOf(t.Data, rows, half, true, e2m1)}
 	if f.swizzle(w, m, scale, 16, true) && f.globalScale(w, m, scale2, multiply) {
 		f.complete("comfy", w, w.Tensor.Shape, m, false, nil)
 	}
@@ -222,9 +222,6 @@ func (f *finder) swizzle(w *Weight, m *matrix, scale *tensor.Tensor, size int64,
 		&matrix{batch: 1, rows: m.rows, cols: m.cols / size, codes: s}, 1, size)}
 	return true
 }
-
-// e8m0 are the values of exponents, by code.
-var e8m0 = valuesOf(func(b uint8) float32 { return tensor.Float8E8M0FNU(b).Float32() })
 
 // readTorchAO makes the weights that the header of torchao describes.
 func (f *finder) readTorchAO() {
@@ -342,7 +339,7 @@ func (f *finder) torchAOFP4(w *Weight, q, scale *tensor.Tensor, size int64,
 	isSwizzled bool) *matrix {
 	_, rows, half := leading(q.Shape)
 	m := &matrix{batch: 1, rows: rows, cols: 2 * half,
-		codes: nibblesOf(q.Data, rows, half, false, &e2m1)}
+		codes: nibblesOf(q.Data, rows, half, false, e2m1)}
 	if !f.blockScales(w, m, scale, size, isSwizzled) {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // maxJSON bounds the JSON that tensors and headers hold. Configurations are bounded by
@@ -33,7 +33,7 @@ func parseObject(b []byte) (object, error) {
 		}
 		key, _ := t.(string)
 		if _, ok := o[key]; ok {
-			return nil, fmt.Errorf("duplicate key %s", quote.Name(key))
+			return nil, fmt.Errorf("duplicate key %s", naming.Quote(key))
 		}
 		var v json.RawMessage
 		if d.Decode(&v) != nil {
@@ -75,7 +75,7 @@ func get[T any](o object, keys ...string) (v T, ok bool, err error) {
 		}
 		if json.Unmarshal(o[key], &v) != nil {
 			var zero T
-			return zero, true, fmt.Errorf("%s is %s", key, quote.Name(string(o[key])))
+			return zero, true, fmt.Errorf("%s is %s", key, naming.Quote(string(o[key])))
 		}
 		return v, true, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/quote"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -86,7 +86,7 @@ const (
 	QuantizationState   Code = "quantization-state"
 	UnknownQuantization Code = "unknown-quantization" // a method that is not known here
 
-	// Found by Weight.Check: scales that are NaN, infinite, negative or all zero, and codes
+	// Weight.Check finds scales that are NaN, infinite, negative or all zero, and codes
 	// that are NaN.
 	ScaleValue Code = "scale-value"
 	ValueNaN   Code = "nan"
@@ -144,5 +144,6 @@ func (r *refused) Stored() tensor.Stored { return tensor.Stored{Offset: -1, Enco
 
 // errorf returns an error about a weight.
 func errorf(class error, name, format string, args ...any) error {
-	return fmt.Errorf("%w: tensor %s: %s", class, quote.Name(name), fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: tensor %s: %s", class, naming.Quote(name), fmt.Sprintf(format,
+		args...))
 }

@@ -278,7 +278,7 @@ func (f *finder) mlx(t *tensor.Tensor, base string) {
 		return
 	}
 	scale.codes.(*packed).unpack = unpackers[tensor.F8E8M0FNU]
-	m.codes = nibblesOf(t.Data, rows, words*4, false, &e2m1)
+	m.codes = nibblesOf(t.Data, rows, words*4, false, e2m1)
 	if mode == "nvfp4" {
 		scale.codes.(*packed).unpack = unpackers[tensor.F8E4M3FN]
 	}
@@ -288,6 +288,3 @@ func (f *finder) mlx(t *tensor.Tensor, base string) {
 	m.ops = []operation{each(multiply, scale, 1, size)}
 	f.complete("mlx", w, shape, m, false, nil)
 }
-
-// e4m3 are the values of FP8, by code.
-var e4m3 = valuesOf(func(b uint8) float32 { return tensor.Float8E4M3FN(b).Float32() })
