@@ -13,6 +13,8 @@
 #   primitivref            tools/primitivref.cpp over its C++ library: makes, loads and judges files
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
 #   gguf                   a Python with the gguf package
+#   quant                  a Python with mlx (CPU), onnxruntime, gguf, numpy and ml_dtypes
+#   quantref               a Python with torch and the packages that quantise weights: 3 GB, by hand only
 #   llamacpp               the directory of llama.cpp 0.5.0's shared libraries, as node-llama-cpp ships them
 #   hub                    a Python with huggingface_hub, safetensors and numpy
 #   stores                 a Python with moto's server, boto3, azure-storage-blob, safetensors and numpy
@@ -135,6 +137,18 @@ torch_release() { # VERSION NUMPY PYTHON
 		"$2" packaging typing_extensions sympy networkx mpmath filelock jinja2 markupsafe fsspec future 'setuptools<70'
 	python3 "$src/stubs.py" "$dir"/lib/python*/site-packages/torch/lib
 	"$dir/bin/python" -c 'import torch; torch.rand(2)'
+}
+
+quantref() {
+	venv --only-binary :all: --no-deps --no-cache-dir torch==2.15.0
+	venv --only-binary :all: numpy==2.2.6 packaging typing_extensions sympy networkx mpmath filelock jinja2 markupsafe fsspec setuptools \
+		huggingface_hub omegaconf rich scipy
+	python3 "$src/stubs.py" "$dir"/lib/python*/site-packages/torch/lib
+	venv --only-binary :all: --no-deps compressed-tensors==0.20.0 transformers==5.24.0 bitsandbytes==0.50.2 torchao==0.18.0 \
+		nvidia-modelopt==0.47.0 comfy-kitchen==0.2.40 mlx==0.32.4 mlx-cpu==0.32.4 gguf==0.19.0 ml_dtypes==0.6.0 safetensors==0.8.0 \
+		tokenizers regex pyyaml tqdm pydantic pydantic-core annotated-types typing-inspection loguru frozendict accelerate psutil \
+		pulp ninja nvidia-ml-py
+	"$dir/bin/python" -c 'import torch, compressed_tensors, bitsandbytes, torchao, comfy_kitchen, mlx.core, modelopt.torch.quantization'
 }
 
 # python VERSION...: the first of these versions of Python that is installed, also by pyenv.
@@ -262,6 +276,16 @@ path() { # NAME VERSION
 		tool gguf wheels numpy==2.2.6 gguf==0.19.0
 		echo "$dir/bin/python"
 		;;
+	quant)
+		tool quant wheels numpy==2.2.6 ml_dtypes==0.6.0 safetensors==0.8.0 gguf==0.19.0 mlx==0.32.4 mlx-cpu==0.32.4 onnx==1.23.2 onnxruntime==1.32.0
+		echo "$dir/bin/python"
+		;;
+	quantref)
+		sources=("$src/stubs.py")
+		lock=.lock-torch
+		tool quantref quantref
+		echo "$dir/bin/python"
+		;;
 	llamacpp)
 		tool llamacpp llamacpp
 		echo "$dir/package/bins/linux-x64"
@@ -326,7 +350,7 @@ case ${1:-} in
 usual | all)
 	more=()
 	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter versitygw zref/{z21,z12,z11,z10,z01,z21speed})
-	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf llamacpp hub duckdb manifests stores fakegcs azurite \
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf quant llamacpp hub duckdb manifests stores fakegcs azurite \
 		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"
