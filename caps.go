@@ -117,6 +117,8 @@ func (f Format) CapsOf(version string) Caps {
 			ZeroDims: true, Blobs: true}
 	case PTE:
 		return Caps{Orders: AnyOrder, Blobs: true, Program: true}
+	case PTN:
+		return Caps{Program: true}
 	case RTen:
 		return Caps{
 			DTypes: []tensor.DType{tensor.I8, tensor.I32, tensor.U8, tensor.F32},

@@ -73,7 +73,7 @@ var edges = map[string][]string{
 	"quant": {"tensor", "internal/ggml", "internal/le", "internal/naming",
 		"internal/parallel"},
 	"inspect": {".", "tensor", "internal/ggml", "internal/le", "internal/parallel",
-		"internal/naming", "sparse", "primitiv", "ptd", "pte", "rten", "ztensor", "gguf",
+		"internal/naming", "sparse", "primitiv", "ptd", "pte", "ptn", "rten", "ztensor", "gguf",
 		"safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},

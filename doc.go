@@ -1,7 +1,7 @@
 // Package tensorfile opens tensor container files of any kind that it knows,
 // and shows them in one way: safetensors, GGUF, PyTorch checkpoints, NumPy's .npy
-// and .npz, ExecuTorch's .pte and .ptd, RTen's .rten, zTensor's .zt and the files
-// of primitiv.
+// and .npz, ExecuTorch's .pte, .ptd and .ptn, RTen's .rten, zTensor's .zt and the
+// files of primitiv.
 //
 //	f, err := tensorfile.Open("model.zt", nil)
 //	if err != nil {

@@ -24,6 +24,7 @@ const (
 	NPZ
 	GGUF
 	Torch
+	PTN
 	numFormats
 )
 
@@ -53,6 +54,7 @@ var formats = [numFormats]struct {
 		writes: []string{"3"}},
 	Torch: {name: "torch", ext: ".pt", title: "PyTorch checkpoint",
 		reads: []string{"zip", "torchscript", "legacy", "dcp"}},
+	PTN: {name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}},
 }
 
 // Formats returns all formats, in the order of their constants.

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -52,6 +53,8 @@ func FromReader(r Reader) *File {
 		f.format = NPZ
 	case *gguf.Reader:
 		f.format = GGUF
+	case *ptn.Reader:
+		f.format = PTN
 	case *torch.Reader:
 		f.format = Torch
 	}

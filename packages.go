@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/torch"
@@ -42,6 +43,8 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 		return gguf.Detect(r, size)
 	case Torch:
 		return torch.Detect(r, size)
+	case PTN:
+		return ptn.Detect(r, size)
 	}
 	return false
 }
@@ -88,6 +91,10 @@ func openFormat(o Options, in input) (Reader, error) {
 		return through(in, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
 			Companion: o.Companion, NoLinks: o.NoLinks},
 			torch.Open, torch.OpenBytes, torch.NewReader)
+	case PTN:
+		return through(in, &ptn.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion},
+			ptn.Open, ptn.OpenBytes, ptn.NewReader)
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported,
 		o.Format)

@@ -325,8 +325,9 @@ func TestTablesOfFormats(t *testing.T) {
 	short.WriteString("| format | reads | writes | programs | sparse | blobs | free attributes |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- |\n")
 	known := []tensorfile.Format{tensorfile.Safetensors, tensorfile.GGUF, tensorfile.Torch,
-		tensorfile.NPY, tensorfile.NPZ, tensorfile.PTE, tensorfile.PTD, tensorfile.RTen,
-		tensorfile.ZTensor, tensorfile.Primitiv} // those first that more people know
+		tensorfile.NPY, tensorfile.NPZ, tensorfile.PTE, tensorfile.PTD, tensorfile.PTN,
+		tensorfile.RTen, tensorfile.ZTensor,
+		tensorfile.Primitiv} // those first that more people know
 	if got := slices.Sorted(slices.Values(known)); !slices.Equal(got, tensorfile.Formats()) {
 		t.Fatalf("the table has %v", known)
 	}

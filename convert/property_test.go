@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -390,6 +391,8 @@ func programDifferences(src, end *tensorfile.File) map[string]LossKind {
 		if r.Bundle() != nil {
 			differs["test_cases"] = LossGraph
 		}
+	case *ptn.Reader:
+		differs["program"] = LossGraph
 	case *rten.Reader:
 		kept, ok := end.Sys().(*rten.Reader)
 		if computes(r.Model()) && !(ok && computes(kept.Model())) {

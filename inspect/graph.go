@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 )
 
@@ -60,12 +61,14 @@ type Link struct {
 	Label string `json:"label"`
 }
 
-// NewGraph returns the program of a .pte or .rten; for other formats the error is
+// NewGraph returns the program of a .pte, .ptn or .rten; for other formats the error is
 // errors.ErrUnsupported.
 func NewGraph(f *tensorfile.File) (*Graph, error) {
 	switch r := f.Sys().(type) {
 	case *pte.Reader:
 		return pteGraph(r), nil
+	case *ptn.Reader:
+		return ptnGraph(r), nil
 	case *rten.Reader:
 		return rtenGraph(r), nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -27,6 +28,7 @@ type Info struct {
 	Attributes AttributeList         `json:"attributes"`
 	PTD        *PTDInfo              `json:"ptd,omitempty"`
 	PTE        *PTEInfo              `json:"pte,omitempty"`
+	PTN        *PTNInfo              `json:"ptn,omitempty"`
 	RTen       *RTenInfo             `json:"rten,omitempty"`
 	ZTensor    *ZTensorInfo          `json:"ztensor,omitempty"`
 	Primitiv   *PrimitivInfo         `json:"primitiv,omitempty"`
@@ -95,6 +97,8 @@ func NewInfo(f *tensorfile.File) *Info {
 		d.PTD = ptdInfo(r)
 	case *pte.Reader:
 		d.PTE = pteInfo(r)
+	case *ptn.Reader:
+		d.PTN = ptnInfo(r)
 	case *rten.Reader:
 		d.RTen = rtenInfo(r)
 	case *ztensor.Reader:

@@ -7,6 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -80,7 +81,8 @@ func contentAttributes(f *tensorfile.File) []Attribute {
 
 // Program returns what a file says in addition to tensors, blobs and attributes, one
 // entry for each value and instruction, or node, and nothing of how it is stored: of a
-// .pte, the test cases of a .bpte included, and of a .rten. It is nil for other formats.
+// .pte, the test cases of a .bpte included, a .ptn and a .rten. It is nil for other
+// formats.
 func Program(f *tensorfile.File) []Attribute {
 	switch r := f.Sys().(type) {
 	case *pte.Reader:
@@ -89,6 +91,8 @@ func Program(f *tensorfile.File) []Attribute {
 			all = append(all, pteCases(b)...)
 		}
 		return all
+	case *ptn.Reader:
+		return ptnContent(r)
 	case *rten.Reader:
 		return rtenContent(r)
 	}

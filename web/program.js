@@ -4,8 +4,9 @@ import { add, addSVG, colours, count, human, section, table } from './dom.js';
 const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';
 
 export function showProgram(facts, plans) {
-  const {pte, rten} = facts.info;
+  const {pte, ptn, rten} = facts.info;
   if (pte) showPTE(pte, plans);
+  if (ptn) showPTN(ptn);
   if (rten) showRTen(rten);
 }
 
@@ -47,6 +48,25 @@ function plan(parent, m, places) {
   });
 }
 
+function showPTN(ptn) {
+  const s = section('Program');
+  const values = [{title: 'value'}, {title: 'kind'}, {title: 'dtype'}, {title: 'shape'}, {title: 'tensor'}];
+  for (const m of ptn.methods) {
+    add(s, 'h3', `Method ${m.name}: ${count(m.nodes, 'node')}`);
+    for (const [title, list] of [['Inputs', m.inputs], ['Outputs', m.outputs], ['Constants', m.constants], ['Buffers', m.buffers]]) {
+      if (!list.length) continue;
+      add(s, 'p', title);
+      table(s, `${title} of ${m.name}`, values, list.map(v => [v.name, v.kind ?? '', v.dtype ?? '', shape(v), v.key ?? v.target ?? '']));
+    }
+    operators(s, m.operators);
+  }
+}
+
+function operators(s, counts) {
+  add(s, 'h3', 'Operators');
+  table(s, 'Operators', [{title: 'operator'}, {title: 'number', number: true}], Object.entries(counts).sort((a, b) => b[1] - a[1]));
+}
+
 function showRTen(rten) {
   const s = section('Program');
   if (rten.release) add(s, 'p', `Requires RTen ${rten.release} or later.`);
@@ -54,6 +74,5 @@ function showRTen(rten) {
   add(s, 'h3', 'Inputs and outputs');
   table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'dtype'}, {title: 'shape'}],
     rten.values.map(v => [v.name, inputs.has(v.name) ? 'input' : 'output', v.dtype ?? '', shape(v)]));
-  add(s, 'h3', 'Operators');
-  table(s, 'Operators', [{title: 'operator'}, {title: 'number', number: true}], Object.entries(rten.operators).sort((a, b) => b[1] - a[1]));
+  operators(s, rten.operators);
 }

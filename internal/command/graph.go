@@ -20,7 +20,7 @@ func graphCommand(a *app) *cobra.Command {
 	languages := []string{"dot", "mermaid", "svg"}
 	cmd := &cobra.Command{
 		Use:   "graph FILE [OUT]",
-		Short: "Draw the program of a .pte or .rten as DOT, Mermaid or SVG",
+		Short: "Draw the program of a .pte, .ptn or .rten as DOT, Mermaid or SVG",
 		Example: `  tensorfile graph model.pte model.svg
   tensorfile graph model.rten --as mermaid`,
 		Args: cobra.RangeArgs(1, 2),
@@ -81,7 +81,7 @@ type graphDocument struct {
 func (in *input) graph(only globs, limit int) (*inspect.Graph, error) {
 	g, err := inspect.NewGraph(in.File)
 	if err != nil {
-		return nil, advise("a .pte or a .rten", err)
+		return nil, advise("a .pte, a .ptn or a .rten", err)
 	}
 	if len(only) > 0 {
 		if g = g.Select(only.match); len(g.Groups) == 0 {

@@ -229,7 +229,7 @@ func foldRows(rows []row) []row {
 				f.bytes = -1
 			}
 			f.method, f.value, f.buffer, f.mutable = nil, nil, 0, false
-			f.path, f.attributes = nil, nil
+			f.path, f.attributes, f.aliasOf = nil, nil, ""
 		}
 		g.numbers = append(g.numbers, numbers)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -28,6 +29,7 @@ type row struct {
 	value      *int
 	buffer     int
 	mutable    bool
+	aliasOf    string
 	path       []string
 	attributes inspect.AttributeList
 }
@@ -59,6 +61,8 @@ func (in *input) eachRow() iter.Seq[*row] {
 					entries = slices.Collect(f.Entries())
 				}
 				r.ofProgram(entries[i])
+			case *ptn.Reader:
+				r.aliasOf, _ = f.Owner(t.Name)
 			case *primitiv.Reader:
 				if o, ok := primitiv.OriginOf(t); ok {
 					r.path = o.Path
@@ -160,6 +164,7 @@ type tensorRow struct {
 	Parts      []partRow             `json:"parts,omitempty"`
 	Buffer     int                   `json:"buffer,omitempty"`
 	Mutable    bool                  `json:"mutable,omitempty"`
+	AliasOf    string                `json:"alias_of,omitempty"`
 	Path       []string              `json:"path,omitempty"`
 	Attributes inspect.AttributeList `json:"attributes,omitempty"`
 }
@@ -186,7 +191,8 @@ func (r *row) document() tensorRow {
 		DType: r.dtype,
 		Shape: *shapeOf(t), Scheme: r.scheme(), Bytes: knownSize(r.bytes),
 		storedField: storedOf(tensor.Stored{}, false),
-		Buffer:      r.buffer, Mutable: r.mutable, Path: r.path, Attributes: r.attributes,
+		Buffer:      r.buffer, Mutable: r.mutable, AliasOf: r.aliasOf, Path: r.path,
+		Attributes: r.attributes,
 	}
 	if !t.Order.RowMajor() {
 		d.Order = t.Order
@@ -246,6 +252,9 @@ func (r *row) print(a *app, t *table) {
 		b = appendEscaped(t.cell(b), x.Scheme)
 	case r.empty:
 		b = append(t.cell(b), "no initial value"...)
+	case r.aliasOf != "" && r.entries == 0:
+		b = strconv.AppendInt(b, r.stored.Offset, 10)
+		b = appendEscaped(append(t.cell(b), "alias of "...), r.aliasOf)
 	case r.inFile && r.entries == 0:
 		b = storedCells(t, b, &r.stored)
 	default:

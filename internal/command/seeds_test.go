@@ -301,6 +301,28 @@ func programOf(t *testing.T, n int) []byte {
 	return filesOf(t, filepath.Dir(name), "x.pte")["x.pte"]
 }
 
+// packageOf returns a package with the weights of a file of safetensors.
+func packageOf(t *testing.T, weights string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, m := range [][2]string{{"program.ptg", "../../testdata/ptn/made-002.ptg"},
+		{"program.safetensors", weights}} {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: m[0]})
+		dir, file := filepath.Split(m[1])
+		if err == nil {
+			_, err = w.Write(filesOf(t, dir, file)[file])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // largeSeeds are files of some MiB, of every format: long enough to change while they
 // are read.
 func largeSeeds(t *testing.T) (seeds []*seed) {
@@ -330,7 +352,7 @@ func largeSeeds(t *testing.T) (seeds []*seed) {
 	}
 	for kind, b := range map[string][]byte{
 		".gguf": quantizedGGUF(3, n>>8), ".pt": archiveOf(t, n), ".pth": legacyOf(n),
-		".pte": programOf(t, n),
+		".pte": programOf(t, n), ".ptn": packageOf(t, sound),
 	} {
 		seeds = append(seeds, single("large", kind, b))
 	}

@@ -1,0 +1,312 @@
+package inspect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/ptn"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A PTNInfo is what only a .ptn has, and the program of a .ptg.
+type PTNInfo struct {
+	Container  string      `json:"container"` // zip, or flatbuffer: a .ptg
+	Methods    []PTNMethod `json:"methods"`
+	Aliases    int         `json:"aliases"`     // names without bytes of their own
+	AliasBytes int64       `json:"alias_bytes"` // that they would take
+	Ignored    []string    `json:"ignored"`     // members that are not part of the package
+}
+
+// A PTNMethod is a method of a program.
+type PTNMethod struct {
+	Name      string         `json:"name"`
+	Inputs    []PTNValue     `json:"inputs"`
+	Outputs   []PTNValue     `json:"outputs"`
+	Nodes     int            `json:"nodes"`     // of all graphs
+	Operators map[string]int `json:"operators"` // how many of each, in all graphs
+	Constants []PTNValue     `json:"constants"`
+	Buffers   []PTNValue     `json:"buffers"` // that begin as zeros
+}
+
+// A PTNValue is an input, an output, a constant or a buffer.
+type PTNValue struct {
+	Name  string       `json:"name"`
+	Kind  string       `json:"kind,omitempty"` // of an output or a constant
+	DType string       `json:"dtype,omitempty"`
+	Shape []any        `json:"shape,omitzero"` // a range of sizes is text
+	Order tensor.Order `json:"order,omitempty"`
+	// Key is the name of the tensor of a constant, or of a buffer in all methods.
+	// Target is what an output replaces.
+	Key     string     `json:"key,omitempty"`
+	Target  string     `json:"target,omitempty"`
+	Mutated bool       `json:"mutated,omitempty"`
+	Packed  *PTNPacked `json:"packed,omitempty"`
+}
+
+// A PTNPacked says what the elements of a packed tensor mean.
+type PTNPacked struct {
+	Codec     string `json:"codec,omitempty"`
+	Bits      int    `json:"bits,omitempty"`
+	Group     int32  `json:"group_size,omitempty"`
+	Scale     string `json:"scale,omitempty"`
+	ZeroPoint string `json:"zero_point,omitempty"`
+}
+
+func ptnInfo(r *ptn.Reader) *PTNInfo {
+	d := &PTNInfo{Container: "flatbuffer", Methods: []PTNMethod{}, Ignored: []string{}}
+	for t := range r.Tensors() {
+		if _, ok := r.Owner(t.Name); ok {
+			d.Aliases++
+			d.AliasBytes += t.Data.Size()
+		}
+	}
+	for s := range r.Spans() {
+		if s.Size < r.Size() {
+			d.Container = "zip" // a .ptg is one span of metadata
+		}
+		if s.Kind == tensor.SpanUnused && s.Name != "" {
+			d.Ignored = append(d.Ignored, s.Name)
+		}
+	}
+	for m := range r.Program().Methods() {
+		d.Methods = append(d.Methods, ptnMethodInfo(m))
+	}
+	return d
+}
+
+func ptnMethodInfo(m ptn.Method) PTNMethod {
+	g := m.Graph()
+	d := PTNMethod{Name: m.Name(), Inputs: []PTNValue{}, Outputs: []PTNValue{},
+		Operators: map[string]int{}, Constants: []PTNValue{}, Buffers: []PTNValue{}}
+	values := ptnValues(m)
+	for name := range g.Inputs() {
+		d.Inputs = append(d.Inputs, ptnValueInfo(name, values))
+	}
+	for name := range g.Outputs() {
+		d.Outputs = append(d.Outputs, ptnValueInfo(name, values))
+	}
+	i := 0
+	for o := range m.Outputs() {
+		if i < len(d.Outputs) {
+			d.Outputs[i].Kind, d.Outputs[i].Target = o.Kind, o.Target
+		}
+		i++
+	}
+	for c := range m.Constants() {
+		v := ptnValueInfo(c.Name, values)
+		v.Kind, v.Key, v.Mutated = c.Kind, c.Key, c.Mutated
+		d.Constants = append(d.Constants, v)
+	}
+	for name, fqn := range m.MutableBuffers() {
+		v := ptnValueInfo(name, values)
+		v.Key = fqn
+		d.Buffers = append(d.Buffers, v)
+	}
+	eachGraph(g, func(g ptn.Graph) {
+		for n := range g.Nodes() {
+			d.Nodes++
+			if op, ok := n.Operator(); ok {
+				d.Operators[op]++
+			}
+		}
+	})
+	return d
+}
+
+// eachGraph visits a graph and those inside it, depth first.
+func eachGraph(g ptn.Graph, visit func(g ptn.Graph)) {
+	visit(g)
+	for n := range g.Nodes() {
+		for a := range n.Arguments() {
+			if body, ok := a.Graph(); ok {
+				eachGraph(body, visit)
+			}
+		}
+	}
+}
+
+// ptnValues are the tensors of a method's own graph, by name.
+func ptnValues(m ptn.Method) map[string]ptn.TensorInfo {
+	values := map[string]ptn.TensorInfo{}
+	for name, info := range m.Graph().Values() {
+		values[name] = info
+	}
+	for c := range m.Constants() {
+		values[c.Name] = c.Info
+	}
+	return values
+}
+
+func ptnValueInfo(name string, values map[string]ptn.TensorInfo) PTNValue {
+	d := PTNValue{Name: name}
+	info, ok := values[name]
+	if !ok {
+		return d
+	}
+	d.DType, d.Shape = info.DType.String(), make([]any, len(info.Dims))
+	for i, dim := range info.Dims {
+		if d.Shape[i] = dim.Min; dim.Min != dim.Max {
+			d.Shape[i] = dim.String()
+		}
+	}
+	if !info.Order.RowMajor() {
+		d.Order = info.Order
+	}
+	if q := info.Quant; q != nil {
+		d.Packed = &PTNPacked{q.Codec, q.Bits(), q.GroupSize, q.Scale, q.ZeroPoint}
+		if q.Codec != "" {
+			d.Packed.Bits = 0
+		}
+	}
+	return d
+}
+
+// ptnContent describes every value and node of every method.
+func ptnContent(r *ptn.Reader) words {
+	var o words
+	for m := range r.Program().Methods() {
+		for c := range m.Constants() {
+			o.set(m.Name()+" constant "+c.Name,
+				fmt.Sprintf("%s %q %v mutated %v %+v", c.Kind, c.Key, c.Info, c.Mutated,
+					quantOf(c.Info)))
+		}
+		for x := range m.Outputs() {
+			o.set(m.Name()+" output "+x.Name, fmt.Sprintf("%s %q", x.Kind, x.Target))
+		}
+		for name, fqn := range m.MutableBuffers() {
+			o.set(m.Name()+" buffer "+name, strconv.Quote(fqn))
+		}
+		o = ptnGraphContent(o, m.Name(), m.Graph())
+	}
+	return o
+}
+
+func quantOf(i ptn.TensorInfo) ptn.Quant {
+	if i.Quant == nil {
+		return ptn.Quant{}
+	}
+	return *i.Quant
+}
+
+func ptnGraphContent(o words, path string, g ptn.Graph) words {
+	list := func(what string, names func(func(string) bool)) {
+		var all []string
+		for name := range names {
+			all = append(all, name)
+		}
+		o.set(path+" "+what, fmt.Sprintf("%q", all))
+	}
+	list("inputs", g.Inputs())
+	list("outputs", g.Outputs())
+	for name, info := range g.Values() {
+		o.set(path+" value "+name, info.String())
+	}
+	for n := range g.Nodes() {
+		op, _ := n.Operator()
+		var text strings.Builder
+		text.WriteString(op)
+		i := 0
+		for a := range n.Arguments() {
+			fmt.Fprintf(&text, " %s=%s", a.Name(), a)
+			if a.Mutated() {
+				text.WriteString(" mutated")
+			}
+			if body, ok := a.Graph(); ok {
+				o = ptnGraphContent(o, fmt.Sprintf("%s %s.%d", path, n.Name(), i), body)
+			}
+			i++
+		}
+		text.WriteString(" to")
+		for name := range n.Results() {
+			fmt.Fprintf(&text, " %q", name)
+		}
+		o.set(path+" node "+n.Name(), text.String())
+	}
+	return o
+}
+
+// ptnGraph draws a group a method and a group a body: calls as nodes, values as edges.
+func ptnGraph(r *ptn.Reader) *Graph {
+	out := &Graph{Groups: []Group{}, Links: []Link{}}
+	for m := range r.Program().Methods() {
+		values := ptnValues(m)
+		kinds := map[string]NodeKind{}
+		for c := range m.Constants() {
+			if kinds[c.Name] = NodeConstant; c.Mutated {
+				kinds[c.Name] = NodeState
+			}
+		}
+		for name := range m.MutableBuffers() {
+			kinds[name] = NodeState
+		}
+		ptnGroup(out, m.Name(), m.Graph(), values, kinds)
+	}
+	return out
+}
+
+// ptnGroup adds the group of a graph, and those of the graphs inside it. It returns its
+// number.
+func ptnGroup(out *Graph, name string, g ptn.Graph, values map[string]ptn.TensorInfo,
+	kinds map[string]NodeKind) int {
+	number := len(out.Groups)
+	out.Groups = append(out.Groups, Group{Name: name, Nodes: []Node{}, Edges: []Edge{}})
+	gr := &Group{Name: name, Nodes: []Node{}, Edges: []Edge{}}
+	from := map[string]int{} // the node that a value comes from
+	add := func(label, detail string, kind NodeKind) int {
+		gr.Nodes = append(gr.Nodes, Node{label, detail, kind})
+		return len(gr.Nodes) - 1
+	}
+	detail := func(value string) string {
+		if info, ok := values[value]; ok {
+			return info.String()
+		}
+		return ""
+	}
+	for name := range g.Inputs() {
+		from[name] = add(name, detail(name), NodeInput)
+	}
+	for n := range g.Nodes() {
+		op, ok := n.Operator()
+		if !ok {
+			continue
+		}
+		at := add(op, n.Name(), NodeOperator)
+		for a := range n.Arguments() {
+			for value := range a.References() {
+				source, ok := from[value]
+				if kind, bound := kinds[value]; !ok && bound {
+					source = add(value, detail(value), kind)
+					from[value], ok = source, true
+				}
+				if !ok || source == at {
+					continue
+				}
+				label := ""
+				if gr.Nodes[source].Kind == NodeOperator {
+					label = value
+				}
+				gr.Edges = append(gr.Edges, Edge{source, at, label})
+			}
+			if body, ok := a.Graph(); ok {
+				inner := map[string]ptn.TensorInfo{}
+				for name, info := range body.Values() {
+					inner[name] = info
+				}
+				to := ptnGroup(out, name+"/"+n.Name()+"/"+a.Name(), body, inner, nil)
+				out.Links = append(out.Links, Link{number, at, to, a.Name()})
+			}
+		}
+		for name := range n.Results() {
+			from[name] = at
+		}
+	}
+	for name := range g.Outputs() {
+		at := add(name, detail(name), NodeOutput)
+		if source, ok := from[name]; ok {
+			gr.Edges = append(gr.Edges, Edge{source, at, ""})
+		}
+	}
+	out.Groups[number] = *gr
+	return number
+}
