@@ -157,6 +157,7 @@ func NewPlan(
 	}
 	for _, f := range p.files {
 		p.planProgram(f)
+		p.planUnlisted(f)
 		p.planAttributes(f)
 		if err := p.planTensors(ctx, f); err != nil {
 			return nil, err
@@ -315,6 +316,17 @@ func (p *Plan) planProgram(src *tensorfile.File) {
 		}
 	}
 	p.lose(LossGraph, "program", "computations cannot be represented in %v", p.target)
+}
+
+// planUnlisted names the loss of elements that no tensor in the list refers to.
+func (p *Plan) planUnlisted(src *tensorfile.File) {
+	for _, w := range src.Warnings() {
+		var fe *tensor.FormatError
+		if errors.As(w, &fe) && fe.Code == tensor.CodeUnlistedData {
+			p.lose(LossTensors, fe.Field, "%s",
+				strings.TrimPrefix(fe.Err.Error(), tensor.ErrMalformed.Error()+": "))
+		}
+	}
 }
 
 // computes reports whether a model has more than constants.

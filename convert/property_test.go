@@ -200,6 +200,11 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 	maps.Copy(differs, attributeDifferences(src, end, p))
 	maps.Copy(differs, blobDifferences(t, src, end))
 	maps.Copy(differs, programDifferences(src, end))
+	for _, w := range src.Warnings() { // no target has elements without a tensor
+		if f := tensor.FindingOf(w); f.Code == tensor.CodeUnlistedData {
+			differs[f.Field] |= LossTensors
+		}
+	}
 	for field, kind := range named {
 		if differs[field]&LossShape != 0 { // dimensions of 1 hide whether elements moved
 			kind &^= LossReorder

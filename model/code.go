@@ -41,6 +41,8 @@ const (
 	Limit             Code = "limit"              // a limit was hit
 	Unreadable        Code = "unreadable"         // the system refused to read
 	InterruptedWrite  Code = "interrupted-write"  // the files of a set were not all replaced
+
+	RunsCode Code = tensor.CodeRunsCode // loading the file in Python calls a function
 )
 
 // Errors that reading the data shows.
@@ -53,26 +55,28 @@ const (
 
 // Warnings.
 const (
-	NoIndex            Code = "no-index"            // complete safetensors shards without index
-	IndexNoMetadata    Code = "index-no-metadata"   // transformers does not load such an index
-	OrphanFile         Code = "orphan-file"         // next to an index, named by none
-	UnindexedTensor    Code = "unindexed-tensor"    // in a shard, not in its index
-	ShardNumbering     Code = "shard-numbering"     // the files of an index are not 1 to N of N
-	TotalSize          Code = "total-size"          // metadata.total_size is wrong
-	NoTensors          Code = "no-tensors"          // a set without any
-	ConfigDType        Code = "config-dtype"        // config.json has another dtype
-	Pickle             Code = "pickle"              // weights whose loading may run code
-	OutsideLink        Code = "outside-link"        // a link points out of the directory
-	IncompleteDownload Code = "incomplete-download" // the cache has a part of a file
-	ManifestExtra      Code = "manifest-extra"      // weights that the manifest does not list
-	Inf                Code = "inf"                 // elements are infinite
-	AllZero            Code = "all-zero"            // as a hole in a file reads
-	Constant           Code = "constant"            // every element is the same
+	NoIndex            Code = "no-index"              // complete safetensors shards without index
+	IndexNoMetadata    Code = "index-no-metadata"     // transformers does not load such an index
+	OrphanFile         Code = "orphan-file"           // next to an index, named by none
+	UnindexedTensor    Code = "unindexed-tensor"      // in a shard, not in its index
+	ShardNumbering     Code = "shard-numbering"       // the files of an index are not 1 to N of N
+	TotalSize          Code = "total-size"            // metadata.total_size is wrong
+	NoTensors          Code = "no-tensors"            // a set without any
+	ConfigDType        Code = "config-dtype"          // config.json has another dtype
+	Pickle             Code = "pickle"                // weights whose loading may run code
+	UnknownClass       Code = tensor.CodeUnknownClass // an object of no library of tensors
+	UnlistedData       Code = tensor.CodeUnlistedData // bytes that no listed tensor refers to
+	OutsideLink        Code = "outside-link"          // a link points out of the directory
+	IncompleteDownload Code = "incomplete-download"   // the cache has a part of a file
+	ManifestExtra      Code = "manifest-extra"        // weights that the manifest does not list
+	Inf                Code = "inf"                   // elements are infinite
+	AllZero            Code = "all-zero"              // as a hole in a file reads
+	Constant           Code = "constant"              // every element is the same
 )
 
 var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
-	TotalSize, NoTensors, ConfigDType, Pickle, OutsideLink, IncompleteDownload, ManifestExtra, Inf,
-	AllZero, Constant}
+	TotalSize, NoTensors, ConfigDType, Pickle, UnknownClass, UnlistedData, OutsideLink,
+	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant}
 
 // properties returns the severity of a code, and the class of its errors that come from
 // no reader.

@@ -242,7 +242,11 @@ func (j *job) check(ctx context.Context) error {
 		if v.Severity != tensor.SeverityError {
 			continue
 		}
-		f := findingOf(codeOf(v.Err), j.name, v.Err)
+		code := codeOf(v.Err)
+		if v.Code != "" {
+			code = Code(v.Code)
+		}
+		f := findingOf(code, j.name, v.Err)
 		f.Tensor = quotedIn(f.Field)
 		if !j.knows(f) {
 			j.found.add(f)
@@ -271,7 +275,8 @@ func codeOf(err error) Code {
 // knows reports whether opening the file found the same.
 func (j *job) knows(f Finding) bool {
 	return slices.ContainsFunc(j.file.findings.list, func(g Finding) bool {
-		return g.Tensor != "" && g.Tensor == f.Tensor || g.Offset >= 0 && g.Offset == f.Offset
+		return g.Tensor != "" && g.Tensor == f.Tensor || g.Offset >= 0 && g.Offset == f.Offset ||
+			g.Code == f.Code && g.Err.Error() == f.Err.Error()
 	})
 }
 

@@ -57,8 +57,12 @@ func (d *directory) read(f *file, opts *Options) {
 	}
 	f.open = open
 	for _, w := range open.Warnings() {
-		if isTrailing(w) {
+		var fe *tensor.FormatError
+		switch {
+		case isTrailing(w):
 			note(findingOf(TrailingBytes, f.name, w))
+		case errors.As(w, &fe) && fe.Code != "":
+			f.findings.add(findingOf(Code(fe.Code), f.name, w))
 		}
 	}
 	for t := range open.Tensors() {

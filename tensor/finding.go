@@ -37,6 +37,14 @@ type Finding struct {
 	Err      error
 }
 
+// Codes that several packages know. Package model has those of the findings that it
+// makes.
+const (
+	CodeRunsCode     = "runs-code"     // loading the file in Python calls a function
+	CodeUnknownClass = "unknown-class" // an object of a class that tensors are not made of
+	CodeUnlistedData = "unlisted-data" // bytes of elements that no listed tensor refers to
+)
+
 // FindingOf returns err as a finding of SeverityError. A *FormatError in it gives
 // the code, the offset and the field.
 func FindingOf(err error) Finding {

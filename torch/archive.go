@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/zipfile"
@@ -22,13 +23,14 @@ type checkpoint struct {
 	end      int64  // where they end that mean something
 	file     string // the name of src where it is not the opened file
 
-	version  string
-	root     any
-	storages storages
-	globals  []Global
-	warnings []error
-	steps    int64 // opcodes of the pickle of root
-	pickle   int   // its bytes
+	version   string
+	root      any
+	storages  storages
+	constants []*payload // of a program: no tensors of them are listed
+	globals   []Global
+	notes     format.Warnings
+	steps     int64 // opcodes of the pickle of root
+	pickle    int   // its bytes
 
 	zip    *zipfile.Archive // nil: a legacy stream
 	prefix string           // of all members
@@ -75,6 +77,7 @@ func (c *checkpoint) openArchive() error {
 		if _, err := c.run("constants.pkl", "constants/", bigEnd); err != nil {
 			return err
 		}
+		c.constants = c.storages.order
 	}
 	c.root, err = c.run("data.pkl", "data/", bigEnd)
 	return err
@@ -197,7 +200,7 @@ func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 	if !m.Stored() {
 		base = -1
 	}
-	c.storages = storages{}
+	c.storages = storages{warn: func(text string) { c.warn(-1, name, "%s", text) }}
 	p := c.newPickle(name, in, base, x.Size())
 	p.script = c.version == "torchscript"
 	v, err := p.value()
@@ -211,9 +214,6 @@ func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 		if err := c.find(s, dir, bigEnd); err != nil {
 			return nil, err
 		}
-	}
-	for _, w := range c.storages.warnings {
-		c.warn(-1, name, "%s", w)
 	}
 	return v, nil
 }
@@ -231,9 +231,9 @@ func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 		return formatError(x.Offset(), field, tensor.ErrMalformed,
 			"%d bytes, where the pickle has %d", m.Size(), p.size)
 	}
-	p.bigEnd, p.at, p.stored = bigEnd, x.Offset(), x.Size()
+	p.bigEnd, p.at, p.stored, p.member = bigEnd, x.Offset(), x.Size(), m
 	if m.Stored() {
-		p.src, p.file, p.member = c.src, c.file, m
+		p.src, p.file = c.src, c.file
 	} else {
 		p.blob = m.Blob(0, "")
 	}
@@ -241,7 +241,7 @@ func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 }
 
 func (c *checkpoint) warn(off int64, field, format string, args ...any) {
-	c.warnings = append(c.warnings, formatError(off, field, tensor.ErrMalformed, format, args...))
+	c.notes.Add(formatError(off, field, tensor.ErrMalformed, format, args...))
 }
 
 // A pickle is a machine over a pickle of a file.
@@ -281,8 +281,8 @@ func (p *pickle) value() (any, error) {
 	for _, g := range p.globals {
 		p.c.globals = append(p.c.globals, Global{
 			Module: g.module, Name: g.name, File: p.c.file, Pickle: p.name, Offset: int64(g.at),
-			FileOffset: p.fileOffset(g.at), Known: g.kind != foreign, Called: g.called,
-			danger: g.danger(),
+			FileOffset: p.fileOffset(g.at), Known: g.kind != foreign,
+			Called: g.called || g.made, Code: g.code(),
 		})
 	}
 	p.globals = nil
@@ -297,25 +297,31 @@ type Global struct {
 	Offset       int64  // of the opcode in the pickle
 	FileOffset   int64  // and in the file; -1 where the pickle is compressed
 	Known        bool   // it is one that checkpoints are made of
-	Called       bool   // Python would call it
+	Called       bool   // Python would call it, or make an instance of it
 
-	danger string
+	// Code is the code of the finding that Verify makes of it: runs-code, unknown-class,
+	// or "" for none.
+	Code string
 }
 
 // String returns the module and name.
 func (g Global) String() string { return (&global{module: g.Module, name: g.Name}).String() }
 
-// err is the finding for a global that is not known.
+// err is the finding for a global that has a code.
 func (g Global) err() error {
 	verb := "named"
 	if g.Called {
 		verb = "called"
 	}
+	meaning := "which would run code in Python"
+	if g.Code == tensor.CodeUnknownClass {
+		meaning = "and is not known: what it makes is kept as data"
+	}
 	field := g.Pickle
 	if g.File != "" {
 		field = g.File + ": " + field
 	}
-	return formatError(g.FileOffset, field, errors.ErrUnsupported,
-		"%v is %s at byte 0x%x of the pickle%s",
-		g, verb, g.Offset, g.danger)
+	return &tensor.FormatError{Format: formatName, Offset: g.FileOffset, Field: field,
+		Code: g.Code, Err: fmt.Errorf("%w: %v is %s at byte 0x%x of the pickle, %s",
+			errors.ErrUnsupported, g, verb, g.Offset, meaning)}
 }

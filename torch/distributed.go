@@ -67,7 +67,7 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 	}
 	d := &distributed{r: r, companion: companion, files: map[string]*source.Source{},
 		entries: map[string][]*entry{}}
-	d.rows.limits = r.limits
+	d.rows.limits, d.rows.notes = r.limits, &r.notes
 	d.rows.grow(c.pickle, c.steps)
 	c.version = "dcp"
 	r.addPart(c)
@@ -79,7 +79,6 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 	}
 	r.spans = []tensor.Span{format.MetadataSpan(0, c.size)}
 	r.version, r.tensors, r.attributes = c.version, d.rows.tensors, d.rows.attributes
-	r.warnings = append(r.warnings, d.rows.warnings...)
 	return nil
 }
 
@@ -214,7 +213,11 @@ func (d *distributed) value(name string) error {
 	if err != nil {
 		return err
 	}
-	return d.rows.add(name, c.root)
+	if err := d.rows.add(name, c.root); err != nil {
+		return err
+	}
+	d.r.addPart(c)
+	return nil
 }
 
 // read opens the archive of an entry.
@@ -234,9 +237,6 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 		return nil, fmt.Errorf("%s: %s: %w", printable(e.file), printable(e.name), err)
 	}
 	d.rows.grow(c.pickle, c.steps)
-	root := c.root
-	d.r.addPart(c)
-	c.root = root
 	return c, nil
 }
 
@@ -325,7 +325,6 @@ func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Bl
 		return tensor.Blob{}, err
 	}
 	a, ok := c.root.(*array)
-	c.root = nil
 	if !ok || a.storage == nil || a.scheme != "" || len(a.parts) > 0 {
 		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed,
 			"the entry of %s is not a tensor", printable(e.name))
@@ -335,5 +334,7 @@ func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Bl
 			"the entry of %s is %v of %s, not %v of %s",
 			printable(e.name), a.shape, a.dtype.word, shape, want.word)
 	}
+	a.list()
+	d.r.addPart(c)
 	return a.blob(d.r.limits)
 }

@@ -7,12 +7,12 @@
 //	distributed    .metadata, a pickle, and .distcp files of archives, one a chunk;
 //	               or files of safetensors with chunks, for FromShards
 //
-// A checkpoint is a pickle, which Python reads by calling what the file names. Nothing
-// is called here, because nothing here can call: the pickle becomes data, a few dozen
-// functions of torch are understood from their arguments, and any other class or
-// function becomes an object that keeps its arguments. [Reader.Globals] lists every
-// name that a file refers to, and Verify reports each that checkpoints are not made of;
-// Strict refuses the file.
+// A checkpoint is a pickle, which Python reads by calling what the file names. Nothing is
+// called here, because nothing here can call: the pickle becomes data, a few dozen
+// functions of torch are understood from their arguments, and any other class or function
+// becomes an object that keeps its arguments. [Reader.Globals] lists every name that a
+// file refers to. Those that Python would call, and classes of no library of tensors, are
+// warnings, and findings of Verify; Strict refuses the file.
 //
 // A tensor is named by the path of keys to it, joined with dots: model.layers.0.weight.
 // Values that are not tensors are attributes by the same rule. Names may repeat, because
@@ -20,14 +20,17 @@
 // range of the file; the elements of others are gathered as they are read, in row-major
 // order. Tensors that share a storage share its bytes.
 //
-// Quantised tensors have their scale and zero point as Parts. Sparse tensors have the
-// Scheme of their layout and the parts values and coords, or values, indices and
-// indptr. Tensors of the meta device have the Scheme meta and no data; those whose
-// values torch would conjugate or negate have the Scheme conj or neg, and a part with
-// the elements as they are stored.
+// A tensor of a subclass without a storage of its own has the tensors of its state, named
+// by their keys, and its class, dtype and shape as attributes.
 //
-// Not read: the tar files of torch before 0.1.10, the programs of torch.export, and
-// entries of a distributed checkpoint that are compressed.
+// Quantised tensors have their scale and zero point as Parts. Sparse tensors have the
+// Scheme of their layout and the parts values and coords, or values, indices and indptr:
+// sparse_csr, with batched_ before it where there are several, and hybrid_csr where each
+// value is an array. Tensors of the meta device have the Scheme meta and no data.
+//
+// Not read: the tar files of torch before 0.1.10, the programs of torch.export, entries
+// of a distributed checkpoint that are compressed, and the constants of a TorchScript
+// program, each of which is a warning.
 //
 // The package is checked against torch by interop/torch.sh.
 package torch

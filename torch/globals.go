@@ -17,7 +17,7 @@ const (
 	defaultDict                        // and Counter
 	listCall                           // list, tuple
 	setCall                            // set, frozenset
-	bytesCall                          // bytearray
+	bytesCall                          // bytes, bytearray
 	complexCall                        // complex
 	encodeCall                         // _codecs.encode: bytes of protocol 2
 	storageClass                       // torch.FloatStorage
@@ -29,13 +29,16 @@ const (
 	rebuildTensor                      // and _v2
 	rebuildV3                          //
 	rebuildWrapped                     // a parameter, or a tensor of a device: the first argument
-	rebuildTyped                       // _rebuild_from_type_v2
+	rebuildTyped                       // _rebuild_from_type_v2: what a function makes, and a state
+	rebuildSubclass                    // _rebuild_wrapper_subclass: a tensor without a storage
 	rebuildSparse                      //
 	rebuildQuantized                   //
 	rebuildMeta                        //
 	numpyScalar                        //
 	numpyDType                         //
 	numpyArray                         // _reconstruct
+	numpyBuffer                        // _frombuffer
+	attribute                          // getattr
 	scriptList                         // torch.jit._pickle.build_intlist
 	scriptTag                          // torch.jit._pickle.restore_type_tag
 )
@@ -50,6 +53,7 @@ var kinds = map[string]globalKind{
 	"builtins set":            setCall,
 	"builtins frozenset":      setCall,
 	"builtins bytearray":      bytesCall,
+	"builtins bytes":          bytesCall,
 	"builtins complex":        complexCall,
 	"builtins dict":           defaultDict,
 	"builtins int":            inert,
@@ -60,6 +64,8 @@ var kinds = map[string]globalKind{
 	"builtins xrange":         inert,
 	"builtins range":          inert,
 	"builtins object":         inert,
+	"builtins getattr":        attribute,
+	"copyreg _reconstructor":  inert,
 	"_codecs encode":          encodeCall,
 
 	"torch Size":                                          sizeCall,
@@ -89,8 +95,11 @@ var kinds = map[string]globalKind{
 	"torch._utils _rebuild_qtensor":                       rebuildQuantized,
 	"torch._utils _rebuild_meta_tensor_no_storage":        rebuildMeta,
 	"torch._utils _rebuild_nested_tensor":                 inert,
-	"torch._utils _rebuild_wrapper_subclass":              inert,
+	"torch._utils _rebuild_wrapper_subclass":              rebuildSubclass,
+	"torch._tensor _rebuild_from_type":                    rebuildTyped,
 	"torch._tensor _rebuild_from_type_v2":                 rebuildTyped,
+	"torch.tensor _rebuild_from_type":                     rebuildTyped,
+	"torch.nested._internal.nested_tensor _rebuild_njt":   inert,
 
 	"numpy dtype":                         numpyDType,
 	"numpy ndarray":                       inert,
@@ -98,11 +107,21 @@ var kinds = map[string]globalKind{
 	"numpy._core.multiarray scalar":       numpyScalar,
 	"numpy.core.multiarray _reconstruct":  numpyArray,
 	"numpy._core.multiarray _reconstruct": numpyArray,
-	"torch.jit._pickle build_intlist":     scriptList,
-	"torch.jit._pickle build_doublelist":  scriptList,
-	"torch.jit._pickle build_boollist":    scriptList,
-	"torch.jit._pickle build_tensorlist":  scriptList,
-	"torch.jit._pickle restore_type_tag":  scriptTag,
+	"numpy.core.numeric _frombuffer":      numpyBuffer,
+	"numpy._core.numeric _frombuffer":     numpyBuffer,
+
+	"numpy.random._pickle __randomstate_ctor":   inert,
+	"numpy.random._pickle __generator_ctor":     inert,
+	"numpy.random._pickle __bit_generator_ctor": inert,
+
+	"numpy.random.bit_generator __pyx_unpickle_SeedSequence":         inert,
+	"numpy.random.bit_generator __pyx_unpickle_SeedlessSeedSequence": inert,
+
+	"torch.jit._pickle build_intlist":    scriptList,
+	"torch.jit._pickle build_doublelist": scriptList,
+	"torch.jit._pickle build_boollist":   scriptList,
+	"torch.jit._pickle build_tensorlist": scriptList,
+	"torch.jit._pickle restore_type_tag": scriptTag,
 
 	metadataModule + " Metadata":                                           inert,
 	metadataModule + " TensorStorageMetadata":                              inert,
@@ -152,24 +171,6 @@ func kindOf(module, name string, script bool) globalKind {
 	return foreign
 }
 
-// runsCode are modules whose globals run code in Python, for the words of a finding: that
-// nothing runs here does not depend on it.
-var runsCode = []string{
-	"builtins", "os", "posix", "nt", "subprocess", "runpy", "pty", "sys", "socket", "webbrowser",
-	"pip", "torch.hub",
-	"importlib", "shutil", "ctypes", "operator", "functools", "code", "codeop",
-	"pickle", "_pickle",
-}
-
-func (g *global) danger() string {
-	for _, module := range runsCode {
-		if g.module == module || strings.HasPrefix(g.module, module+".") {
-			return ", which would run code in Python"
-		}
-	}
-	return ""
-}
-
 var errArguments = fmt.Errorf("%w: arguments that it does not take", tensor.ErrMalformed)
 
 // construct makes what the call of a global with these arguments stands for.
@@ -212,12 +213,33 @@ func (m *machine) construct(g *global, args []any) (any, error) {
 			return nil, errArguments
 		}
 		return args[0], nil
-	case numpyScalar, numpyDType, numpyArray:
+	case numpyScalar, numpyDType, numpyArray, numpyBuffer:
 		return numpyCall(g, args)
+	case attribute:
+		return m.attribute(g, args)
 	case storageClass, dtypeName:
 		return nil, fmt.Errorf("%w: it is not called", tensor.ErrMalformed)
 	}
 	return m.rebuild(g, args)
+}
+
+// attribute makes the global for a class in another one, which pickles of protocols 2 and
+// 3 name by getattr. Any other call of getattr is an object.
+func (m *machine) attribute(g *global, args []any) (any, error) {
+	if len(args) == 2 {
+		outer, ok1 := args[0].(*global)
+		name, ok2 := args[1].(string)
+		if ok1 && ok2 && outer.kind != attribute {
+			inner := &global{module: outer.module, name: outer.name + "." + name, at: m.at}
+			if g.risky = g.risky || !isClass(inner.name); m.charge(len(inner.name)) == nil {
+				inner.kind = kindOf(inner.module, inner.name, m.script)
+				m.globals = append(m.globals, inner)
+				return inner, nil
+			}
+		}
+	}
+	g.risky = true
+	return &object{class: g, args: args}, nil
 }
 
 // dictOf makes a dict of nothing, of another dict, or of a list of keys and values, as

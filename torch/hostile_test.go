@@ -265,8 +265,8 @@ func TestDeparturesThatAreRead(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"bytes after STOP": zipOf(file{"x/data.pkl", "N." + reinvoked + "."},
 			file{"x/version", "3"}),
-		"bytes after the archive":  append(archive("N"), "tail"...),
-		"a dict that holds itself": archive(cycle),
+		"bytes after the archive":  append(archive(floats(4)), "tail"...),
+		"a dict that holds itself": archive(tup(cycle, floats(4))),
 		"a storage of two types":   archive(tup(storageOf("FloatStorage", "0", 4), ints)),
 		"an empty tensor outside": archive(tensorOf(storageOf("FloatStorage", "0", 4), 5,
 			[]int64{0}, []int64{1})),

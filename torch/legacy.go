@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -50,7 +51,9 @@ func (c *checkpoint) openLegacy() error {
 }
 
 func (c *checkpoint) runLegacy(head string) error {
-	c.version, c.storages, c.globals, c.warnings = "legacy", storages{views: true}, nil, nil
+	c.version, c.globals, c.notes = "legacy", nil, format.Warnings{Format: formatName}
+	c.storages = storages{views: true,
+		warn: func(text string) { c.warn(-1, "stream", "%s", text) }}
 	c.steps, c.pickle = 0, 0
 	p := c.newPickle("stream", head, c.at, int64(len(head)))
 	var v [5]any
@@ -123,9 +126,6 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 	c.end = off
 	if off < end {
 		c.warn(off, "stream", "%d bytes after the last storage", end-off)
-	}
-	for _, w := range c.storages.warnings {
-		c.warn(-1, "stream", "%s", w)
 	}
 	return nil
 }

@@ -36,6 +36,18 @@ func numpyCall(g *global, args []any) (any, error) {
 	switch {
 	case g.kind == numpyArray:
 		return &array{scheme: numpyPending}, nil
+	case g.kind == numpyBuffer && (len(args) == 4 || len(args) == 5):
+		a := &array{scheme: numpyPending}
+		order, _ := textOf(args[3])
+		switch {
+		case order == "C", order == "F":
+			return a, a.fill(args[2], args[1], order == "F", args[0])
+		case order == "K" && len(args) == 5:
+			if err := a.fill(args[2], args[1], false, args[0]); err != nil {
+				return nil, err
+			}
+			return a, a.transpose(args[4])
+		}
 	case g.kind == numpyDType && len(args) > 0:
 		if word, ok := textOf(args[0]); ok {
 			return &numpyType{word: word}, nil
@@ -119,18 +131,47 @@ func (t *numpyType) build(state any) error {
 
 // buildNumPy reads (version, shape, dtype, is Fortran, bytes).
 func (a *array) buildNumPy(items []any) error {
-	shape, ok1 := countsOf(items[1])
-	t, ok2 := items[2].(*numpyType)
-	fortran, ok3 := items[3].(bool)
-	if !ok1 || !ok2 || !ok3 || len(shape) > maxRank || !countable(shape) {
+	fortran, ok := items[3].(bool)
+	if !ok {
+		return malformed("the state of an ndarray")
+	}
+	return a.fill(items[1], items[2], fortran, items[4])
+}
+
+// transpose puts the dimensions in another order.
+func (a *array) transpose(axes any) error {
+	if a.storage == nil {
+		return nil
+	}
+	order, ok := countsOf(axes)
+	shape, strides := make(tensor.Shape, len(a.shape)), make([]int64, len(a.shape))
+	seen := map[int64]bool{}
+	for i := 0; i < len(order) && len(order) == len(shape); i++ {
+		if from := order[i]; from < int64(len(shape)) && !seen[from] {
+			seen[from] = true
+			shape[i], strides[i] = a.shape[from], a.strides[from]
+		}
+	}
+	if !ok || len(seen) != len(shape) {
+		return malformed("the order of the axes of an ndarray")
+	}
+	a.shape, a.strides = shape, strides
+	return nil
+}
+
+// fill gives an ndarray its elements.
+func (a *array) fill(size, dtype any, fortran bool, elements any) error {
+	shape, ok1 := countsOf(size)
+	t, ok2 := dtype.(*numpyType)
+	if !ok1 || !ok2 || len(shape) > maxRank || !countable(shape) {
 		return malformed("the state of an ndarray")
 	}
 	a.shape = shape
 	d, ok := t.dtype()
-	b, ok2 := textOf(items[4])
+	b, ok2 := textOf(elements)
 	if !ok || !ok2 {
 		a.scheme, a.shape = "", nil // objects, or a structure: nothing that a tensor holds
-		a.state = &object{args: []any{items[4]}}
+		a.state = &object{args: []any{elements}}
 		return nil
 	}
 	n, _ := a.shape.Elements()

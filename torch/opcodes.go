@@ -231,6 +231,9 @@ func (m *machine) setItems(to any, items []any) {
 			m.check(err)
 			return
 		}
+		if g, ok := items[i+1].(*global); ok && items[i] == "__setstate__" {
+			g.called, g.member = true, false // by a second BUILD
+		}
 		d.items = append(d.items, item{items[i], items[i+1]})
 	}
 	d.isUnique = false
@@ -256,10 +259,10 @@ func (m *machine) objectOp(op byte) {
 		m.global(module, name)
 	case 'R', 0x81: // REDUCE, NEWOBJ
 		args := m.pop()
-		m.call(m.pop(), args, nil)
+		m.call(m.pop(), args, nil, op == 'R')
 	case 0x92: // NEWOBJ_EX
 		named, args := m.pop(), m.pop()
-		m.call(m.pop(), args, named)
+		m.call(m.pop(), args, named, false)
 	case 'b':
 		state := m.pop()
 		if v := m.top(); m.err == nil {
@@ -286,8 +289,9 @@ func (m *machine) global(module, name string) {
 	m.push(g)
 }
 
-// call makes what the call of a global stands for.
-func (m *machine) call(f, args, named any) {
+// call makes what the call of a global stands for, or the instance of a class that is
+// made without one.
+func (m *machine) call(f, args, named any, called bool) {
 	if m.err != nil {
 		return
 	}
@@ -305,7 +309,12 @@ func (m *machine) call(f, args, named any) {
 		m.unsupported("named arguments")
 		return
 	}
-	g.called = true
+	if called {
+		g.member = (g.member || !g.called) && len(items) == 1 && isScalars(items)
+		g.called = true
+	} else {
+		g.made = true
+	}
 	v, err := m.construct(g, items)
 	if err != nil {
 		err = fmt.Errorf("%v: %w", g, err)

@@ -16,8 +16,7 @@ import (
 
 // ReaderOptions control how a file is read. nil is the zero value.
 type ReaderOptions struct {
-	// Strict refuses what Warnings lists, and files that name classes or functions
-	// that checkpoints are not made of.
+	// Strict refuses what Warnings lists.
 	Strict bool
 	// Limits bound what a file may ask for; zero fields mean the defaults.
 	Limits tensor.Limits
@@ -40,7 +39,8 @@ type Reader struct {
 	limits     tensor.Limits
 	tensors    []tensor.Tensor
 	attributes [][2]string
-	warnings   []error
+	notes      format.Warnings // but for globals
+	warnings   format.Warnings
 	globals    []Global
 	spans      []tensor.Span
 	parts      []*checkpoint // one, or the entries of a distributed checkpoint
@@ -105,10 +105,12 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{src: src, limits: limits}
+	r.notes.Format, r.warnings.Format = formatName, formatName
 	if err := r.open(o); err != nil {
 		r.closeParts()
 		return nil, err
 	}
+	r.warn()
 	if o.Strict {
 		if err := r.strict(); err != nil {
 			r.closeParts()
@@ -138,7 +140,7 @@ func (r *Reader) open(o ReaderOptions) error {
 	if err != nil {
 		return err
 	}
-	w := rows{limits: r.limits}
+	w := rows{limits: r.limits, notes: &r.notes}
 	w.grow(c.pickle, c.steps)
 	if err := w.add("", c.root); err != nil {
 		return err
@@ -152,25 +154,39 @@ func (r *Reader) add(c *checkpoint, w *rows) {
 	r.version, r.tensors, r.attributes = c.version, w.tensors, w.attributes
 	r.spans = c.spans(w)
 	r.addPart(c)
-	r.warnings = append(r.warnings, w.warnings...)
 }
 
+// addPart takes over a checkpoint whose tensors are in the list.
 func (r *Reader) addPart(c *checkpoint) {
 	c.root = nil
 	r.parts = append(r.parts, c)
 	r.globals = append(r.globals, c.globals...)
-	r.warnings = append(r.warnings, c.warnings...)
+	for _, w := range c.notes.All() {
+		r.notes.Add(w)
+	}
+	for err := range c.unlisted() {
+		r.notes.Add(err)
+	}
+}
+
+// warn makes the list of warnings: first what runs code, so that nothing displaces it.
+func (r *Reader) warn() {
+	for _, code := range []string{tensor.CodeRunsCode, tensor.CodeUnknownClass} {
+		for _, g := range r.globals {
+			if g.Code == code {
+				r.warnings.Add(g.err())
+			}
+		}
+	}
+	for _, err := range r.notes.All() {
+		r.warnings.Add(err)
+	}
 }
 
 // strict returns the first departure.
 func (r *Reader) strict() error {
-	for _, g := range r.globals {
-		if !g.Known {
-			return g.err()
-		}
-	}
-	if len(r.warnings) > 0 {
-		return r.warnings[0]
+	if all := r.Warnings(); len(all) > 0 {
+		return all[0]
 	}
 	return nil
 }
@@ -235,9 +251,11 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// Warnings lists departures that did not prevent reading. Names of classes and
-// functions are not among them: see Globals.
-func (r *Reader) Warnings() []error { return r.warnings }
+// Warnings lists departures that did not prevent reading, at most 1,000. Those with a
+// code are of the type *[tensor.FormatError]: runs-code for each function that the file
+// would call in Python, unknown-class for each class that is not one of a library of
+// tensors, and unlisted-data for each storage that no tensor in the list refers to.
+func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // Globals yields every place where a pickle of the file names a class or function.
 func (r *Reader) Globals() iter.Seq[Global] {

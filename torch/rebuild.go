@@ -14,7 +14,10 @@ type array struct {
 	strides []int64
 	first   int64 // element of the storage
 	scheme  string
+	conj    bool        // the values are the conjugates of the elements
+	neg     bool        // the values are the negated elements
 	parts   []arrayPart // of a sparse or quantised tensor
+	class   *global     // nil for torch's own
 	state   any         // attributes that Python code gave it
 	warning string
 }
@@ -63,6 +66,8 @@ func (m *machine) rebuild(g *global, args []any) (any, error) {
 		return wrapped(g, args)
 	case rebuildTyped:
 		return m.typed(args)
+	case rebuildSubclass:
+		return subclass(args)
 	case rebuildSparse:
 		return newSparse(args)
 	case rebuildQuantized:
@@ -171,16 +176,15 @@ func (a *array) rowMajor() bool {
 }
 
 // metadata marks a tensor whose values are not its elements: torch conjugates or negates
-// them as it reads.
+// them as it reads, and so does the blob of the tensor.
 func (a *array) metadata(v any) error {
 	d, ok := v.(*dict)
 	if !ok && v != nil || ok && len(d.items) > maxRank {
 		return malformed("metadata that is not a small dict")
 	}
-	for _, mark := range []string{"conj", "neg"} {
-		if d != nil && d.lookup(mark) == true {
-			a.scheme = mark
-		}
+	if d != nil {
+		a.conj = d.lookup("conj") == true && a.dtype.d.IsComplex()
+		a.neg = d.lookup("neg") == true
 	}
 	return nil
 }
@@ -190,19 +194,26 @@ func wrapped(g *global, args []any) (any, error) {
 	if len(args) == 0 {
 		return nil, errArguments
 	}
-	a, ok := args[0].(*array)
-	if !ok {
-		if o, ok := args[0].(*object); ok {
-			return o, nil // a tensor subclass
-		}
+	switch args[0].(type) {
+	case *array, *object: // an object is a subclass of tensors
+	default:
 		return nil, malformed("an argument that is not a tensor")
 	}
 	if len(args) == 4 && g.name == "_rebuild_parameter_with_state" {
-		copied := *a
-		copied.state = args[3]
-		return &copied, nil
+		return withState(args[0], nil, args[3]), nil
 	}
-	return a, nil
+	return args[0], nil
+}
+
+// withState returns a tensor with a class, nil for torch's own, and a state. The tensor
+// may be in other places, too, and stays as it is.
+func withState(v any, class *global, state any) any {
+	if a, ok := v.(*array); ok && a.class == nil && a.state == nil {
+		own := *a
+		own.class, own.state = class, state
+		return &own
+	}
+	return &object{of: v, class: class, state: state}
 }
 
 // typed makes what (function, class, arguments, state) gives.
@@ -218,13 +229,31 @@ func (m *machine) typed(args []any) (any, error) {
 	}
 	f.called = true
 	v, err := m.construct(f, inner)
-	if a, ok := v.(*array); ok && err == nil {
-		a.state = args[3]
-		if class.kind != tensorClass {
-			a.state = &object{class: class, state: args[3]}
-		}
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	if class.kind == tensorClass {
+		class = nil
+	}
+	if o, ok := v.(*object); ok && o.subclass && f.kind == rebuildSubclass {
+		o.state = args[3]
+		return o, nil
+	}
+	return withState(v, class, args[3]), nil
+}
+
+// subclass makes a tensor of (class, dtype, size, stride, first element, layout, device,
+// requires grad), which has no storage of its own: the tensors in its state are its
+// elements.
+func subclass(args []any) (any, error) {
+	if len(args) < 3 {
+		return nil, errArguments
+	}
+	class, ok := args[0].(*global)
+	if !ok {
+		return nil, malformed("an argument that is not a class")
+	}
+	return &object{class: class, subclass: true, args: args}, nil
 }
 
 // newSparse makes a tensor of (layout, data), or of the data of a compressed one.
@@ -265,19 +294,46 @@ func newSparse(args []any) (any, error) {
 			a.dtype = part.dtype
 		}
 		a.parts = append(a.parts, arrayPart{role: role, array: part})
-		if size == 3 && len(part.shape) != 1 {
-			a.scheme = "batched_" + layout[len("torch."):] // or of blocks
-		}
 	}
-	if coords, values := a.parts[0].array, a.parts[1].array; layout == "torch.sparse_coo" &&
-		(len(coords.shape) != 2 || len(values.shape) == 0 || coords.shape[1] != values.shape[0] ||
-			coords.shape[0]+int64(len(values.shape))-1 != int64(len(shape))) {
+	if size == 3 {
+		return a, a.compressed(layout[len("torch.sparse_"):])
+	}
+	coords, values := a.parts[0].array, a.parts[1].array
+	if len(coords.shape) != 2 || len(values.shape) == 0 || coords.shape[1] != values.shape[0] ||
+		coords.shape[0]+int64(len(values.shape))-1 != int64(len(shape)) {
 		return nil, malformed("coordinates of shape %v and values of %v for %v", coords.shape,
 			values.shape, a.shape)
-	} else if layout == "torch.sparse_coo" && len(values.shape) > 1 {
+	}
+	if len(values.shape) > 1 {
 		a.scheme = "hybrid_coo" // of values that are arrays
 	}
 	return a, nil
+}
+
+// compressed sets the scheme of a tensor with the layout csr, csc, bsr or bsc. Each of
+// its values is a number, or of bsr and bsc a block of two dimensions: where it has more
+// of them, the tensor is hybrid, and where the indices have more than one, a batch.
+func (a *array) compressed(layout string) error {
+	indptr, indices, values := a.parts[0].array.shape, a.parts[1].array.shape,
+		a.parts[2].array.shape
+	block := 0
+	if layout[0] == 'b' {
+		block = 2
+	}
+	batch := len(indptr) - 1
+	dense := len(values) - len(indices) - block
+	if batch < 0 || len(indices) != len(indptr) || dense < 0 ||
+		batch+2+dense != len(a.shape) {
+		return malformed("indices of shape %v and %v and values of %v for %v", indptr, indices,
+			values, a.shape)
+	}
+	switch {
+	case batch > 0:
+		a.scheme = "batched_sparse_" + layout
+	case dense > 0:
+		a.scheme = "hybrid_" + layout
+	}
+	return nil
 }
 
 // quantized makes a tensor of (storage, first, size, stride, quantizer, …).

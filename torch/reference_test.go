@@ -15,9 +15,10 @@ import (
 
 // wanted is what torch loads from a file.
 type wanted struct {
-	Version string
-	Foreign []string
-	Tensors map[string]struct {
+	Version  string
+	Foreign  []string
+	Warnings []string // code and field
+	Tensors  map[string]struct {
 		DType  string
 		Shape  tensor.Shape
 		Scheme string
@@ -61,7 +62,8 @@ func TestFilesOfTheReference(t *testing.T) {
 
 func compare(t *testing.T, r *Reader, want *wanted) {
 	t.Helper()
-	if r.Len() != len(want.Tensors) || r.Version() != want.Version || len(r.Warnings()) > 0 {
+	if r.Len() != len(want.Tensors) || r.Version() != want.Version ||
+		len(r.Warnings()) != len(want.Warnings) {
 		t.Errorf("%d tensors of %s, want %d of %s; %v", r.Len(), r.Version(), len(want.Tensors),
 			want.Version, r.Warnings())
 	}
@@ -95,8 +97,13 @@ func compare(t *testing.T, r *Reader, want *wanted) {
 		t.Errorf("foreign globals %q, want %q", foreign, want.Foreign)
 	}
 	report, err := r.Verify(t.Context(), nil)
-	if (err != nil) != (len(foreign) > 0) || len(report.Findings) != len(foreign) {
+	if err != nil || len(report.Findings) != len(want.Warnings) {
 		t.Errorf("Verify: %v, %v", report.Findings, err)
+	}
+	for i, f := range report.Findings {
+		if f.Severity != tensor.SeverityWarning || f.Code+" "+f.Field != want.Warnings[i] {
+			t.Errorf("Verify: %v, want %q", f, want.Warnings)
+		}
 	}
 }
 

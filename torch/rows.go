@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -17,7 +18,7 @@ type rows struct {
 	tensors    []tensor.Tensor
 	arrays     []*array // of tensors
 	attributes [][2]string
-	warnings   []error
+	notes      *format.Warnings
 	onPath     []any // the containers around a value
 }
 
@@ -125,7 +126,16 @@ func (w *rows) addItems(name string, items []any) error {
 // addObject adds what an object was made of, as nothing more is known about it: its
 // arguments, its state, and its items.
 func (w *rows) addObject(name string, o *object) error {
-	if len(o.args) > 0 {
+	if o.of != nil {
+		if err := w.add(name, o.of); err != nil {
+			return err
+		}
+	}
+	if o.subclass || o.of != nil && o.class != nil {
+		if err := w.addFacts(name, o); err != nil {
+			return err
+		}
+	} else if len(o.args) > 0 {
 		child, err := name, error(nil)
 		if o.state != nil || len(o.dict.items)+len(o.list) > 0 {
 			child, err = w.join(name, "args")
@@ -161,6 +171,29 @@ func (w *rows) addObject(name string, o *object) error {
 	return w.addItems(name, o.list)
 }
 
+// addFacts adds the class of a tensor as an attribute, and for one that has no elements
+// of its own the dtype and shape that torch shows.
+func (w *rows) addFacts(name string, o *object) error {
+	facts := []item{{"class", o.class.String()}}
+	if o.subclass {
+		dtype := o.args[1]
+		if g, ok := dtype.(*global); ok {
+			dtype = g.String()
+		}
+		facts = append(facts, item{"dtype", dtype}, item{"shape", o.args[2]})
+	}
+	for _, f := range facts {
+		child, err := w.join(name, f.key.(string))
+		if err == nil {
+			err = w.add(child, f.value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (w *rows) addAttribute(name string, v any) error {
 	if name == "" {
 		name = "value"
@@ -192,24 +225,30 @@ func (w *rows) addArray(name string, a *array) error {
 		w.warn(name, a.warning)
 	}
 	w.tensors, w.arrays = append(w.tensors, t), append(w.arrays, a)
-	if o, ok := a.state.(*object); ok && o.class != nil {
-		child, err := w.join(name, "class")
-		if err != nil {
+	a.list()
+	if a.class != nil {
+		if err := w.addFacts(name, &object{class: a.class}); err != nil {
 			return err
 		}
-		w.attributes = append(w.attributes, [2]string{child, o.class.String()})
 	}
 	if a.state == nil {
 		return nil
 	}
-	if o, ok := a.state.(*object); ok {
-		return w.add(name, &object{state: o.state})
-	}
 	return w.add(name, &object{state: a.state})
 }
 
+// list notes that the storages of a tensor are those of one in the list.
+func (a *array) list() {
+	if a.storage != nil {
+		a.storage.payload.listed = true
+	}
+	for _, p := range a.partArrays() {
+		p.list()
+	}
+}
+
 func (w *rows) warn(name, text string) {
-	w.warnings = append(w.warnings, rowError(name, malformed("%s", text)))
+	w.notes.Add(rowError(name, malformed("%s", text)))
 }
 
 // tensor returns a row of the file.
@@ -229,16 +268,9 @@ func (a *array) tensor(name string, limits tensor.Limits) (tensor.Tensor, error)
 	if a.storage == nil {
 		return t, nil
 	}
-	data, err := a.blob(limits)
-	if err != nil {
-		return t, err
-	}
-	if a.scheme != "" { // conj or neg: the elements are not the values
-		t.Parts = append(t.Parts, tensor.Part{Role: "data", DType: a.dtype.d, Data: data})
-		return t, nil
-	}
-	t.Data = data
-	return t, nil
+	var err error
+	t.Data, err = a.blob(limits)
+	return t, err
 }
 
 // part returns a part of a sparse or quantised tensor.
@@ -250,7 +282,7 @@ func (p *arrayPart) part(limits tensor.Limits) (part tensor.Part, err error) {
 	return tensor.Part{Role: p.role, DType: p.array.dtype.d, Data: data}, err
 }
 
-// blob returns the elements in row-major, little-endian order: a range of the file where
+// blob returns the values in row-major, little-endian order: a range of the file where
 // that is how they are stored.
 func (a *array) blob(limits tensor.Limits) (data tensor.Blob, err error) {
 	n, _ := a.shape.Elements()
@@ -269,6 +301,9 @@ func (a *array) blob(limits tensor.Limits) (data tensor.Blob, err error) {
 	}
 	if width := a.dtype.d.Align(); err == nil && p.bigEnd && width > 1 {
 		data = numpy.LittleEndian(data, width)
+	}
+	if err == nil && (a.conj || a.neg) {
+		data, err = a.signed(data)
 	}
 	if err == nil && a.dtype.d == tensor.Unknown {
 		data = tensor.NewBlob(&named{data, a.dtype.word})

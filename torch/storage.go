@@ -3,6 +3,7 @@ package torch
 import (
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -100,9 +101,10 @@ type payload struct {
 	at     int64           // in the file, as it is stored
 	stored int64           // bytes there; 0 of what is in the pickle
 	file   string          // src is not the file itself
-	member *zipfile.Member // nil: of a legacy stream
+	member *zipfile.Member // nil: of a legacy stream, or of the pickle
 	blob   tensor.Blob
 	bigEnd bool
+	listed bool // a tensor in the list refers to it
 }
 
 // section returns n bytes, which are inside the payload. What is stored plainly is a
@@ -155,10 +157,10 @@ func (e *inMember) ReadAt(p []byte, off int64) (int, error) {
 
 // storages are those that a pickle names, by key.
 type storages struct {
-	byKey    map[string]*payload
-	order    []*payload
-	warnings []string
-	views    bool // a persistent id may be of a part of a storage
+	byKey map[string]*payload
+	order []*payload
+	warn  func(text string)
+	views bool // a persistent id may be of a part of a storage
 }
 
 // maxKey bounds the key of a storage, which is a number.
@@ -222,8 +224,7 @@ func (s *storages) persistent(id any) (any, error) {
 			size,
 			p.size)
 	case p.dtype != kind && p.dtype != "" && kind != "" && size > 0:
-		s.warnings = append(s.warnings, fmt.Sprintf("storage %s is of %s and of %s",
-			naming.Quote(key), p.dtype, kind))
+		s.warn(fmt.Sprintf("storage %s is of %s and of %s", naming.Quote(key), p.dtype, kind))
 	}
 	st.payload = p
 	if len(items) == 6 && items[5] != nil {
@@ -267,4 +268,51 @@ func (s stringSource) ReadAt(p []byte, off int64) (int, error) {
 
 func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
+}
+
+// unlisted yields a warning for each storage that no tensor in the list refers to: of
+// those that a pickle names, and of members that no pickle names.
+func (c *checkpoint) unlisted() iter.Seq[error] {
+	return func(yield func(error) bool) {
+		named := map[*zipfile.Member]bool{}
+		for _, p := range slices.Concat(c.storages.order, c.constants) {
+			named[p.member] = true
+			if !p.listed && !c.yieldUnlisted(yield, p.key, p.member, p.at, p.size) {
+				return
+			}
+		}
+		if c.zip == nil {
+			return
+		}
+		for i := range c.zip.Members {
+			m := &c.zip.Members[i]
+			name := strings.TrimPrefix(m.File.Name, c.prefix)
+			if named[m] || !strings.HasPrefix(name, "data/") &&
+				!strings.HasPrefix(name, "constants/") {
+				continue
+			}
+			x := m.Extent()
+			if !c.yieldUnlisted(yield, "", m, x.Offset(), m.Size()) {
+				return
+			}
+		}
+	}
+}
+
+// yieldUnlisted yields the warning for a storage, unless it has no bytes.
+func (c *checkpoint) yieldUnlisted(yield func(error) bool, key string, m *zipfile.Member,
+	at, size int64) bool {
+	if size == 0 {
+		return true
+	}
+	if m != nil {
+		key = strings.TrimPrefix(strings.TrimPrefix(m.File.Name, c.prefix), "data/")
+	}
+	field := "storage " + naming.Quote(key)
+	if c.file != "" {
+		field = c.file + ": " + field
+	}
+	return yield(&tensor.FormatError{Format: formatName, Offset: at, Field: field,
+		Code: tensor.CodeUnlistedData,
+		Err:  malformed("%d bytes that no tensor in the list refers to", size)})
 }

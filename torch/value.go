@@ -33,17 +33,22 @@ type (
 	global struct {
 		module, name string
 		kind         globalKind
-		at           int // of its opcode in the pickle
+		at           int  // of its opcode in the pickle
+		made         bool // an instance is made of it, without a call
 		called       bool
+		member       bool // each call has one argument, as that of an enumeration has
+		risky        bool // of getattr: it is called for more than a nested class
 	}
 
 	// An object is what a pickle would make of a class or by a call, as data.
 	object struct {
-		class *global
-		args  []any
-		state any
-		dict  dict  // what SETITEMS gave it
-		list  []any // what APPENDS gave it
+		class    *global // nil where only a state is known
+		args     []any
+		of       any  // a value that the class and the state are given to
+		subclass bool // a tensor whose elements are in its state: args are those of the call
+		state    any
+		dict     dict  // what SETITEMS gave it
+		list     []any // what APPENDS gave it
 	}
 )
 

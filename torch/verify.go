@@ -12,7 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reports every class and function that checkpoints are not made of, checks the
+// Verify reports every function that the file would call in Python as an error, and every
+// class of no library of tensors, and the other Warnings, as a warning. It checks the
 // CRC-32 of each member, that bools are 0 or 1 and that sparse tensors are sound, and
 // reads all data. A wrong CRC is a warning where it is 0, which torch writes on
 // request. opts may be nil.
@@ -22,13 +23,17 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
-	for _, w := range r.warnings {
-		l.Warn(w)
-	}
 	for _, g := range r.globals {
-		if !g.Known && !l.Full() {
+		switch {
+		case l.Full():
+		case g.Code == tensor.CodeRunsCode:
 			l.Error(g.err())
+		case g.Code != "":
+			l.Warn(g.err())
 		}
+	}
+	for _, w := range r.notes.All() {
+		l.Warn(w)
 	}
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil

@@ -36,14 +36,14 @@ def entry(t):
         rows = scheme in ("sparse_csr", "sparse_bsr")
         a, b = (t.crow_indices(), t.col_indices()) if rows else (t.ccol_indices(), t.row_indices())
         parts = {"indptr": a, "indices": b, "values": t.values()}
-        if t.values().dim() > 1:
+        dense = t.values().dim() - b.dim() - 2 * ("_bs" in scheme)
+        if a.dim() > 1:
             scheme = "batched_" + scheme
+        elif dense > 0:
+            scheme = scheme.replace("sparse", "hybrid")
     e = {"dtype": d, "shape": list(t.shape), "scheme": scheme}
     if scheme:
         e["parts"] = {k: hashlib.sha256(plain(v)).hexdigest() for k, v in parts.items()}
-        return e
-    if release >= (1, 10) and t.is_conj():
-        e["scheme"] = "conj"
         return e
     e["sha256"] = hashlib.sha256(plain(t.int_repr() if t.is_quantized else t)).hexdigest()
     return e
@@ -59,8 +59,14 @@ def flatten(v, name="", out=None):
     join = lambda k: f"{name}.{k}" if name else k
     if isinstance(v, np.ndarray):
         v = torch.from_numpy(np.ascontiguousarray(v.astype(v.dtype.newbyteorder("="))))
+    if hasattr(v, "__tensor_flatten__"):  # a subclass whose elements are in other tensors
+        for k in v.__tensor_flatten__()[0]:
+            flatten(getattr(v, k), join(k), out)
+        return out
     if isinstance(v, torch.Tensor):
         out[name or "tensor"] = entry(v)
+        for k, x in getattr(v, "__dict__", {}).items():
+            flatten(x, join(k), out)
     elif isinstance(v, dict):
         for k, x in v.items():
             flatten(x, join(key(k)), out)
@@ -71,8 +77,15 @@ def flatten(v, name="", out=None):
 
 
 def note(path, tensors, version="zip", globals=()):
+    warned = []
+    if version == "torchscript":  # constants of a program are not in its state_dict
+        with zipfile.ZipFile(path) as z:
+            for i in z.infolist():
+                _, _, member = i.filename.partition("/")
+                if member.startswith("constants/") and i.file_size > 0:
+                    warned.append(f'unlisted-data storage "{member}"')
     with open(path + ".json", "w") as f:
-        json.dump({"version": version, "foreign": list(globals), "tensors": tensors}, f, indent=1)
+        json.dump({"version": version, "foreign": list(globals), **({"warnings": warned} if warned else {}), "tensors": tensors}, f, indent=1)
         f.write("\n")
 
 
@@ -80,10 +93,10 @@ def load(path):
     return torch.load(path, **({"weights_only": False} if release >= (1, 13) else {}))
 
 
-def save(directory, name, v, legacy=False, **options):
+def save(directory, name, v, legacy=False, globals=(), **options):
     path = os.path.join(directory, name + ".pt")
     torch.save(v, path, _use_new_zipfile_serialization=not legacy, **options)
-    note(path, flatten(load(path)), "legacy" if legacy else "zip")
+    note(path, flatten(load(path)), "legacy" if legacy else "zip", globals)
 
 
 class Net(torch.nn.Module):
@@ -133,6 +146,29 @@ def kinds():
                  bsr=torch.rand(4, 4).to_sparse_bsr((2, 2)), meta=torch.empty(3, 5, device="meta"),
                  conj=torch.rand(2, dtype=torch.complex64).conj())
     return v
+
+
+def more_kinds():
+    """Sparse tensors that are blocks, batches or hybrid, and tensors that torch conjugates or negates as it reads."""
+    w, c = torch.rand(4, 4), torch.rand(2, 3, dtype=torch.complex64)
+    return {
+        "bsc": w.to_sparse_bsc((2, 4)), "batched_csr": torch.rand(2, 4, 4).to_sparse_csr(),
+        "batched_bsr": torch.rand(2, 4, 4).to_sparse_bsr((2, 2)), "hybrid_csr": torch.rand(4, 4, 2).to_sparse_csr(dense_dim=1),
+        "hybrid_bsr": torch.rand(4, 4, 2).to_sparse_bsr((2, 2), dense_dim=1),
+        "conj_transposed": c.conj().t(), "imag": torch.rand(3, dtype=torch.complex64).conj().imag, "neg": torch._neg_view(torch.rand(3)),
+        "neg_conj": torch._neg_view(torch.rand(2, dtype=torch.complex128).conj()), "neg_half": torch._neg_view(torch.rand(3).half()),
+        "neg_int": torch._neg_view(torch.tensor([1, -2, 0, 2**62])), "neg_int8": torch._neg_view(torch.tensor([1, -128], dtype=torch.int8)),
+    }
+
+
+def subclasses():
+    """Tensors whose elements are in the tensors of their state, in each form."""
+    from torch.testing._internal.two_tensor import TwoTensor
+    two = lambda *shape: TwoTensor(torch.rand(*shape), torch.rand(*shape))
+    parameter = torch.nn.Parameter(torch.rand(2))
+    parameter.extra = torch.rand(3)
+    return {"two": two(2, 3), "nested": TwoTensor(two(2), two(2)), "parameter": torch.nn.Parameter(two(2)),
+            "list": [two(1), {"x": two(1)}], "with_state": parameter}
 
 
 def rezip(src, dst):
@@ -202,7 +238,8 @@ def make(directory, seed):
     v = values()
     save(directory, "values", v)
     save(directory, "legacy", v, legacy=True)
-    save(directory, "protocol5", {k: v[k] for k in ("w", "transposed", "set", "bytes")}, pickle_protocol=5)
+    save(directory, "protocol5", {"ndarray": np.arange(6, dtype=">i4").reshape(3, 2).T,
+                                **{k: v[k] for k in ("w", "transposed", "set", "bytes")}}, pickle_protocol=5)
     save(directory, "legacy4", {"w": v["w"], "part": v["part"]}, legacy=True, pickle_protocol=4)
     dtypes = {"bool": torch.tensor([True, False, True])}
     for d in DTYPES:
@@ -234,6 +271,9 @@ def make(directory, seed):
         distributed("dcp", 4)
     if release >= (2, 8):
         distributed("shards", 4, safetensors=True)
+    if release >= (2, 4):
+        save(directory, "morekinds", more_kinds())
+        save(directory, "subclasses", subclasses(), globals=["torch.testing._internal.two_tensor.TwoTensor"])
 
 
 if __name__ == "__main__":

@@ -11,36 +11,47 @@ import (
 // LittleEndian returns the elements of a big-endian array, width bytes each, in
 // little-endian order.
 func LittleEndian(b tensor.Blob, width int) tensor.Blob {
-	return tensor.NewBlob(&swapped{b, int64(width)})
+	return Change(b, width, "big-endian", func(p []byte) { le.Swap(p, width) })
 }
 
-type swapped struct {
+// Change returns the elements of b, width bytes each, as f changes any number of whole
+// ones in place. The word is what their encoding is named.
+func Change(b tensor.Blob, width int, word string, f func(p []byte)) tensor.Blob {
+	return tensor.NewBlob(&changed{b, int64(width), word, f})
+}
+
+type changed struct {
 	b     tensor.Blob
 	width int64
+	word  string
+	f     func(p []byte)
 }
 
-func (s *swapped) Size() int64           { return s.b.Size() }
-func (s *swapped) Bytes() ([]byte, bool) { return nil, false }
+func (s *changed) Size() int64           { return s.b.Size() }
+func (s *changed) Bytes() ([]byte, bool) { return nil, false }
 
-func (s *swapped) Stored() tensor.Stored {
-	st, _ := s.b.Stored()
+func (s *changed) Stored() tensor.Stored {
+	st, ok := s.b.Stored()
+	if !ok { // not in the file as they are
+		return tensor.Stored{Offset: -1, Size: s.Size(), Encoding: s.word}
+	}
 	if st.Encoding == "raw" {
-		st.Encoding = "big-endian"
+		st.Encoding = s.word
 	} else {
-		st.Encoding += " big-endian"
+		st.Encoding += " " + s.word
 	}
 	return st
 }
 
-func (s *swapped) ReadInto(p []byte) error {
+func (s *changed) ReadInto(p []byte) error {
 	if err := s.b.ReadInto(p); err != nil {
 		return err
 	}
-	le.Swap(p, int(s.width))
+	s.f(p)
 	return nil
 }
 
-func (s *swapped) ReadAt(p []byte, off int64) (int, error) {
+func (s *changed) ReadAt(p []byte, off int64) (int, error) {
 	// Whole elements around the requested bytes.
 	from := off / s.width * s.width
 	to := min((off+int64(len(p))+s.width-1)/s.width*s.width, s.Size())
@@ -54,15 +65,15 @@ func (s *swapped) ReadAt(p []byte, off int64) (int, error) {
 		}
 		return 0, err
 	}
-	le.Swap(q, int(s.width))
+	s.f(q)
 	return copy(p, q[off-from:]), nil
 }
 
 // Open streams: a digest, where there is one, is checked on the way.
-func (s *swapped) Open() (io.ReadCloser, error) {
+func (s *changed) Open() (io.ReadCloser, error) {
 	r, err := s.b.Open()
 	if err != nil {
 		return nil, err
 	}
-	return source.Elements(r, int(s.width), func(p []byte) { le.Swap(p, int(s.width)) }), nil
+	return source.Elements(r, int(s.width), s.f), nil
 }
