@@ -23,6 +23,10 @@ type attribute struct {
 	value     any
 }
 
+// formatKey is the key of safetensors metadata that names the library whose layout of
+// tensors a file has. Hugging Face's transformers requires one that it knows.
+const formatKey = "format"
+
 // typed reports whether attributes may have values of CBOR.
 func (p *Plan) typed() bool {
 	return p.target == tensorfile.ZTensor && (p.version == "1.2" || p.version == "2")
@@ -38,15 +42,19 @@ func sharded(f *tensorfile.File) bool {
 }
 
 // stale reports whether an attribute is about how src is stored, and the target is not:
-// about its shards, or its quantisation.
+// about its shards, or its quantisation; or which library has read the file.
 func (p *Plan) stale(src *tensorfile.File, key string) bool {
 	switch {
 	case key == "total_size":
 		return sharded(src)
+	case key == formatKey && src.Format() == tensorfile.Safetensors:
+		_, taken := p.keys[key]
+		return !p.caps.Attributes || taken
 	case src.Format() != tensorfile.GGUF:
 		return false
 	case strings.HasPrefix(key, "split."):
-		return len(p.files) > 1
+		_, _, isShard := splitOf(src)
+		return len(p.files) > 1 || isShard
 	}
 	return (p.opts.Dequantize != tensor.Unknown || p.opts.Quantize != nil) &&
 		(key == "general.file_type" || key == "general.quantization_version")

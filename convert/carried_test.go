@@ -198,7 +198,7 @@ func TestOnRequest(t *testing.T) {
 					tensor.I32: tensor.I64}[x.DType], true
 		}})
 	if c := row.Tensor("C"); c == nil || !c.Order.RowMajor() || c.DType != tensor.F16 ||
-		len(p.Losses()) != 0 {
+		len(p.Losses()) != 1 || len(requests(p)) != 1 {
 		t.Fatalf("%+v %v", c, p.Losses())
 	}
 	if v, err := tensor.Convert[float32](row.Tensor("C")); err != nil ||

@@ -4,108 +4,148 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// significand is the number of significant bits of a type that counts as a
-// number here, and whether it is an integer and signed.
-func significand(d tensor.DType) (bits int, integer, signed, ok bool) {
-	switch d {
-	case tensor.Bool:
-		return 1, true, false, true
-	case tensor.U8, tensor.U16, tensor.U32, tensor.U64:
-		return d.Bits(), true, false, true
-	case tensor.I8, tensor.I16, tensor.I32, tensor.I64:
-		return d.Bits() - 1, true, true, true
-	case tensor.F16:
-		return 11, false, true, true
-	case tensor.BF16:
-		return 8, false, true, true
-	case tensor.F32:
-		return 24, false, true, true
-	case tensor.F64:
-		return 53, false, true, true
-	case tensor.F8E4M3FN, tensor.F8E4M3FNUZ:
-		return 4, false, true, true
-	case tensor.F8E5M2, tensor.F8E5M2FNUZ:
-		return 3, false, true, true
-	case tensor.F8E8M0FNU:
-		return 1, false, false, true
-	}
-	return 0, false, false, false
+// A domain is the set of numbers that the elements of a dtype, or of quantised blocks,
+// have: sign, significand and exponent.
+type domain struct {
+	bits      int // of a significand, or of the magnitude of an integer
+	low, high int // powers of two: of the smallest number above 0, and of the largest
+	signed    bool
+	integer   bool
+	infinite  bool // it has infinities
 }
 
-// exponents is the range of a float type's powers of two, from its smallest
-// subnormal to its largest value.
-func exponents(d tensor.DType) (low, high int) {
+// domainOf returns the numbers of a dtype. It is false for dtypes that are no real
+// numbers. Integers that are quantised, and opaque bits, count as they are stored.
+func domainOf(d tensor.DType) (n domain, ok bool) {
+	switch {
+	case d == tensor.Bool:
+		return domain{bits: 1, integer: true}, true
+	case d == tensor.I8, d == tensor.I16, d == tensor.I32, d == tensor.I64, d == tensor.QI8,
+		d == tensor.QI32:
+		return domain{bits: d.Bits() - 1, high: d.Bits() - 1, signed: true, integer: true}, true
+	case d.Known() && !d.IsFloat() && !d.IsComplex():
+		return domain{bits: d.Bits(), high: d.Bits() - 1, integer: true}, true
+	}
 	switch d {
 	case tensor.F16:
-		return -24, 15
+		return domain{bits: 11, low: -24, high: 15, signed: true, infinite: true}, true
 	case tensor.BF16:
-		return -133, 127
+		return domain{bits: 8, low: -133, high: 127, signed: true, infinite: true}, true
 	case tensor.F32:
-		return -149, 127
+		return domain{bits: 24, low: -149, high: 127, signed: true, infinite: true}, true
 	case tensor.F64:
-		return -1074, 1023
+		return domain{bits: 53, low: -1074, high: 1023, signed: true, infinite: true}, true
 	case tensor.F8E4M3FN:
-		return -9, 8
+		return domain{bits: 4, low: -9, high: 8, signed: true}, true
 	case tensor.F8E4M3FNUZ:
-		return -10, 7
+		return domain{bits: 4, low: -10, high: 7, signed: true}, true
 	case tensor.F8E5M2:
-		return -16, 15
+		return domain{bits: 3, low: -16, high: 15, signed: true, infinite: true}, true
 	case tensor.F8E5M2FNUZ:
-		return -17, 15
+		return domain{bits: 3, low: -17, high: 15, signed: true}, true
 	case tensor.F8E8M0FNU:
-		return -127, 127
+		return domain{bits: 1, low: -127, high: 127}, true
+	case tensor.F6E2M3FN:
+		return domain{bits: 4, low: -3, high: 2, signed: true}, true
+	case tensor.F6E3M2FN:
+		return domain{bits: 3, low: -4, high: 4, signed: true}, true
+	case tensor.F4E2M1FN:
+		return domain{bits: 2, low: -1, high: 2, signed: true}, true
 	}
-	return 0, 0
+	return domain{}, false
 }
 
-// widens reports whether every value of from is one of to. NaNs stay NaNs.
+// domainOfBlocks returns the numbers of a type of quantised blocks. Where a scale is
+// multiplied by more than a power of two, they are those of float32, as which they are
+// decoded.
+func domainOfBlocks(kind ggml.Type) domain {
+	switch kind.Name {
+	case "MXFP4": // a power of two by float4_e2m1fn
+		return domain{bits: 2, low: -128, high: 127, signed: true, infinite: true}
+	case "NVFP4": // float8_e4m3fn by float4_e2m1fn
+		return domain{bits: 6, low: -10, high: 11, signed: true}
+	case "TQ1_0", "Q1_0": // a float16, its negative, or 0
+		n, _ := domainOf(tensor.F16)
+		return n
+	case "TQ2_0", "Q2_0": // or the double
+		n, _ := domainOf(tensor.F16)
+		n.high++
+		return n
+	}
+	n, _ := domainOf(tensor.F32)
+	return n
+}
+
+// within reports whether every number of n is one of m.
+func (n domain) within(m domain) bool {
+	return !n.rounds(m) && n.high <= m.high && (!n.infinite || m.infinite)
+}
+
+// rounds reports whether n has numbers in the range of m that m does not have.
+func (n domain) rounds(m domain) bool {
+	return n.bits > m.bits || n.low < m.low || n.signed && !m.signed || m.integer && !n.integer
+}
+
+// widens reports whether every value of from is one of to. NaNs stay NaNs, and a negative
+// zero is a zero where the dtype has no other.
 func widens(from, to tensor.DType) bool {
-	switch {
-	case from == tensor.C64 && to == tensor.C128,
-		from == tensor.C32 && (to == tensor.C64 || to == tensor.C128):
-		return true
-	}
-	fb, fi, fs, ok1 := significand(from)
-	tb, ti, ts, ok2 := significand(to)
-	switch {
-	case !ok1 || !ok2 || to == tensor.Bool || to.IsFloat() && to.Bits() == 8:
-		return false // what was no 8-bit float becomes none
-	case fi && ti:
-		return fb <= tb && (!fs || ts)
-	case fi:
-		_, high := exponents(to)
-		return fb <= tb && fb-1 <= high
-	case ti:
-		return false
-	}
-	flow, fhigh := exponents(from)
-	tlow, thigh := exponents(to)
-	return fb <= tb && flow >= tlow && fhigh <= thigh && (!fs || ts)
+	n, ok1 := domainOf(part(from, to))
+	m, ok2 := domainOf(part(to, to))
+	return ok1 && ok2 && tensor.CanConvert(from, to) == nil && n.within(m)
 }
 
-// narrows reports whether values can be rounded, or, integers, refused where
-// they do not fit.
+// part returns the dtype of the parts of complex numbers, where to has them.
+func part(d, to tensor.DType) tensor.DType {
+	switch {
+	case !d.IsComplex() || !to.IsComplex():
+		return d
+	case d == tensor.C32:
+		return tensor.F16
+	case d == tensor.C64:
+		return tensor.F32
+	}
+	return tensor.F64
+}
+
+// loses reports whether numbers of n can be lost when they become elements of to, and
+// that is no error: integers fit exactly, and an overflow is an error unless it is
+// allowed.
+func (p *Plan) loses(n domain, to tensor.DType) bool {
+	m, _ := domainOf(part(to, to))
+	return !exactOnly(to) && (n.rounds(m) || p.opts.Allow&LossOverflow != 0 && !n.within(m))
+}
+
+// exactOnly reports whether a value that a dtype does not have is an error, not rounded.
+func exactOnly(to tensor.DType) bool { return !to.IsFloat() && !to.IsComplex() }
+
+// narrows reports whether a target that lacks from gets its values, rounded, as to, which
+// nobody asked for: never integers in place of floats, nor floats of less than 16 bits.
 func narrows(from, to tensor.DType) bool {
-	if from == tensor.C128 && to == tensor.C64 {
-		return true
+	switch {
+	case from.IsComplex() || to.IsComplex():
+		return from.IsComplex() && to.IsComplex() && from.Bits() > to.Bits()
+	case from.IsFloat():
+		return to.IsFloat() && to.Bits() >= 16
 	}
-	_, fi, _, ok1 := significand(from)
-	_, ti, _, ok2 := significand(to)
-	if !ok1 || !ok2 || to == tensor.Bool || to.IsFloat() && to.Bits() == 8 {
-		return false
-	}
-	return fi || !ti
+	return (from.IsInt() || from == tensor.Bool) && (to.IsInt() || to.IsFloat() && to.Bits() >= 16)
 }
 
 // choose finds the type of a target that serves for d: the smallest that holds
 // all its values, else the widest that rounds them, integers before floats for
-// an integer and floats for a float.
+// an integer and floats for a float. Quantised integers and opaque bits are no numbers of
+// their own: nothing serves for them, nor they for anything.
 func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind) {
+	isNumber := func(x tensor.DType) bool {
+		return x == tensor.Bool || x.IsInt() || x.IsFloat() || x.IsComplex()
+	}
+	if !isNumber(d) {
+		return tensor.Unknown, 0
+	}
 	better := func(a, b tensor.DType, smaller bool) bool { // a is better than b
 		if b == tensor.Unknown {
 			return true
@@ -120,7 +160,7 @@ func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind
 		return a < b // of bfloat16 and float16, of signed and unsigned, always the same
 	}
 	for _, x := range have {
-		if widens(d, x) && better(x, to, true) {
+		if isNumber(x) && widens(d, x) && better(x, to, true) {
 			to, kind = x, LossWiden
 		}
 	}
@@ -133,18 +173,6 @@ func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind
 		}
 	}
 	return to, kind
-}
-
-// converted returns b, n elements of type from, as elements of type to.
-func converted(b tensor.Blob, from, to tensor.DType, n int64) (tensor.Blob, error) {
-	if !slices.Contains(tensor.DTypes(), to) || !widens(from, to) && !narrows(from, to) {
-		return tensor.Blob{}, fmt.Errorf("%w: no way from %v to %v", tensor.ErrDType, from, to)
-	}
-	t, err := tensor.As(&tensor.Tensor{DType: from, Shape: tensor.Shape{n}, Data: b}, to)
-	if err != nil {
-		return tensor.Blob{}, err
-	}
-	return t.Data, nil
 }
 
 // validBools makes reads of a bool tensor fail at a byte other than 0 and 1.
@@ -179,20 +207,14 @@ func (b *boolReader) Read(p []byte) (int, error) {
 
 func (b *boolReader) Close() error { return b.r.Close() }
 
-// narrowsIntegers reports whether not every integer of from is one of to.
-func narrowsIntegers(from, to tensor.DType) bool {
-	return from.IsInt() && to.IsInt() && !widens(from, to)
-}
-
-// checkIntegers reads the integers of a dense tensor, and reports one that to does
-// not have.
-func checkIntegers(ctx context.Context, t *tensor.Tensor, to tensor.DType) error {
-	n, _ := t.Shape.Elements()
-	data, err := converted(t.Data, t.DType, to, n)
+// checkExact reads the elements of a dense tensor, and reports one that is no element of
+// to, an integer dtype or bool.
+func checkExact(ctx context.Context, t *tensor.Tensor, to tensor.DType) error {
+	as, err := tensor.As(t, to)
 	if err != nil {
 		return err
 	}
-	r, err := data.Open()
+	r, err := as.Data.Open()
 	if err != nil {
 		return err
 	}

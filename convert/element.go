@@ -2,7 +2,9 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/tensorfile/tensorfile"
@@ -12,65 +14,104 @@ import (
 
 // checkDType reports a dtype from Options.Map that the tensor cannot have in the
 // target.
-func (p *Plan) checkDType(t *tensor.Tensor, want tensor.DType) error {
-	switch {
-	case want == tensor.Unknown || want == t.DType:
-		return nil
-	case !p.caps.Holds(want):
-		return &OptionError{"Map", fmt.Errorf("%w: %v has no %v", tensor.ErrDType,
-			p.describeTarget(), want)}
-	case t.Dense() && !widens(t.DType, want) && !narrows(t.DType, want):
-		return &OptionError{"Map", fmt.Errorf("%w: %v cannot become %v", tensor.ErrDType, t.DType,
-			want)}
+func (p *Plan) checkDType(it *item) error {
+	from, want := it.t.DType, it.want
+	if !it.t.Dense() {
+		return &OptionError{"Map", fmt.Errorf(
+			"tensor %s: %w: %s is not dense, and keeps its dtype",
+			naming.Quote(it.src.Name), tensor.ErrDType, naming.Quote(it.t.Scheme))}
+	}
+	if err := tensor.CanConvert(from, want); err != nil {
+		return &OptionError{"Map", fmt.Errorf("tensor %s: %w", naming.Quote(it.src.Name), err)}
 	}
 	return nil
 }
 
+// planDType plans the elements of a dense tensor: the dtype that Options.Map returned for
+// it, whether Options.Quantize makes blocks of it, and else a dtype that the target has.
 func (p *Plan) planDType(ctx context.Context, it *item) error {
+	if want := it.want; want != tensor.Unknown && want != it.t.DType {
+		if err := p.checkDType(it); err != nil {
+			return err
+		}
+		if n, _ := domainOf(part(it.t.DType, want)); p.loses(n, want) {
+			p.loseRequested(LossNarrow, it, "%v becomes %v", it.t.DType, want)
+		}
+		if err := p.convertTo(ctx, it, want); err != nil {
+			return err
+		}
+	}
 	if !it.t.Dense() {
 		return nil
 	}
 	if it.t.DType == tensor.Bool {
 		it.apply(ctx, validBools)
 	}
-	from, to := it.t.DType, it.want
-	if it.quantize != "" {
-		to = tensor.F32
+	if p.opts.Quantize != nil {
+		if it.quantize = p.opts.Quantize(&it.t); it.quantize != "" {
+			return nil // the elements of blocks are those of no dtype
+		}
 	}
+	from := it.t.DType
+	if p.caps.Holds(from) || from == tensor.Unknown && p.target == tensorfile.ZTensor &&
+		p.checker.check(&it.t) == nil {
+		return nil // the same, or a word of the file's own that can be kept
+	}
+	if it.want != tensor.Unknown {
+		return &OptionError{"Map", fmt.Errorf("tensor %s: %w: %v has no %v",
+			naming.Quote(it.src.Name), tensor.ErrDType, p.describeTarget(), from)}
+	}
+	to, kind := choose(from, p.caps.DTypes)
 	if to == tensor.Unknown {
-		if p.caps.Holds(from) || from == tensor.Unknown && p.target == tensorfile.ZTensor &&
-			p.checker.check(&it.t) == nil {
-			return nil // the same, or a word of the file's own that can be kept
+		word := from.String()
+		if st, ok := it.t.Data.Stored(); ok && from == tensor.Unknown {
+			word = naming.Quote(st.Type)
 		}
-		var kind LossKind
-		if to, kind = choose(from, p.caps.DTypes); to == tensor.Unknown {
-			word := from.String()
-			if st, ok := it.t.Data.Stored(); ok && from == tensor.Unknown {
-				word = naming.Quote(st.Type)
-			}
-			return fmt.Errorf(
-				"%s cannot be represented in %v, nor is there a dtype to convert it to",
-				word, p.describeTarget())
-		}
-		p.lose(kind, fieldOf(it.src), "%v is stored as %v", from, to)
+		return fmt.Errorf("%s cannot be represented in %v, nor is there a dtype to convert it to",
+			word, p.describeTarget())
 	}
-	if to == from {
-		return nil
-	}
-	if narrowsIntegers(from, to) {
-		if err := checkIntegers(ctx, &it.t, to); err != nil && !unreadable(err) {
+	p.lose(kind, fieldOf(it.src), "%v is stored as %v", from, to)
+	return p.convertTo(ctx, it, to)
+}
+
+// convertTo plans elements of another dtype. Integers that to does not have are the
+// error.
+func (p *Plan) convertTo(ctx context.Context, it *item, to tensor.DType) error {
+	from := it.t.DType
+	p.loseScale(it, from.String(), to.String())
+	if exactOnly(to) && !widens(from, to) {
+		if err := checkExact(ctx, &it.t, to); err != nil && !unreadable(err) {
 			return err
 		}
 	}
+	as := tensor.AsFinite
+	if p.opts.Allow&LossOverflow != 0 || widens(from, to) {
+		as = tensor.As
+	}
 	return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-		n, _ := t.Shape.Elements()
-		data, err := converted(t.Data, from, to, n)
+		x, err := as(t, to)
 		if err != nil {
 			return nil, err
 		}
 		out := *t
-		out.DType, out.Data = to, data
+		out.DType, out.Data = to, ofElements(x.Data)
 		return &out, nil
+	})
+}
+
+// ofElements makes errors about single elements known as such.
+func ofElements(b tensor.Blob) tensor.Blob {
+	return tensor.BlobFunc(b.Size(), func() (io.ReadCloser, error) {
+		r, err := b.Open()
+		if err != nil {
+			return nil, err
+		}
+		return &valueStream{r, func(err error) error {
+			if errors.Is(err, tensor.ErrOverflow) || errors.Is(err, tensor.ErrDType) {
+				return &valueError{err}
+			}
+			return err
+		}}, nil
 	})
 }
 

@@ -3,25 +3,42 @@ package convert
 import (
 	"context"
 	"fmt"
+	"io/fs"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
-// File converts the file named in to the format that the extension of out stands
-// for, and writes it to out, which appears whole or not at all. Errors are those of
+// File converts the file named in to the format that the extension of out stands for, and
+// writes it to out, which appears whole or not at all. Of a model in shards in is the
+// first, and the others are found by their names ([Shards]). Errors are those of
 // [tensorfile.Open], [NewPlan] and [Plan.WriteFile]: a *LossError has all losses that
 // opts does not allow.
 func File(ctx context.Context, in, out string, opts *Options) error {
 	target := tensorfile.ByName(out)
 	if target == 0 {
-		return fmt.Errorf("convert: %s: %w", out, tensorfile.ErrUnknownFormat)
+		return fmt.Errorf("convert: %w: the extension of %s is not one of a format",
+			fs.ErrInvalid, naming.Quote(out))
 	}
-	f, err := tensorfile.Open(in, &tensorfile.Options{Limits: orZero(opts).Limits})
+	o := orZero(opts)
+	f, err := tensorfile.Open(in, &tensorfile.Options{Limits: o.Limits})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	p, err := NewPlan(ctx, f, target, opts)
+	var names []string
+	names, o.Shards = Shards(in, f)
+	var others []*tensorfile.File
+	for _, name := range names[1:] {
+		shard, err := tensorfile.Open(name, &tensorfile.Options{Limits: o.Limits})
+		if err != nil {
+			return err
+		}
+		defer shard.Close()
+		others = append(others, shard)
+	}
+	o.More = append(others, o.More...)
+	p, err := NewPlan(ctx, f, target, &o)
 	if err != nil {
 		return err
 	}

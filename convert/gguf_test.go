@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
@@ -59,7 +60,7 @@ func TestDequantize(t *testing.T) {
 		{tensorfile.GGUF, ""}, version2} {
 		for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
 			o := to.options()
-			o.Dequantize, o.Allow = d, LossAttributes
+			o.Dequantize, o.Allow = d, LossAttributes|LossOverflow // of random blocks
 			if !to.caps().Holds(d) {
 				o.Allow |= LossWiden
 			}
@@ -145,10 +146,11 @@ func TestQuantize(t *testing.T) {
 	}
 	for _, to := range []form{{tensorfile.GGUF, ""}, version2} {
 		o := to.options()
-		o.Quantize, o.Allow = matrices, LossReorder
+		o.Quantize, o.Allow = matrices, LossReorder|LossOverflow
 		end, p := run(t, src, to, o)
 		for _, l := range p.Losses() {
-			if l.Kind != LossReorder || l.Field != `tensors["column"]` {
+			if !(l.Kind == LossNarrow && l.Requested && l.Reason == "float32 becomes Q8_0") &&
+				(l.Kind != LossReorder || l.Field != `tensors["column"]`) {
 				t.Errorf("%v: %v", to, l)
 			}
 		}
@@ -175,9 +177,9 @@ func TestQuantize(t *testing.T) {
 	wide := sample(tensor.F32, tensor.Shape{2, 256})
 	wide.Name = "wide"
 	o := version2.options()
-	o.Quantize, o.Allow = func(*tensor.Tensor) string { return "TQ2_0" }, 0
+	o.Quantize, o.Allow = func(*tensor.Tensor) string { return "TQ2_0" }, LossOverflow
 	end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{wide}, nil), version2, o)
-	if y := end.Tensor("wide"); len(p.Losses()) != 0 || y == nil || y.Scheme != "TQ2_0" {
+	if y := end.Tensor("wide"); len(requests(p)) != 1 || y == nil || y.Scheme != "TQ2_0" {
 		t.Errorf("TQ2_0 in zTensor 2: %v, %v", y, p.Losses())
 	}
 
@@ -187,6 +189,7 @@ func TestQuantize(t *testing.T) {
 	}{
 		"no blocks in the target": {form{tensorfile.Safetensors, ""}, "Q8_0"},
 		"another row length":      {form{tensorfile.GGUF, ""}, "TQ2_0"},
+		"no such type":            {form{tensorfile.GGUF, ""}, "Q9"},
 		"no encoder":              {form{tensorfile.GGUF, ""}, "Q4_K"},
 	} {
 		o := c.to.options()
@@ -230,5 +233,79 @@ func TestScalarsInGGUF(t *testing.T) {
 	}
 	if x := f.Tensor("single"); len(x.Shape) != 0 {
 		t.Errorf("float32: %v", x.Shape)
+	}
+}
+
+// Blocks are made after Map and Dequantize, whatever these return.
+func TestQuantizeAfterMapAndDequantize(t *testing.T) {
+	x := tensor.New("w", tensor.Shape{2, 32}, slices.Repeat([]float32{1, 2.5, -3, 1.0 / 3}, 16))
+	half, err := tensor.As(x, tensor.BF16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := gguf.Quantize(x, "Q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		src    *tensor.Tensor
+		to     tensor.DType // of Map; Unknown: there is none
+		number tensor.DType // of Dequantize
+		gets   tensor.DType // what Quantize is called with
+		losses string
+	}{
+		"as it is":       {x, 0, 0, tensor.F32, "float32 becomes Q8_0"},
+		"the same dtype": {x, tensor.F32, 0, tensor.F32, "float32 becomes Q8_0"},
+		"another dtype": {x, tensor.BF16, 0, tensor.BF16,
+			"float32 becomes bfloat16; bfloat16 becomes Q8_0"},
+		"a wider dtype": {half, tensor.F32, 0, tensor.F32, "float32 becomes Q8_0"},
+		"blocks":        {blocks, 0, tensor.F32, tensor.F32, "float32 becomes Q8_0"},
+		"blocks, narrower": {blocks, 0, tensor.F16, tensor.F16,
+			"Q4_0 becomes float16; float16 becomes Q8_0"},
+		"blocks by Map": {blocks, tensor.F32, 0, tensor.F32, "float32 becomes Q8_0"},
+	} {
+		for _, to := range []form{{tensorfile.GGUF, ""}, version2} {
+			o := to.options()
+			o.Dequantize = c.number
+			if c.to != tensor.Unknown || name == "as it is" {
+				o.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) {
+					return "new", c.to, true
+				}
+			}
+			var got []tensor.DType
+			o.Quantize = func(y *tensor.Tensor) string {
+				got = append(got, y.DType)
+				if y.Name != "w" || !y.Dense() {
+					t.Errorf("%s: Quantize of %v", name, y)
+				}
+				return "Q8_0"
+			}
+			end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{c.src}, nil), to, o)
+			y := first(t, end)
+			if kind, ok := blocksOf(y); !ok || kind.Name != "Q8_0" {
+				t.Errorf("%s to %v: %v", name, to, y)
+			}
+			var reasons []string
+			for _, l := range requests(p) {
+				reasons = append(reasons, l.Reason)
+			}
+			if all := strings.Join(reasons, "; "); all != c.losses ||
+				len(p.Losses()) != len(reasons) {
+				t.Errorf("%s to %v: %v", name, to, p.Losses())
+			}
+			if !slices.Equal(got, []tensor.DType{c.gets}) {
+				t.Errorf("%s to %v: Quantize of %v", name, to, got)
+			}
+		}
+	}
+	for _, m := range []tensor.DType{tensor.Unknown, tensor.F32} {
+		o := &Options{Quantize: func(*tensor.Tensor) string { return "Q9" }}
+		o.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) { return t.Name, m, true }
+		var oe *OptionError
+		if _, err := NewPlan(t.Context(), tensorfile.FromTensors([]*tensor.Tensor{x}, nil),
+			tensorfile.GGUF, o); !errors.As(err, &oe) || oe.Option != "Quantize" ||
+			!strings.Contains(err.Error(), `"Q9"`) {
+			t.Errorf("Q9: %v", err)
+		}
 	}
 }

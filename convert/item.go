@@ -33,7 +33,8 @@ type step func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error)
 
 // apply plans a step.
 func (it *item) apply(ctx context.Context, s step) error {
-	t, err := s(ctx, &it.t)
+	before := it.t // which data that is computed later refers to
+	t, err := s(ctx, &before)
 	if err != nil {
 		return err
 	}
@@ -90,18 +91,12 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 			src = &found
 		}
 	}
-	if err := p.checkDType(src, want); err != nil {
-		return err
-	}
 	it := &item{src: src, owner: owner, t: *src, want: want}
-	if p.opts.Quantize != nil && src.Dense() && want == tensor.Unknown {
-		it.quantize = p.opts.Quantize(src)
-	}
-	if err := p.checkQuantize(it); err != nil {
-		return err
-	}
 	marked := len(p.losses)
 	err := p.planItem(ctx, it, name)
+	if errors.As(err, new(*OptionError)) {
+		return err
+	}
 	if err != nil {
 		// One tensor that is dropped is one loss, whatever else would happen.
 		p.losses = p.losses[:marked]
@@ -127,7 +122,7 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 		return err
 	}
 	plans := []func(context.Context, *item) error{
-		p.planLayout, p.planDType, p.planOrder, p.planShape, p.planQuantize,
+		p.planLayout, p.planDType, p.planSparse, p.planOrder, p.planShape, p.planQuantize,
 	}
 	for _, plan := range plans {
 		if err := plan(ctx, it); err != nil {

@@ -20,11 +20,9 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 	dtype := cmp.Or(it.want, p.opts.Dequantize)
 	switch {
 	case it.t.Dense():
-		return p.planDense(ctx, it)
+		return p.planExtras(ctx, it)
 	case isBlocks && dtype != tensor.Unknown:
-		return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-			return tensor.As(t, dtype)
-		})
+		return p.planDequantize(ctx, it, kind, dtype)
 	case isBlocks && p.target == tensorfile.GGUF:
 		return nil
 	case isBlocks && !p.caps.Sparse:
@@ -47,6 +45,23 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 	return it.apply(ctx, densified(p.sparseOptions()))
 }
 
+// planDequantize makes a dense tensor of quantised blocks.
+func (p *Plan) planDequantize(ctx context.Context, it *item, kind ggml.Type,
+	to tensor.DType) error {
+	p.loseScale(it, kind.Name, to.String())
+	if p.loses(domainOfBlocks(kind), to) {
+		p.loseRequested(LossNarrow, it, "%s becomes %v", kind.Name, to)
+	}
+	// float32 first, which is what the blocks mean.
+	err := it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		return tensor.As(t, tensor.F32)
+	})
+	if err != nil || to == tensor.F32 {
+		return err
+	}
+	return p.convertTo(ctx, it, to)
+}
+
 // A preventable error is the reason of a loss that a field of Options prevents.
 type preventable struct {
 	option string
@@ -65,24 +80,31 @@ func (p *Plan) sparseOptions() *sparse.Options {
 	return &sparse.Options{Duplicates: p.opts.Duplicates}
 }
 
-// planDense plans a dense tensor: its parts, and the sparse form that
-// Options.Sparse asks for.
-func (p *Plan) planDense(ctx context.Context, it *item) error {
-	if len(it.t.Parts) > 0 && !p.caps.Extras {
-		for i := range it.t.Parts {
-			p.lose(LossParts, fieldOf(it.src)+"."+it.t.Parts[i].Role,
-				"parts of a dense tensor cannot be represented in %v", p.target)
-		}
-		it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-			bare := *t
-			bare.Parts = nil
-			return &bare, nil
-		})
+// planExtras drops the parts of a dense tensor that the target cannot represent.
+func (p *Plan) planExtras(ctx context.Context, it *item) error {
+	if len(it.t.Parts) == 0 || p.caps.Extras {
+		return nil
 	}
-	if s := p.opts.Sparse; s != "" && (s != "sparse_csr" || len(it.t.Shape) == 2) {
-		if err := it.apply(ctx, sparsified(s)); err != nil && !unreadable(err) {
-			return err
-		}
+	for i := range it.t.Parts {
+		p.lose(LossParts, fieldOf(it.src)+"."+it.t.Parts[i].Role,
+			"parts of a dense tensor cannot be represented in %v", p.target)
+	}
+	return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+		bare := *t
+		bare.Parts = nil
+		return &bare, nil
+	})
+}
+
+// planSparse makes a dense tensor sparse, as Options.Sparse asks for.
+func (p *Plan) planSparse(ctx context.Context, it *item) error {
+	s := p.opts.Sparse
+	if s == "" || !it.t.Dense() || sparse.Known(it.src.Scheme) ||
+		s == "sparse_csr" && len(it.t.Shape) != 2 {
+		return nil
+	}
+	if err := it.apply(ctx, sparsified(s)); err != nil && !unreadable(err) {
+		return err
 	}
 	return nil
 }

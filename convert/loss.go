@@ -26,6 +26,8 @@ const (
 	LossReorder                         // the order of dimensions in memory changes
 	LossWiden                           // elements become those of a dtype with all their values
 	LossNarrow                          // elements are rounded
+	LossScale                           // elements lose the scale that is next to them
+	LossOverflow                        // numbers become infinities or NaN, which Write finds
 	numKinds       = iota
 	LossAll        = LossKind(1<<numKinds - 1)
 )
@@ -43,6 +45,8 @@ var kinds = [numKinds]struct{ word, name string }{
 	{"reorder", "LossReorder"},
 	{"widen", "LossWiden"},
 	{"narrow", "LossNarrow"},
+	{"scale", "LossScale"},
+	{"overflow", "LossOverflow"},
 }
 
 // String writes the words of the kinds, such as "attributes,densify".
@@ -83,9 +87,11 @@ next:
 // A Loss is one thing that the target cannot represent as it is.
 type Loss struct {
 	Kind   LossKind // one bit: what allows it
-	Field  string   // of the source: tensors["w"], attributes["license"], blobs["b"], program
+	Field  string   // of the source: tensors["w"], attributes["a"], blobs["b"], program, shards
 	Reason string
 	Option string // the field of Options that prevents it, such as Dequantize; "" for none
+	// Requested: Options ask for it, by Map, Dequantize or Quantize, and that allows it.
+	Requested bool
 }
 
 // LoseTestCases returns the loss of the test cases that a .bpte has around its program.
@@ -96,6 +102,9 @@ func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
 
 // String names the field, the reason, and what allows or prevents the loss.
 func (l Loss) String() string {
+	if l.Requested {
+		return fmt.Sprintf("%s: %s, as requested", l.Field, l.Reason)
+	}
 	s := fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason,
 		kinds[bits.TrailingZeros32(uint32(l.Kind))].name)
 	if l.Option != "" {
@@ -106,25 +115,29 @@ func (l Loss) String() string {
 
 // A LossGroup is all losses of one kind that have one reason.
 type LossGroup struct {
-	Kind   LossKind
-	Reason string
-	Fields []string
+	Kind      LossKind
+	Reason    string
+	Requested bool
+	Fields    []string
 }
 
 // GroupLosses joins losses of one kind and reason, in the order of the first of each.
 func GroupLosses(losses []Loss) []LossGroup {
 	type key struct {
-		kind   LossKind
-		reason string
+		kind      LossKind
+		reason    string
+		requested bool
 	}
 	var groups []LossGroup
 	at := map[key]int{}
 	for _, l := range losses {
-		i, ok := at[key{l.Kind, l.Reason}]
+		k := key{l.Kind, l.Reason, l.Requested}
+		i, ok := at[k]
 		if !ok {
 			i = len(groups)
-			at[key{l.Kind, l.Reason}] = i
-			groups = append(groups, LossGroup{Kind: l.Kind, Reason: l.Reason})
+			at[k] = i
+			groups = append(groups,
+				LossGroup{Kind: l.Kind, Reason: l.Reason, Requested: l.Requested})
 		}
 		groups[i].Fields = append(groups[i].Fields, l.Field)
 	}

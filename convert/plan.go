@@ -31,8 +31,9 @@ type Options struct {
 	Allow LossKind
 
 	// Map, if not nil, returns the name of each tensor in the target, its dtype
-	// there, and whether it is converted at all. tensor.Unknown keeps the dtype.
-	// A dtype that Map returns, and a tensor that it leaves out, is no loss.
+	// there, and whether it is converted at all. tensor.Unknown keeps the dtype. A
+	// tensor that Map leaves out is no loss. Where the dtype does not have all values,
+	// that is a LossNarrow that is Requested.
 	Map func(t *tensor.Tensor) (name string, d tensor.DType, keep bool)
 	// RowMajor makes tensors row-major even where the target supports another
 	// order; it allows LossReorder. A column-major target ignores it.
@@ -41,10 +42,12 @@ type Options struct {
 	// allows LossDensify.
 	Dense bool
 	// Dequantize, if not tensor.Unknown, makes quantised blocks of ggml elements of that
-	// dtype, also where the target supports them.
+	// dtype, also where the target supports them. A dtype that does not have all values
+	// of the blocks is a LossNarrow that is Requested.
 	Dequantize tensor.DType
 	// Quantize, if not nil, returns the type of quantised blocks that a dense tensor
-	// becomes ([gguf.Quantize]), "" for none. It is no loss.
+	// becomes ([gguf.Quantize]), "" for none. It is called for tensors of the source as
+	// Map and Dequantize make them, and is a LossNarrow that is Requested.
 	Quantize func(t *tensor.Tensor) string
 	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
 	// of two dimensions, "sparse_coo" all. NewPlan reads them for their size.
@@ -57,13 +60,17 @@ type Options struct {
 	// of the first. They must stay open too. A tensor whose name is taken is
 	// renamed, an attribute left out, and either is a loss.
 	More []*tensorfile.File
+	// Shards is how many files the model has of which the sources are shards ([Shards]).
+	// It is a LossTensors if there are fewer of them. A .gguf says it itself.
+	Shards int
 
 	// External finds the tensors whose data is external, such as those of a .pte
 	// in a .ptd; what it does not find is left out, a loss.
 	External func(name string) *tensor.Tensor
 
 	// Options of the target's writer; nil is its defaults. Attributes given here
-	// replace those of the source.
+	// replace those of the source. Safetensors that are made of a checkpoint of PyTorch
+	// have the metadata format=pt, unless another format is given.
 	ZTensor     *ztensor.WriterOptions
 	PTD         *ptd.WriterOptions
 	Safetensors *safetensors.WriterOptions
@@ -106,6 +113,7 @@ type Plan struct {
 	losses     []Loss
 	keys       map[string]int // of attributes
 	names      names
+	scales     scales        // nil until they are needed
 	kind       primitiv.Kind // that is kept from a primitiv file to a primitiv file
 
 	rewrite func(context.Context, io.Writer) error // in place of all these
@@ -118,7 +126,7 @@ type namedBlob struct {
 
 // NewPlan finds what converting src into the target format means. What cannot be
 // represented there is in Losses. It reads metadata, and data only where that decides
-// what is lost: indices of sparse tensors, integers that become narrower, and what
+// what is lost: indices of sparse tensors, elements that become integers, and what
 // Options.Sparse applies to; it ends soon after ctx does.
 //
 // Without Options.Map a .rten becomes one with all that it has, operators included, and
@@ -152,6 +160,7 @@ func NewPlan(
 	if err := p.checkOptions(); err != nil {
 		return nil, err
 	}
+	p.planShards()
 	if err := p.planRewrite(ctx); err != nil || p.rewrite != nil {
 		return p, err
 	}
@@ -268,7 +277,7 @@ func (p *Plan) Tensors() iter.Seq[*tensor.Tensor] {
 func (p *Plan) Err() error {
 	var refused []Loss
 	for _, l := range p.losses {
-		if p.opts.Allow&l.Kind == 0 {
+		if p.opts.Allow&l.Kind == 0 && !l.Requested {
 			refused = append(refused, l)
 		}
 	}
@@ -281,6 +290,12 @@ func (p *Plan) Err() error {
 func (p *Plan) lose(kind LossKind, field, format string, args ...any) {
 	p.losses = append(p.losses, Loss{Kind: kind, Field: field,
 		Reason: withoutName(field, fmt.Sprintf(format, args...))})
+}
+
+// loseRequested is lose for a tensor that Options change in this way, which allows it.
+func (p *Plan) loseRequested(kind LossKind, it *item, format string, args ...any) {
+	p.lose(kind, fieldOf(it.src), format, args...)
+	p.losses[len(p.losses)-1].Requested = true
 }
 
 // withoutName returns a reason without the name of the tensor, which errors of

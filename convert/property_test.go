@@ -357,7 +357,11 @@ func attributeDifferences(src, end *tensorfile.File, p *Plan) map[string]LossKin
 		if src.Format() != end.Format() {
 			x.typeName, y.typeName = "", ""
 		}
-		if v, ok := got[k]; (!ok || v != text || x != y) && p.kind == 0 {
+		v, ok := got[k]
+		if !ok && k == formatKey && src.Format() == tensorfile.Safetensors {
+			continue // it is for readers of that format
+		}
+		if (!ok || v != text || x != y) && p.kind == 0 {
 			differs["attributes["+naming.Quote(k)+"]"] = LossAttributes
 		}
 	}

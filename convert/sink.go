@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
@@ -74,6 +76,13 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 				o.Metadata[a.key] = a.text
 			}
 		}
+		if _, given := o.Metadata[formatKey]; !given && p.fromCheckpoint() {
+			o.Metadata = maps.Clone(o.Metadata)
+			if o.Metadata == nil {
+				o.Metadata = map[string]string{}
+			}
+			o.Metadata[formatKey] = "pt"
+		}
 		sw := safetensors.NewWriter(w, &o)
 		return &sink{sw.AddAll, noBlobs, sw.Close, sw.Abort}, nil
 	case tensorfile.NPZ:
@@ -106,6 +115,12 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 		return p.ztensorSink(w)
 	}
 	return nil, errors.ErrUnsupported
+}
+
+// fromCheckpoint reports whether a source is a checkpoint of PyTorch.
+func (p *Plan) fromCheckpoint() bool {
+	return slices.ContainsFunc(p.files,
+		func(f *tensorfile.File) bool { return f.Format() == tensorfile.Torch })
 }
 
 // primitivSink keeps the kind of a file that comes from primitiv and is no model.

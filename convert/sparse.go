@@ -33,32 +33,32 @@ func densified(opts *sparse.Options) step {
 			if err != nil {
 				return nil, ofSparse(ctx, err)
 			}
-			return &sparseStream{in, func(err error) error { return ofSparse(ctx, err) }}, nil
+			return &valueStream{in, func(err error) error { return ofSparse(ctx, err) }}, nil
 		})
 		return dense, nil
 	}
 }
 
-// A sparseError names the tensor.
-type sparseError struct{ error }
+// A valueError is of the elements of a tensor, which it names.
+type valueError struct{ error }
 
-func (e *sparseError) Unwrap() error { return e.error }
+func (e *valueError) Unwrap() error { return e.error }
 
 // ofSparse returns an error of package sparse, unless ctx has ended.
 func ofSparse(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return &sparseError{err}
+	return &valueError{err}
 }
 
-// A sparseStream is a stream that package sparse makes of a tensor.
-type sparseStream struct {
+// A valueStream is a stream of elements that are made of those of a tensor.
+type valueStream struct {
 	io.ReadCloser
 	describe func(error) error
 }
 
-func (s *sparseStream) Read(p []byte) (int, error) {
+func (s *valueStream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
 		err = s.describe(err)

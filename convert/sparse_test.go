@@ -20,6 +20,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -531,4 +532,27 @@ type slow struct{}
 func (slow) Write(p []byte) (int, error) {
 	time.Sleep(time.Duration(len(p)) * 5 * time.Millisecond / (1 << 20))
 	return len(p), nil
+}
+
+// Tensors that are made sparse have the dtype that Map returned; one that stays sparse
+// keeps its own.
+func TestDTypeOfSparse(t *testing.T) {
+	x := tensor.New("x", tensor.Shape{2, 3}, []float32{0, 1, 0, 2, 0, 0})
+	half := dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16})
+	end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{x}, nil),
+		form{tensorfile.ZTensor, "1.2"}, &Options{Sparse: "sparse_csr", Map: half,
+			ZTensor: &ztensor.WriterOptions{Version: "1.2"}})
+	if y := first(t, end); y.Dense() || y.Part("values").DType != tensor.F16 ||
+		len(requests(p)) != 1 {
+		t.Errorf("%v, %v", y, p.Losses())
+	}
+	csr, err := sparse.Sparsify(t.Context(), x, sparse.CSR, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var oe *OptionError
+	if _, err := NewPlan(t.Context(), tensorfile.FromTensors([]*tensor.Tensor{csr}, nil),
+		tensorfile.ZTensor, &Options{Map: half}); !errors.As(err, &oe) || oe.Option != "Map" {
+		t.Errorf("sparse: %v", err)
+	}
 }

@@ -57,6 +57,7 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 		s.MaxSize = defaultMax
 	}
 	caps := f.Format().Caps()
+	no, count, isShard := splitOf(f)
 	r, isZTensor := f.Sys().(*ztensor.Reader)
 	model, isModel := f.Sys().(*primitiv.Reader)
 	switch isModel = isModel && model.Kind() == primitiv.KindModel; {
@@ -65,6 +66,9 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 		(isModel || f.Format() == tensorfile.PTD) && isEmpty(f):
 		return nil, fmt.Errorf("convert: %w: %v files like this one are not split",
 			errors.ErrUnsupported, f.Format())
+	case isShard:
+		return nil, fmt.Errorf("convert: %w: it is shard %d of %d, which are one model together",
+			errors.ErrUnsupported, no+1, count)
 	case s.MaxSize <= 0:
 		return nil, fmt.Errorf("convert: %w: SplitOptions.MaxSize is %d", fs.ErrInvalid, s.MaxSize)
 	case isZTensor && ztensorLike(r).WholeFile().Version == ztensor.Version2:

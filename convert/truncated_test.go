@@ -17,11 +17,12 @@ func TestConvertedStreamOfATruncatedSourceEndsInAnError(t *testing.T) {
 				iotest.ErrReader(io.ErrUnexpectedEOF))
 			return io.NopCloser(in), nil
 		})
-		c, err := converted(b, tensor.U16, tensor.I32, 4)
+		c, err := tensor.As(&tensor.Tensor{DType: tensor.U16, Shape: tensor.Shape{4}, Data: b},
+			tensor.I32)
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, err := c.Open()
+		in, err := c.Data.Open()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,9 +52,9 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 // tensor, without the words of the writer that met it: it would name the tensor
 // once more.
 func fromSource(err error) error {
-	var sparse *sparseError
-	if errors.As(err, &sparse) {
-		err = sparse.error
+	var ofValue *valueError
+	if errors.As(err, &ofValue) {
+		err = ofValue.error
 	}
 	var placed *tensor.FormatError
 	for inner := err; errors.As(inner, &placed); inner = placed.Err {

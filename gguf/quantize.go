@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -66,6 +67,7 @@ type quantizer struct {
 	kind ggml.Type
 	r    io.ReadCloser
 	left int64 // blocks not yet read
+	done int64 // elements
 	in   []byte
 	nums []float32
 	buf  []byte
@@ -112,9 +114,15 @@ func (q *quantizer) fill() error {
 	q.out = q.buf[:n*q.kind.Bytes]
 	if err := q.kind.Encode(q.out, nums); err != nil {
 		q.out = nil
-		return refuse(q.name, tensor.ErrDType, "%v", err)
+		i := slices.IndexFunc(nums, func(v float32) bool { return v != v })
+		if i < 0 { // MXFP4 has no infinities
+			i = slices.IndexFunc(nums, func(v float32) bool { return math.IsInf(float64(v), 0) })
+		}
+		return refuse(q.name, tensor.ErrDType, "element %d is %v: %v", q.done+int64(i), nums[i],
+			err)
 	}
 	q.left -= n
+	q.done += int64(len(nums))
 	return nil
 }
 

@@ -436,12 +436,25 @@ func (d *differ) compareWords() []Difference {
 		all = append(all, out.list...)
 	}
 	if !d.IgnoreAttributes {
-		add("attribute", contentAttributes(d.a), contentAttributes(d.b))
+		x, y := contentAttributes(d.a), contentAttributes(d.b)
+		if d.a.Format() != d.b.Format() {
+			x, y = withoutLibrary(d, x), withoutLibrary(d, y)
+		}
+		add("attribute", x, y)
 	}
 	if !d.IgnorePrograms && d.a.Format() == d.b.Format() {
 		add("program", Program(d.a), Program(d.b))
 	}
 	return all
+}
+
+// withoutLibrary leaves out the library that metadata of safetensors names for readers of
+// that format, where the other file has another format.
+func withoutLibrary(d *differ, all []Attribute) []Attribute {
+	if d.a.Format() != tensorfile.Safetensors && d.b.Format() != tensorfile.Safetensors {
+		return all
+	}
+	return slices.DeleteFunc(all, func(a Attribute) bool { return a.Key == "format" })
 }
 
 func sameJSON(a, b any) bool {

@@ -79,10 +79,10 @@ func (m *Model) missingShard(s *Set, name string, tensors int64) {
 func (m *Model) checkNumbers(s *Set) bool {
 	numbers := map[int]bool{}
 	for _, sh := range s.shards {
-		n, _ := parseShardName(sh.name)
-		numbers[n.i] = true
+		n, _ := parseShard(sh.name)
+		numbers[n.I] = true
 	}
-	names, count := s.numbered.missing(numbers, maxFindings+1)
+	names, count := missingShards(*s.numbered, numbers, maxFindings+1)
 	for _, name := range names {
 		name = path.Join(s.part, name)
 		s.Missing, s.Files = append(s.Missing, name), append(s.Files, name)
@@ -90,7 +90,7 @@ func (m *Model) checkNumbers(s *Set) bool {
 	}
 	slices.Sort(s.Missing)
 	slices.Sort(s.Files)
-	s.count = s.numbered.n
+	s.count = s.numbered.N
 	complete := count == 0 && len(s.Missing) == 0
 	if complete && s.Format == tensorfile.Safetensors.String() {
 		m.note(NoIndex, s.Files[0], "",
@@ -141,17 +141,17 @@ func (m *Model) checkIndex(s *Set, whole bool) {
 	if s.unusable || len(s.Files) == 0 {
 		return
 	}
-	first, ok := parseShardName(s.Files[0])
+	first, ok := parseShard(s.Files[0])
 	if !ok && len(s.Files) == 1 {
 		return
 	}
 	seen := map[int]bool{}
 	for _, name := range s.Files {
-		n, isNumbered := parseShardName(name)
-		ok = ok && isNumbered && n.group() == first.group() && n.i >= 1 && n.i <= n.n
-		seen[n.i] = true
+		n, isNumbered := parseShard(name)
+		ok = ok && isNumbered && n.Group() == first.Group() && n.I >= 1 && n.I <= n.N
+		seen[n.I] = true
 	}
-	if !ok || len(seen) != first.n || len(s.Files) != first.n {
+	if !ok || len(seen) != first.N || len(s.Files) != first.N {
 		m.note(ShardNumbering, s.Index, "", "its %d files are not numbered from 1 to %d",
 			len(s.Files), len(s.Files))
 	}
@@ -193,8 +193,8 @@ func (m *Model) checkSplits(s *Set, whole bool) {
 		}
 		total += int64(sh.open.Len())
 		no, count := int64(-1), int64(-1)
-		if n, ok := parseShardName(sh.name); ok {
-			no, count = int64(n.i)-1, int64(n.n)
+		if n, ok := parseShard(sh.name); ok {
+			no, count = int64(n.I)-1, int64(n.N)
 		}
 		gotNo, ok1 := m.splitKey(sh.file, "split.no", gguf.TypeUint16)
 		gotCount, ok2 := m.splitKey(sh.file, "split.count", gguf.TypeUint16)

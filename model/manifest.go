@@ -176,3 +176,11 @@ func parseSum(line string) (name, digest string, ok bool) {
 	}
 	return name, digest, len(digest) == 64 && isDigest(digest)
 }
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

@@ -1,13 +1,12 @@
 package model
 
 import (
-	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 const safetensorsExt = ".safetensors"
@@ -72,66 +71,26 @@ func parseIndexName(name string) (x indexName, ok bool) {
 	return x, ok
 }
 
-// A shardName is STEM-00001-of-00003.EXT.
-type shardName struct {
-	stem, ext string
-	i, n      int
-	width     int
+// parseShard returns the shard that a file of weights is by its name.
+func parseShard(name string) (s naming.Shard, ok bool) {
+	s, ok = naming.ParseShard(name)
+	return s, ok && s.Digits == s.DigitsOfN && isWeights(path.Base(name))
 }
 
-func parseShardName(name string) (s shardName, ok bool) {
-	base := path.Base(name)
-	s.ext = path.Ext(base)
-	rest := strings.TrimSuffix(base, s.ext)
-	rest, n, ok1 := cutLast(rest, "-of-")
-	stem, i, ok2 := cutLast(rest, "-")
-	if !ok1 || !ok2 || len(i) < 5 || len(i) != len(n) || !isWeights(base) {
-		return s, false
-	}
-	var err1, err2 error
-	s.i, err1 = digits(i)
-	s.n, err2 = digits(n)
-	s.stem, s.width = stem, len(i)
-	return s, err1 == nil && err2 == nil && stem != ""
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
-func digits(s string) (int, error) {
-	if s[0] < '0' || s[0] > '9' {
-		return 0, strconv.ErrSyntax
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	return int(n), err
-}
-
-// group is what the siblings of a shard share.
-func (s shardName) group() shardName { s.i = 0; return s }
-
-// name of the shard of that number.
-func (s shardName) name(i int) string {
-	return fmt.Sprintf("%s-%0*d-of-%0*d%s", s.stem, s.width, i, s.width, s.n, s.ext)
-}
-
-// missing returns the names of the numbers from 1 to n that are not in present, at most
-// limit of them, and how many there are.
-func (s shardName) missing(present map[int]bool, limit int) (names []string, count int) {
+// missingShards returns the names of the siblings of s whose numbers are not in present,
+// at most limit of them, and how many there are.
+func missingShards(s naming.Shard, present map[int]bool,
+	limit int) (names []string, count int) {
 	there := 0
 	for i := range present {
-		if i >= 1 && i <= s.n {
+		if i >= 1 && i <= s.N {
 			there++
 		}
 	}
-	count = s.n - there
+	count = s.N - there
 	for i := 1; len(names) < min(count, limit); i++ {
 		if !present[i] {
-			names = append(names, s.name(i))
+			names = append(names, s.Name(i))
 		}
 	}
 	return names, count
@@ -167,9 +126,9 @@ func (s stemSet) exempt(name string) bool {
 		return true
 	}
 	stem := strings.TrimSuffix(base, path.Ext(base))
-	number, numbered := parseShardName(base)
+	number, numbered := parseShard(base)
 	if numbered {
-		stem = number.stem
+		stem = number.Stem
 	}
 	for i := range stem {
 		if stem[i] != '.' {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/safetensors"
 )
 
@@ -30,9 +31,9 @@ type Set struct {
 	part          string // directory
 	stem, variant string
 	index         *safetensors.Index
-	numbered      *shardName // without index
-	root          bool       // the first file knows the tensors of all
-	unusable      bool       // the index is malformed, or names what is not looked at
+	numbered      *naming.Shard // without index
+	root          bool          // the first file knows the tensors of all
+	unusable      bool          // the index is malformed, or names what is not looked at
 	shards        []shard
 	count         int              // of files, where not all are listed
 	file          *tensorfile.File // the shards as one
@@ -130,7 +131,7 @@ func (m *Model) find(part string) {
 		unusable[x.ext] = unusable[x.ext] || s.index == nil
 	}
 	byExt := indexedStems(indexes)
-	groups := map[shardName]*Set{}
+	groups := map[naming.Shard]*Set{}
 	for _, name := range weights {
 		ext := path.Ext(name)
 		if named[name] || unusable[ext] {
@@ -144,18 +145,18 @@ func (m *Model) find(part string) {
 			m.note(ShadowedIndex, name, "", "%s does not name it: transformers loads this file, "+
 				"other loaders the shards", index)
 		}
-		number, ok := parseShardName(name)
+		number, ok := parseShard(name)
 		if !ok {
 			s := newSet(part, strings.TrimSuffix(path.Base(name), ext), ext)
 			m.join(s, name, name)
 			sets = append(sets, s)
 			continue
 		}
-		s := groups[number.group()]
+		s := groups[number.Group()]
 		if s == nil {
-			s = newSet(part, number.stem, ext)
+			s = newSet(part, number.Stem, ext)
 			s.numbered = &number
-			groups[number.group()] = s
+			groups[number.Group()] = s
 			sets = append(sets, s)
 		}
 		m.join(s, name, name)

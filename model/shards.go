@@ -43,7 +43,7 @@ func Shards(fsys fs.FS, name string) ([]string, error) {
 		there, missing, err := present(fsys, files)
 		return there, absentShards(missing, len(missing), len(files), err)
 	}
-	s, ok := parseShardName(name)
+	s, ok := parseShard(name)
 	if !ok {
 		there, _, err := present(fsys, []string{name})
 		return there, absentShards([]string{name}, 1-len(there), 1, err)
@@ -55,21 +55,21 @@ func Shards(fsys fs.FS, name string) ([]string, error) {
 	var files []string
 	numbers := map[int]bool{}
 	for _, e := range entries {
-		o, ok := parseShardName(e.Name())
-		if ok && o.group() == s.group() && o.i >= 1 && o.i <= o.n {
+		o, ok := parseShard(e.Name())
+		if ok && o.Group() == s.Group() && o.I >= 1 && o.I <= o.N {
 			files = append(files, path.Join(dir, e.Name()))
 		}
 	}
 	there, _, err := present(fsys, files)
 	for _, f := range there {
-		o, _ := parseShardName(f)
-		numbers[o.i] = true
+		o, _ := parseShard(f)
+		numbers[o.I] = true
 	}
-	missing, n := s.missing(numbers, maxListed)
+	missing, n := missingShards(s, numbers, maxListed)
 	for i := range missing {
 		missing[i] = path.Join(dir, missing[i])
 	}
-	return there, absentShards(missing, n, s.n, err)
+	return there, absentShards(missing, n, s.N, err)
 }
 
 // present divides names into those of regular files, links followed, and others.

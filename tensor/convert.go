@@ -100,7 +100,15 @@ var errStop = fmt.Errorf("tensor: stopped")
 // As returns t with elements of another dtype, converted as they are read, in the order
 // of t; of quantised blocks of ggml a dense tensor. Errors of single elements come from
 // reading. It costs nothing until then; reading uses all cores and holds a few MiB.
-func As(t *Tensor, to DType) (*Tensor, error) {
+// A number beyond the range of a float dtype becomes an infinity, or NaN where the dtype
+// has no infinities; see [AsFinite].
+func As(t *Tensor, to DType) (*Tensor, error) { return as(t, to, false) }
+
+// AsFinite is [As], but reading fails with ErrOverflow, which names the element and its
+// value, where a number becomes an infinity, or a number or an infinity becomes NaN.
+func AsFinite(t *Tensor, to DType) (*Tensor, error) { return as(t, to, true) }
+
+func as(t *Tensor, to DType, finite bool) (*Tensor, error) {
 	t, err := numbers(t)
 	if err != nil {
 		return nil, err
@@ -119,7 +127,7 @@ func As(t *Tensor, to DType) (*Tensor, error) {
 	}
 	out := *t
 	out.DType, out.Parts = to, nil
-	out.Data = BlobFunc(size, func() (io.ReadCloser, error) { return newConverter(t, to) })
+	out.Data = BlobFunc(size, func() (io.ReadCloser, error) { return newConverter(t, to, finite) })
 	return &out, nil
 }
 
@@ -275,10 +283,15 @@ func convertPiece(t *Tensor, first int64, dst []byte, to DType, src []byte, n in
 		}
 	}
 	if bad := convertElements(dst, to, src, t.DType, n); bad >= 0 {
-		return fmt.Errorf("%w: %selement %d of %v does not fit %v", ErrDType, t.prefix(),
-			first+int64(bad), t.DType, to)
+		return t.misfit(ErrDType, first, bad, src, to)
 	}
 	return nil
+}
+
+// misfit is the error of element i of a piece, src, whose value to does not have.
+func (t *Tensor) misfit(class error, first int64, i int, src []byte, to DType) error {
+	return fmt.Errorf("%w: %selement %d of %v is %s, which does not fit %v", class, t.prefix(),
+		first+int64(i), t.DType, elementText(src, t.DType, i), to)
 }
 
 // prefix names t in an error, where it has a name.

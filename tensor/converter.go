@@ -29,7 +29,7 @@ type conversion struct {
 // converterBudget bounds the bytes of pieces under way.
 const converterBudget = 4 << 20
 
-func newConverter(t *Tensor, to DType) (io.ReadCloser, error) {
+func newConverter(t *Tensor, to DType, finite bool) (io.ReadCloser, error) {
 	in, err := newPieceReader(t)
 	if err != nil {
 		return nil, err
@@ -42,6 +42,11 @@ func newConverter(t *Tensor, to DType) (io.ReadCloser, error) {
 			j.out = j.out[:size]
 		}
 		err := convertPiece(t, j.first, j.out, to, j.in, j.n)
+		if bad := -1; finite && err == nil {
+			if bad = overflowed(j.out, to, j.in, t.DType, j.n); bad >= 0 {
+				err = t.misfit(ErrOverflow, j.first, bad, j.in, to)
+			}
+		}
 		toHost(j.out, to)
 		return err
 	}

@@ -17,6 +17,7 @@ var (
 	ErrChecksum  = errors.New("checksum mismatch")
 	ErrLimit     = errors.New("limit exceeded")
 	ErrDType     = errors.New("dtype mismatch")
+	ErrOverflow  = errors.New("overflow") // a value becomes an infinity or NaN
 	ErrNoView    = errors.New("no view without a copy")
 	ErrNoTensor  = errors.New("no such tensor") // never fs.ErrNotExist: the file is there
 	ErrDuplicate = errors.New("duplicate name") // also a new name that is taken
@@ -86,7 +87,7 @@ func ClassOf(err error) Class {
 	case errors.Is(err, ErrLimit):
 		return ClassLimit
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrDType),
-		errors.Is(err, ErrNoView):
+		errors.Is(err, ErrOverflow), errors.Is(err, ErrNoView):
 		return ClassUnsupported
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassTruncated

@@ -46,7 +46,7 @@ func convertCommand(a *app) *cobra.Command {
 		Use: "convert IN OUT",
 		Example: `  tensorfile convert model.safetensors model.zt
   tensorfile convert model.gguf model.npz --allow attributes -n
-  tensorfile convert a.zt b.safetensors --dtype float32=bfloat16 --allow narrow`,
+  tensorfile convert a.zt b.safetensors --dtype float32=bfloat16`,
 		Short: "Write a file in another format, and list every loss before",
 		Long: `Write a file in another format: that of OUT's extension, or of --to. What
 the format cannot represent is listed first, and nothing is written while a kind of loss
@@ -63,9 +63,13 @@ is not in --allow:
   reorder      the order of dimensions in memory changes
   widen        elements become those of a dtype that has all their values
   narrow       elements are rounded
+  scale        quantised elements become numbers without the scale next to them
+  overflow     numbers become infinities or NaN, which is found while writing
   all          all of these
 
-OUT appears whole or not at all; - is standard output.`,
+What --dtype and --dequantize ask for is listed too, and is allowed. Of a model in shards
+IN is its directory, its index, or the first shard. OUT appears whole or not at all; - is
+standard output.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.convert(cmd, args, &c) },
 	}
@@ -74,7 +78,8 @@ OUT appears whole or not at all; - is standard output.`,
 	c.filterFlag(f)
 	f.Var(&c.rename, "rename", renameUsage)
 	chooseEach(f, c.addDType, "dtype", nil, "`FROM=TO`: another dtype, such as "+
-		"float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor 2)")
+		"float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor "+
+		"2), of what --dequantize and other --dtype make too")
 	f.BoolVar(&c.opts.RowMajor, "row-major", false, "no other order, also where the target has it")
 	f.BoolVar(&c.opts.Dense, "dense", false, "no sparse tensors, also where the target has them")
 	choose(f, &c.opts.Sparse, "sparse", "scheme", []string{"sparse_csr", "sparse_coo"},
@@ -103,7 +108,7 @@ func mergeCommand(a *app) *cobra.Command {
 		Long: `Write the tensors and blobs of several files into one, of the format of
 OUT's extension or of --to. Names that more than one file has are refused, unless
 --allow has names; in .ptd files what is the same under the same name is kept once. Of a
-split .gguf the first shard is enough: the others are found by their names. The index of
+model in shards the first is enough: the others are found by their names. The index of
 sharded safetensors, and the root of a sharded zTensor 2, is one file: convert it.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
@@ -237,23 +242,27 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 	}
 	var files []*tensorfile.File
 	about := int64(0)
+	from, given := theInputs, len(names)
+	if given == 1 {
+		from = names[0]
+	}
 	for i := 0; i < len(names); i++ {
 		in, err := a.open(names[i])
 		if err != nil {
 			return onFile(names[i], err)
 		}
 		defer in.Close()
-		if cmd.Name() == "merge" && len(names) == 1 {
-			if names, err = shardNames(in); err != nil {
-				return err
-			}
+		shards, count := convert.Shards(in.name, in.File)
+		if given == 1 && i == 0 {
+			names = shards
 		}
+		if cmd.Name() == "merge" && len(names) == 1 {
+			return onFile(from, wrong("tensorfile convert, for one input",
+				"merge takes several inputs, or the first shard of a model"))
+		}
+		c.opts.Shards = max(c.opts.Shards, count)
 		files = append(files, in.File)
 		about += in.payload()
-	}
-	from := theInputs
-	if len(names) == 1 {
-		from = names[0]
 	}
 	return onFile(from, a.convertFiles(files, from, out, about, c))
 }
@@ -315,7 +324,10 @@ func flagOf(err *convert.OptionError) string {
 func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss, about int64,
 	write func(w io.Writer) error) error {
 	if err := a.write(out, &c.outputs, about, write); err != nil {
-		if errors.Is(err, tensor.ErrDType) {
+		switch {
+		case errors.Is(err, tensor.ErrOverflow):
+			err = advise("another dtype, or --allow overflow", err)
+		case errors.Is(err, tensor.ErrDType):
 			err = advise("another target, or --filter, which leaves tensors out", err)
 		}
 		return err
@@ -324,9 +336,7 @@ func (a *app) writeConverted(from, out string, c *conversion, losses []convert.L
 	case a.json && (out != "-" || c.dryRun):
 		return a.printJSON(c.result(from, out, losses, !c.dryRun))
 	case c.dryRun && !a.quiet:
-		fmt.Fprintf(a.out, "%s to %v: %s\n", display(from), c.target,
-			map[bool]string{true: "nothing is lost",
-				false: "what is lost is allowed"}[len(losses) == 0])
+		fmt.Fprintf(a.out, "%s to %v: %s\n", display(from), c.target, summaryOf(losses))
 	}
 	return nil
 }
@@ -339,15 +349,32 @@ func (c *conversion) blocksOf(t *tensor.Tensor) string {
 	return ""
 }
 
+// numbersOf returns the dtype of a tensor of the source as Options.Quantize gets it.
+func (c *conversion) numbersOf(t *tensor.Tensor) tensor.DType {
+	if to := c.dtypes[t.DType]; t.Dense() && to != tensor.Unknown {
+		return to
+	}
+	if !t.Dense() {
+		return c.opts.Dequantize
+	}
+	return t.DType
+}
+
 // checkNames refuses a --filter, --rename or --dtype that nothing in the file matches.
 func (c *conversion) checkNames(f *tensorfile.File) error {
 	isKept := false
 	used := make([]bool, len(c.rename))
-	dtypes, quantized := map[tensor.DType]bool{}, map[tensor.DType]bool{}
+	// The dtypes of the file, those of which blocks are made, and of those the ones that
+	// have a matrix.
+	dtypes, numbers, quantized := map[tensor.DType]bool{}, map[tensor.DType]bool{},
+		map[tensor.DType]bool{}
 	for t := range f.Tensors() {
 		isKept = isKept || c.passes(t.Name)
 		dtypes[t.DType] = true
-		quantized[t.DType] = quantized[t.DType] || c.blocksOf(t) != ""
+		made := *t
+		made.DType = c.numbersOf(t)
+		numbers[made.DType] = true
+		quantized[made.DType] = quantized[made.DType] || c.blocksOf(&made) != ""
 		c.rename.newName(t.Name, used)
 	}
 	if !isKept && len(c.filter) > 0 {
@@ -355,7 +382,7 @@ func (c *conversion) checkNames(f *tensorfile.File) error {
 			quote(strings.Join(c.filter, " or ")))
 	}
 	for _, d := range tensor.DTypes() {
-		if (c.dtypes[d] != tensor.Unknown || c.blocks[d] != "") && !dtypes[d] {
+		if c.dtypes[d] != tensor.Unknown && !dtypes[d] || c.blocks[d] != "" && !numbers[d] {
 			return wrong("tensorfile info, which lists the dtypes", "--dtype: no tensor is %v", d)
 		}
 		if c.blocks[d] != "" && !quantized[d] {

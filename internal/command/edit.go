@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -78,9 +79,10 @@ keep what they are connected to. The attributes of a .pte are its constant gette
 as get_vocab_size; of its tensors and named blobs the names can be changed, and
 named/KEY blobs be left out. Metadata of a .gguf keeps its types: a value must fit the
 one that its key has, new keys are strings, and KEY:TYPE is another type (uint32,
-float32, bool, []string, …; arrays as JSON). A .bpte keeps its test cases. Stored bytes
-of a .zt stay as they are, those in shards in their files next to IN, so that OUT is in
-the same directory; convert writes version 2 in canonical form again.`,
+float32, bool, []string, …; arrays as JSON). A .bpte keeps its test cases. Shards of
+safetensors become one file, as is said. Stored bytes of a .zt stay as they are, those in
+shards in their files next to IN, so that OUT is in the same directory; convert writes
+version 2 in canonical form again.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(e.attributes)+len(e.rename)+len(e.drop) == 0 && !e.modernize {
@@ -124,6 +126,13 @@ func (a *app) edit(in *input, out string, e *editing) error {
 	if err := checkExtension(out, in.Format()); err != nil && !e.inPlace {
 		return err
 	}
+	joined := 0 // files that become one
+	if shards := inspect.Shards(in.File); len(shards) > 1 && in.Format() != tensorfile.ZTensor {
+		if joined = len(shards); e.inPlace {
+			return wrong("another name for the output, which is one file",
+				"--in-place replaces one file, and the model is %d", joined)
+		}
+	}
 	if err := e.readFiles(); err != nil {
 		return err
 	}
@@ -162,6 +171,10 @@ func (a *app) edit(in *input, out string, e *editing) error {
 			return advise("tensorfile convert, which writes all data into one file", err)
 		}
 	}
+	if joined > 0 {
+		a.note("%s: %d shards become one file, %s; tensorfile split makes shards of it",
+			display(in.name), joined, display(out))
+	}
 	a.adviseGGUF(in, c)
 	a.adviseExternal(in, c)
 	if e.headerOnly && !e.dryRun {
@@ -171,7 +184,8 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		func(w io.Writer) error { return ed.Write(a.ctx, w) }); err != nil {
 		return suggest(try, err)
 	}
-	return a.wrote(in.name, out, &e.outputs)
+	return a.wrote(&writtenDocument{File: in.name, Output: out, Written: !e.dryRun,
+		Joined: joined})
 }
 
 // modernize brings a .pte up to date.

@@ -19,8 +19,8 @@ func extractCommand(a *app) *cobra.Command {
 		Long: `Write tensors as .npy files and blobs as they are into a directory, and
 never outside of it. Names become safe file names; the list that is printed says which
 is which. Dtypes that NumPy does not have are written as integers of the same bits. Each
-file appears whole or not at all; what was written is removed where the command is
-interrupted.`,
+file appears whole or not at all. Where the command is interrupted, or a file cannot be
+written, those that it made are removed, and nothing is listed.`,
 		Example: `  tensorfile extract model.npz arrays
   tensorfile extract model.pte parts --filter 'delegate/*'`,
 		Args: cobra.RangeArgs(1, 2),
@@ -68,13 +68,36 @@ func (x *extraction) run(in *input) error {
 		err = x.blobs(in, d)
 	}
 	switch {
-	case isInterrupt(err):
+	case errors.Is(err, errStop):
+		x.to.Abort()
+		if !x.dryRun {
+			x.message("%s: not extracted: files that were not there before are removed",
+				display(in.name))
+		}
+		return nil
+	case err != nil:
 		x.to.Abort()
 		return err
 	case x.json:
 		return x.printJSON(d)
 	}
+	x.list(d.Tensors)
+	x.list(d.Blobs)
 	return nil
+}
+
+// list prints what was written where.
+func (x *extraction) list(rows []extractRow) {
+	for _, r := range rows {
+		if r.Path == "" || x.quiet {
+			continue
+		}
+		note := ""
+		if r.As != "" {
+			note = " (as " + r.As + ")"
+		}
+		fmt.Fprintf(x.out, "%s -> %s%s\n", escape(r.Name), r.Path, note)
+	}
 }
 
 func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
@@ -126,7 +149,7 @@ func (x *extraction) blobs(in *input, d *extractDocument) error {
 }
 
 // add notes a file that is written, or why not. Failures of single tensors do not stop
-// the rest; those of the directory do.
+// the rest; those of the directory do, with errStop.
 func (x *extraction) add(in *input, list *[]extractRow, r *extractRow, err error) error {
 	switch {
 	case isInterrupt(err):
@@ -137,12 +160,6 @@ func (x *extraction) add(in *input, list *[]extractRow, r *extractRow, err error
 		if errors.As(err, new(*atomicfile.Error)) {
 			return errStop
 		}
-	case !x.json && !x.quiet:
-		note := ""
-		if r.As != "" {
-			note = " (as " + r.As + ")"
-		}
-		fmt.Fprintf(x.out, "%s -> %s%s\n", escape(r.Name), r.Path, note)
 	}
 	*list = append(*list, *r)
 	return nil

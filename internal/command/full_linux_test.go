@@ -11,6 +11,38 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
+// An extraction that the disk is too small for leaves no file, and lists none.
+func TestExtractOnFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make a small disk")
+	}
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=300k"); err != nil {
+		t.Skipf("no small disk: %v", err)
+	}
+	defer syscall.Unmount(disk, 0)
+	var ts []*tensor.Tensor
+	for _, name := range []string{"a", "b", "c"} {
+		ts = append(ts, tensor.New(name, tensor.Shape{150 << 10}, make([]uint8, 150<<10)))
+	}
+	in := created(t, t.TempDir(), "m.safetensors", st(safetensorsOptions), ts...)
+	for _, flag := range []string{"", "--json"} {
+		args := []string{"extract", in, "-o", filepath.Join(disk, "new", "dir")}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		var out, errs strings.Builder
+		status := run(t.Context(), args, nil, &out, &errs, func(string) string { return "" })
+		if status != statusUnreadable || !strings.Contains(errs.String(), "no space left") ||
+			strings.Contains(out.String(), "a.npy") {
+			t.Errorf("exit status %d\n%s%s", status, &out, &errs)
+		}
+		if left := names(disk); left != names(t.TempDir()) {
+			t.Errorf("%s is left", left)
+		}
+	}
+}
+
 // On a disk that is full, what is replaced stays, whole, and nothing else is left.
 func TestFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -75,29 +75,6 @@ func (a *app) adviseGGUF(in *input, c *changes) {
 	}
 }
 
-// shardNames returns the names of all shards of a split .gguf, of which in is the
-// first.
-func shardNames(in *input) (names []string, err error) {
-	r, _ := in.Sys().(*gguf.Reader)
-	no, count, ok := 0, 0, false
-	if r != nil {
-		no, count, ok = r.Split()
-	}
-	if !ok || no != 0 {
-		return nil, wrong("tensorfile convert, for one input",
-			"merge takes several inputs, or the first shard of a split .gguf")
-	}
-	prefix, ok := strings.CutSuffix(in.name, gguf.ShardName("", no, count))
-	if !ok {
-		return nil, onFile(in.name, fmt.Errorf("%w: the first of %d shards is not named %s",
-			tensor.ErrMalformed, count, gguf.ShardName("NAME", no, count)))
-	}
-	for i := range count {
-		names = append(names, gguf.ShardName(prefix, i, count))
-	}
-	return names, nil
-}
-
 // overwriteHeader makes the changes without copying the data.
 func overwriteHeader(name string, ed tensorfile.Edit) error {
 	e, ok := ed.Sys().(*gguf.Edit)

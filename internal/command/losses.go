@@ -7,11 +7,26 @@ import (
 	"github.com/tensorfile/tensorfile/convert"
 )
 
-// printLosses lists those that are allowed.
+// printLosses lists those that are requested, and those that are allowed.
 func (a *app) printLosses(from string, losses []convert.Loss, c *conversion) {
-	a.listLosses(a.note, from, "allowed",
-		slices.DeleteFunc(slices.Clone(losses),
-			func(l convert.Loss) bool { return c.opts.Allow&l.Kind == 0 }))
+	for _, requested := range []bool{true, false} {
+		what := map[bool]string{true: "requested", false: "allowed"}[requested]
+		a.listLosses(a.note, from, what, slices.DeleteFunc(slices.Clone(losses),
+			func(l convert.Loss) bool {
+				return l.Requested != requested || !requested && c.opts.Allow&l.Kind == 0
+			}))
+	}
+}
+
+// summaryOf says in words what the losses of a conversion that may be done come to.
+func summaryOf(losses []convert.Loss) string {
+	switch {
+	case len(losses) == 0:
+		return "nothing is lost"
+	case slices.ContainsFunc(losses, func(l convert.Loss) bool { return !l.Requested }):
+		return "what is lost is allowed"
+	}
+	return "what is lost was asked for"
 }
 
 // listLosses lists losses, those of one kind and reason together, the first hundred.
@@ -45,6 +60,9 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 	}
 	a.listLosses(a.message, from, "would be lost", le.Losses)
 	try := "--allow " + kinds.String()
+	if slices.ContainsFunc(le.Losses, func(l convert.Loss) bool { return l.Field == "shards" }) {
+		try = "the directory of the model, its index or its first shard, or " + try
+	}
 	for _, option := range options {
 		try += ", or " + flagOf(&convert.OptionError{Option: option})
 	}
@@ -66,10 +84,11 @@ type convertDocument struct {
 }
 
 type lossRow struct {
-	Kind    string `json:"kind"`
-	Field   string `json:"field"`
-	Reason  string `json:"reason"`
-	Allowed bool   `json:"allowed"`
+	Kind      string `json:"kind"`
+	Field     string `json:"field"`
+	Reason    string `json:"reason"`
+	Requested bool   `json:"requested,omitempty"`
+	Allowed   bool   `json:"allowed"`
 }
 
 func (c *conversion) result(from, out string, losses []convert.Loss,
@@ -82,8 +101,8 @@ func (c *conversion) result(from, out string, losses []convert.Loss,
 		d.Version = c.target.Writes()[0]
 	}
 	for _, l := range losses {
-		d.Losses = append(d.Losses, lossRow{l.Kind.String(), l.Field, l.Reason,
-			c.opts.Allow&l.Kind != 0})
+		d.Losses = append(d.Losses, lossRow{l.Kind.String(), l.Field, l.Reason, l.Requested,
+			l.Requested || c.opts.Allow&l.Kind != 0})
 	}
 	return d
 }

@@ -165,12 +165,13 @@ type writtenDocument struct {
 	File    string `json:"file"`
 	Output  string `json:"output"`
 	Written bool   `json:"written"`
+	Joined  int    `json:"joined,omitempty"` // shards that became one file
 }
 
 // wrote prints as JSON that a file was written.
-func (a *app) wrote(from, out string, o *outputs) error {
-	if a.json && out != "-" {
-		return a.printJSON(writtenDocument{from, out, !o.dryRun})
+func (a *app) wrote(d *writtenDocument) error {
+	if a.json && d.Output != "-" {
+		return a.printJSON(d)
 	}
 	return nil
 }

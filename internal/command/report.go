@@ -36,7 +36,7 @@ func reportCommand(a *app) *cobra.Command {
 				if err := a.writeText(out, &o, text); err != nil {
 					return err
 				}
-				return a.wrote(in.name, out, &o)
+				return a.wrote(&writtenDocument{File: in.name, Output: out, Written: !o.dryRun})
 			})
 		},
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,6 +59,10 @@ type splitDocument struct {
 }
 
 func (a *app) split(in *input, name string, max int64, o *outputs) error {
+	if _, count := convert.Shards(in.name, in.File); count > 1 {
+		return wrong("the directory of the model or its index, or tensorfile merge first",
+			"it is one of %d files, which are one model together", count)
+	}
 	if err := a.checkDecodedTotal(in, &lister{}); err != nil { // of all shards together
 		return err
 	}
@@ -96,13 +99,14 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 	return nil
 }
 
-var shardName = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
-
 // stem is the name of a file or model without directory and extension, for naming
 // others.
 func stem(name string) string {
 	base := strings.TrimSuffix(baseName(name), ".index.json")
-	base = shardName.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "")
+	if s, ok := naming.ParseShard(base); ok {
+		return s.Stem
+	}
+	base = strings.TrimSuffix(base, filepath.Ext(base))
 	if name == "-" || base == "" {
 		return "model"
 	}
