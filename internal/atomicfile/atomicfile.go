@@ -271,6 +271,36 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// ReadAt reads what was written.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	err := f.usable()
+	if err == nil {
+		err = f.flush()
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.f.ReadAt(p[:max(0, min(int64(len(p)), f.end-off))], off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Truncate drops what was written from that byte on: Write goes on there. It does nothing
+// where so much was not written.
+func (f *File) Truncate(size int64) error {
+	err := f.usable()
+	if err == nil {
+		err = f.flush()
+	}
+	if err == nil && size < f.end {
+		f.reserved = max(f.reserved, f.end) // Close cuts off what is not written again
+		f.end = size
+	}
+	return err
+}
+
 // Close makes the file appear under its name: whatever was written is flushed to the
 // disk, then takes the place of the target, then the directory is flushed. After an
 // error the target is untouched and the temporary file gone; the one exception is an

@@ -17,7 +17,7 @@ func createTemp(target string, perm fs.FileMode) (*os.File, error) {
 	dir, base := filepath.Split(target)
 	for {
 		f, err := os.OpenFile(filepath.Join(dir, tempName(base, rand.Uint64())),
-			os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+			os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 		if err == nil {
 			Lock(f) // so that Clean leaves it alone; where that is not possible, its age has to do
 		}

@@ -31,6 +31,7 @@ type Piece struct {
 
 	Stored []byte // made by Prepare
 	Digest string
+	Before int64 // the end of the file before the padding of the piece
 	Offset int64
 	Length int64 // stored
 	Size   int64 // decoded
@@ -155,7 +156,7 @@ func (w *Writer) storePiece(ctx context.Context, p *Piece) error {
 		return err
 	}
 	p.Length = w.Off - start
-	return w.Layout.Written(p)
+	return w.Layout.Written(ctx, w, p)
 }
 
 // Unchanged fails where memory is not what it was when it was added.

@@ -92,7 +92,7 @@ func (p *part) Close() error {
 	x := &p.all[0]
 	x.Size, x.Length = p.n, p.w.Off-p.start
 	if err == nil {
-		err = p.w.Layout.Written(x)
+		err = p.w.Layout.Written(context.Background(), p.w, x)
 	}
 	if err != nil {
 		return p.w.Broken(p.t, "data", err)

@@ -72,7 +72,7 @@ type Layout interface {
 	// Else Sink stores what is not prepared, and Written follows.
 	Place(ctx context.Context, w *Writer, p *Piece) (there bool, err error)
 	Sink(ctx context.Context, w *Writer, p *Piece) (io.WriteCloser, error)
-	Written(p *Piece) error
+	Written(ctx context.Context, w *Writer, p *Piece) error
 	// Enter enters a tensor whose pieces are in the file.
 	Enter(t *tensor.Tensor, pieces []Piece)
 	// appendAttributes encodes attributes whose values are that deep in the manifest.
@@ -194,6 +194,12 @@ type target interface {
 	io.Writer
 	Close() error
 	Abort()
+}
+
+// A Rewinder is a target of which what was written can be read, and taken back.
+type Rewinder interface {
+	io.ReaderAt
+	Truncate(size int64) error
 }
 
 // Check reports why a tensor cannot be added.

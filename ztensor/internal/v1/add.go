@@ -107,7 +107,7 @@ type compressed struct {
 
 func (c compressed) Close() error { return cmp.Or(c.Encoder.Close(), c.s.Close()) }
 
-func (l *Layout) Written(*core.Piece) error { return nil }
+func (l *Layout) Written(context.Context, *core.Writer, *core.Piece) error { return nil }
 
 // Create begins a dense tensor that comes piece by piece.
 func (l *Layout) Create(ctx context.Context, w *core.Writer, t *tensor.Tensor) ([]core.Piece,

@@ -158,7 +158,8 @@ func (l *Layout) end(off int64, ts []*tensor.Tensor) int64 {
 
 // Place shares what is there already, or begins a part where one may.
 func (l *Layout) Place(ctx context.Context, w *core.Writer, p *core.Piece) (bool, error) {
-	if shared, err := l.shared(ctx, p); shared || err != nil {
+	p.Before = w.Off
+	if shared, err := l.shared(ctx, w, p); shared || err != nil {
 		return shared, err
 	}
 	if p.Data.Size() == 0 && l.level == 0 { // all of them are at the same place
@@ -183,19 +184,40 @@ func (l *Layout) Sink(ctx context.Context, w *core.Writer, p *core.Piece) (io.Wr
 	return w.Sink(p, core.XXH3), nil
 }
 
-// Written remembers the bytes of a part, which later ones may share. Without canonical
-// form the data may be gone when it is to be compared.
-func (l *Layout) Written(p *core.Piece) error {
-	switch {
-	case !l.canonical || p.Size == 0:
+// Written remembers the bytes of a part, which later ones may share. In a file it shares
+// those of an earlier part, and takes back what was written. Without canonical form the
+// data may be gone when it is to be compared.
+func (l *Layout) Written(ctx context.Context, w *core.Writer, p *core.Piece) error {
+	if !l.canonical || p.Size == 0 {
 		return nil
-	case p.Streamed && len(l.stored[content{p.Digest, p.Size}]) > 0:
-		return core.Unsupported(
-			"its bytes seem to be those of another tensor, which in canonical form it " +
-				"would have to share: add it in one piece")
+	}
+	if len(l.stored[content{p.Digest, p.Size}]) > 0 {
+		file, ok := w.File.(core.Rewinder)
+		if !ok && p.Streamed {
+			return core.Unsupported(
+				"its bytes seem to be those of another tensor, which in canonical form it " +
+					"would have to share: add it in one piece")
+		}
+		if ok {
+			shared, err := l.share(ctx, w, p, writtenBytes(file, p))
+			if err == nil && shared {
+				w.Off, err = p.Before, file.Truncate(p.Before)
+			}
+			if shared || err != nil {
+				return err
+			}
+		}
 	}
 	l.keep(p)
 	return nil
+}
+
+// writtenBytes are the bytes of a part that is in the file.
+func writtenBytes(file io.ReaderAt, p *core.Piece) tensor.Blob {
+	off, n := p.Offset, p.Length
+	return tensor.BlobFunc(n, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(file, off, n)), nil
+	})
 }
 
 // keep remembers a part that later ones may share.
@@ -205,9 +227,10 @@ func (l *Layout) keep(p *core.Piece) {
 	l.lengths[p.Size] = true
 }
 
-// shared looks for the same bytes among what has been written. A hash alone is
-// no proof: they are compared.
-func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
+// shared looks for the same bytes among what has been written, before a part is. Where
+// that takes reading data that is computed, or read, once more, it is left to Written if
+// what was written can be taken back.
+func (l *Layout) shared(ctx context.Context, w *core.Writer, p *core.Piece) (bool, error) {
 	size := p.Data.Size()
 	if size <= 0 || !l.lengths[size] || l.level > 0 || p.Streamed {
 		return false, nil
@@ -217,27 +240,45 @@ func (l *Layout) shared(ctx context.Context, p *core.Piece) (bool, error) {
 			len(l.stored[content{b.Digest, size}]) == 0 {
 			return false, nil // its file says what its hash is
 		}
+		if _, ok := w.File.(core.Rewinder); ok && l.canonical {
+			return false, nil
+		}
 		h := xxh3.New()
 		if err := p.Feed(ctx, h); err != nil {
 			return false, err
 		}
 		p.Digest = core.DigestText(core.XXH3, h)
 	}
-	for _, other := range l.stored[content{p.Digest, size}] {
-		if other.Streamed {
+	data := p.Data
+	if p.Stored != nil {
+		data = tensor.BlobOf(p.Stored)
+	}
+	return l.share(ctx, w, p, data)
+}
+
+// share makes p a part that has been written, if that has the same data. A hash alone is
+// no proof: the bytes are compared.
+func (l *Layout) share(ctx context.Context, w *core.Writer, p *core.Piece,
+	data tensor.Blob) (bool, error) {
+	file, inFile := w.File.(core.Rewinder)
+	for _, other := range l.stored[content{p.Digest, data.Size()}] {
+		before := other.Data
+		if inFile {
+			before = writtenBytes(file, &other)
+		} else if other.Streamed {
 			return false, core.Unsupported(
 				"its bytes seem to be those of a tensor " +
 					"that was written piece by piece, and cannot be compared")
 		}
-		same, err := format.SameBytes(ctx, other.Data, p.Data)
+		same, err := format.SameBytes(ctx, before, data)
 		if err == nil && !same {
-			err = stillHas(other.Data, p.Digest)
+			err = stillHas(before, p.Digest)
 		}
 		if err != nil {
 			return false, err
 		}
 		if same {
-			p.Offset, p.Length, p.Size = other.Offset, size, size
+			p.Offset, p.Length, p.Size = other.Offset, data.Size(), data.Size()
 			return true, nil
 		}
 	}
