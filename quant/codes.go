@@ -88,9 +88,6 @@ func table(t *tensor.Tensor, batch, rows, cols int64) *matrix {
 		rows: rows, rowBytes: cols * size, per: 1, unit: size, unpack: unpackers[t.DType]}}
 }
 
-// number returns the one element of a tensor as a matrix.
-func number(t *tensor.Tensor) *matrix { return table(t, 1, 1, 1) }
-
 // unpackers are of the dtypes that codes, scales and zero points have.
 var unpackers = map[tensor.DType]func([]float32, []byte, int){
 	tensor.F32: func(dst []float32, src []byte, _ int) {
@@ -334,11 +331,6 @@ type swizzled struct {
 	values *[256]float32
 }
 
-// swizzledShape returns the shape of a grid with its padding.
-func swizzledShape(rows, cols int64) (int64, int64) {
-	return (rows + 127) / 128 * 128, (cols + 3) / 4 * 4
-}
-
 func (s *swizzled) inputs() []*input { return []*input{&s.input} }
 
 func (s *swizzled) load(a area, read reader, buf []byte) ([]byte, error) {
@@ -398,3 +390,16 @@ func (g *groups) read() error {
 	}
 	return nil
 }
+
+// e2m3 are the values of FP6, by code.
+var e2m3 = valuesOf(func(b uint8) float32 {
+	m := float32(b & 7)
+	v := m / 8
+	if e := b >> 3 & 3; e > 0 {
+		v = (1 + m/8) * float32(int(1)<<(e-1))
+	}
+	if b&32 != 0 {
+		v = -v
+	}
+	return v
+})

@@ -34,11 +34,10 @@ type finder struct {
 // waiting is a weight that lacks a part. It is one only if the configuration, or another
 // weight of its kind, says so.
 type waiting struct {
-	kind   string
-	w      *Weight
-	due    bool // the configuration says so
-	format string
-	args   []any
+	kind    string
+	w       *Weight
+	due     bool   // the configuration says so
+	missing string // name of the part
 }
 
 func newFinder(src Source, cfg *Config) *finder {
@@ -187,44 +186,32 @@ func (f *finder) fail(w *Weight, err error) {
 	w.Tensor.Data = tensor.NewBlob(&refused{size, err})
 }
 
-// contradicts notes that the configuration says something else than the tensors, which
-// decide.
-func (f *finder) contradicts(w *Weight, format string, args ...any) {
-	f.note(QuantizationConfig, tensor.SeverityError, w.Name,
-		errorf(tensor.ErrMalformed, w.Name, format, args...))
-}
-
-// lacks is for a weight without a part. due says that the configuration, or another
-// marker, makes it quantised; else a weight of the same kind does.
-func (f *finder) lacks(kind string, w *Weight, due bool, format string, args ...any) {
-	f.waiting = append(f.waiting, waiting{kind, w, due, format, args})
-}
-
+// settle decides about weights that lack a part.
 func (f *finder) settle() {
 	for _, l := range f.waiting {
-		if l.due || f.seen[l.kind] && !f.cfg.excludes(module(l.w.Name)) {
-			if !slices.ContainsFunc(l.w.Parts, func(p Part) bool { return f.part[p.Tensor] }) {
-				f.refuse(l.w, MissingScale, l.format, l.args...)
-			}
+		if (l.due || f.seen[l.kind] && !f.cfg.excludes(module(l.w.Name))) &&
+			!f.part[l.w.Parts[0].Tensor] {
+			f.refuse(l.w, MissingScale, "no %s", naming.Quote(l.missing))
 		}
 	}
 }
 
 // complete makes w a weight of the set whose numbers are those of m.
-func (f *finder) complete(kind string, w *Weight, shape tensor.Shape, m *matrix,
-	transposed bool, prepare func() error) {
-	w.Tensor.Shape = shape
-	n, ok := shape.Elements()
+func (f *finder) complete(kind string, w *Weight, m *matrix, transposed bool,
+	prepare func() error) *values {
+	n, ok := w.Tensor.Shape.Elements()
 	size, fits := tensor.F32.Bytes(n)
 	if !ok || !fits {
-		f.refuse(w, ScaleShape, "%v of float32 is beyond 2^63 bytes", shape)
-		return
+		f.refuse(w, ScaleShape, "%v of float32 is beyond 2^63 bytes", w.Tensor.Shape)
+		return nil
 	}
 	f.claim(w)
 	f.seen[kind] = true
+	v := newValues(m, transposed, w.Scheme, prepare)
 	if size > 0 {
-		w.Tensor.Data = tensor.NewBlob(newValues(m, transposed, w.Scheme, prepare))
+		w.Tensor.Data = tensor.NewBlob(v)
 	}
+	return v
 }
 
 // scaleSuffixes end the names of parts, with the kinds of weights, or methods of the
@@ -239,7 +226,7 @@ var scaleSuffixes = []struct {
 	{".qzeros", nil}, {".g_idx", nil}, {"_scale_inv", nil}, {".comfy_quant", nil},
 	{".weight.absmax", nil}, {".weight.quant_map", nil}, {".weight.nested_absmax", nil},
 	{".weight.nested_quant_map", nil}, {".SCB", nil}, {"_scales", []string{"mxfp4"}},
-	{".scales", []string{"mlx", "gptq", "awq"}}, {".biases", []string{"mlx"}},
+	{".scales", []string{"mlx", "words", "gptq", "awq"}}, {".biases", []string{"mlx"}},
 }
 
 // orphans finds parts without a weight, in sets that have quantised weights.

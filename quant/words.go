@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -8,129 +9,104 @@ import (
 
 // wordWeight is for qweight of GPTQ and AWQ: the weight is the transpose.
 func (f *finder) wordWeight(t *tensor.Tensor, base string) {
-	if t.DType != tensor.I32 || len(t.Shape) != 2 {
-		return
-	}
-	zeros, scales, index := f.stored[base+".qzeros"], f.stored[base+".scales"],
-		f.stored[base+".g_idx"]
-	w := f.weight(base+".weight", "gptq", t)
-	f.add(f.add(f.add(w, "scale", scales), "zero-point", zeros), "group-index", index)
+	zeros, scales := f.stored[base+".qzeros"], f.stored[base+".scales"]
 	due := f.cfg.is("gptq", "awq")
-	if scales == nil || zeros == nil {
-		missing := base + ".scales"
-		if scales != nil {
-			missing = base + ".qzeros"
-		}
-		f.lacks("words", w, due, "no %s", missing)
+	isOther := scales != nil && (!isFloatScale(scales.DType) || len(scales.Shape) != 2) ||
+		zeros != nil && zeros.DType != tensor.I32
+	if t.DType != tensor.I32 || len(t.Shape) != 2 || !due && isOther {
 		return
 	}
-	if !isFloatScale(scales.DType) || len(scales.Shape) != 2 || zeros.DType != tensor.I32 ||
-		f.get(scales.Name) == nil || f.get(zeros.Name) == nil {
-		if due || f.seen["words"] {
-			f.refuse(w, ScaleDType, "the scales are %v of %v, the zero points %v", scales.Shape,
-				scales.DType, zeros.DType)
-		}
+	b := f.begin("words", "gptq", base+".weight", base, t, nil)
+	b.due = due
+	b.part("scale", ".scales")
+	b.part("zero-point", ".qzeros")
+	index := b.part("group-index", ".g_idx")
+	if !b.needs(scales, ".scales", floatScales) ||
+		!b.needs(zeros, ".qzeros", []tensor.DType{tensor.I32}) {
 		return
 	}
-	count, n := scales.Shape[0], scales.Shape[1]
 	cols := t.Shape[1]
-	switch isAWQ := index == nil && n == 8*cols && cols > 0; {
-	case f.stored[base+".weight"] != nil:
-		f.refuse(w, QuantizationConfig, "there is %s too", base+".weight")
-	case isAWQ && f.cfg.is("gptq"):
-		f.refuse(w, QuantizationConfig, "the configuration says gptq, the shapes are AWQ's")
+	isAWQ := index == nil && len(scales.Shape) == 2 && scales.Shape[1] == 8*cols && cols > 0
+	switch {
+	case f.stored[b.Name] != nil:
+		b.refuse(QuantizationConfig, "there is %s too", b.Name)
+	case isAWQ && f.cfg.quantised() && !f.cfg.is("awq"), !isAWQ && f.cfg.is("awq"):
+		b.refuse(QuantizationConfig,
+			"the configuration says %s; %v words and scales of %v are %s",
+			f.cfg.method, t.Shape, scales.Shape, map[bool]string{true: "AWQ's",
+				false: "not"}[isAWQ])
 	case isAWQ:
-		f.awq(w, t, scales, zeros)
-	case f.cfg.is("awq"):
-		f.refuse(w, QuantizationConfig,
-			"the configuration says awq, the shapes are not: %v words, "+
-				"scales of %v", t.Shape, scales.Shape)
-	case n != cols:
-		f.refuse(w, ScaleShape, "scales of %v, %v words", scales.Shape, t.Shape)
+		b.Scheme = "awq"
+		b.awq(t, scales, zeros)
+	case len(scales.Shape) != 2 || scales.Shape[1] != cols:
+		b.refuse(ScaleShape, "scales of %v, %v words", scales.Shape, t.Shape)
+	case !f.cfg.is("gptq"):
+		b.refuse(QuantizationConfig,
+			"no configuration of GPTQ says whether 1 is added to zero points")
 	default:
-		f.gptq(w, base, t, count, scales, zeros, index)
+		b.gptq(t, scales, zeros, index)
 	}
 }
 
 // gptq reads words whose bits run down the columns.
-func (f *finder) gptq(w *Weight, base string, t *tensor.Tensor, count int64, scales, zeros,
-	index *tensor.Tensor) {
-	if !f.cfg.is("gptq") {
-		f.refuse(w, QuantizationConfig,
-			"no configuration of GPTQ says whether 1 is added to zero points")
-		return
-	}
-	o := f.cfg.get()
+func (b *build) gptq(t, scales, zeros, index *tensor.Tensor) {
+	o := b.f.cfg.get()
 	format := strings.ToLower(optional[string](o, "checkpoint_format", "format"))
 	if format != "" && format != "gptq" && format != "gptq_v2" {
-		f.refuse(w, UnknownQuantization, "the configuration says format %q", format)
+		b.refuse(UnknownQuantization, "the configuration says format %q", format)
 		return
 	}
-	for _, d := range f.cfg.override {
-		if d.module.MatchString(base) && !d.excludes {
-			o = object{}
-			for _, from := range []object{f.cfg.get(), d.values} {
-				for k, v := range from {
-					o[k] = v
-				}
-			}
+	for _, d := range b.f.cfg.override {
+		if d.module.MatchString(b.base) && !d.excludes {
+			o = maps.Clone(o)
+			maps.Copy(o, d.values)
 			break
 		}
 	}
-	b, err := bits(o, 2, 3, 4, 8)
-	if err != nil {
-		f.refuse(w, QuantizationConfig, "%v", err)
+	n, err := bits(o, 2, 3, 4, 8)
+	if !b.check(QuantizationConfig, err) {
 		return
 	}
-	words, n := t.Shape[0], t.Shape[1]
-	k := words * 32 / b
+	words, cols, count := t.Shape[0], t.Shape[1], scales.Shape[0]
+	rows := words * 32 / n
 	if index != nil {
-		if f.get(index.Name) == nil || index.DType != tensor.I32 || len(index.Shape) != 1 {
-			f.refuse(w, QuantizationState, "g_idx is %v of %v", index.Shape, index.DType)
+		if b.f.get(index.Name) == nil || index.DType != tensor.I32 || len(index.Shape) != 1 {
+			b.refuse(QuantizationState, "g_idx is %v of %v", index.Shape, index.DType)
 			return
 		}
-		k = index.Shape[0]
+		rows = index.Shape[0]
 	}
-	if ceil(k*b, 32) != words {
-		f.refuse(w, QuantizationConfig, "%d rows of %d bits are not %d words", k, b, words)
+	size, ok, err := groupSize(o, rows)
+	if err != nil || !ok && index == nil || ceil(rows*n, 32) != words ||
+		ok && ceil(rows, size) != count {
+		b.refuse(QuantizationConfig, "%d bits, group_size %d: %v words, %d groups, %d rows, %v",
+			n,
+			size, t.Shape, count, rows, err)
 		return
 	}
-	size, ok, err := groupSize(o, k)
-	if err != nil || !ok && index == nil {
-		f.refuse(w, QuantizationConfig, "group_size: %v", err)
+	if !b.needs(zeros, ".qzeros", []tensor.DType{tensor.I32}, tensor.Shape{count, ceil(cols*n,
+		32)}) {
 		return
 	}
-	if ok && ceil(k, size) != count {
-		f.refuse(w, QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, k,
-			count)
-		return
-	}
-	if !zeros.Shape.Equal(tensor.Shape{count, ceil(n*b, 32)}) {
-		f.refuse(w, ScaleShape, "zero points of %v words, where %v is due", zeros.Shape,
-			tensor.Shape{count, ceil(n*b, 32)})
-		return
-	}
-	w.DType = tensor.F16
-	zero := float32(1)
+	plus := float32(1)
 	if format == "gptq_v2" {
-		zero = 0
+		plus = 0
 	}
-	z := &matrix{batch: 1, rows: count, cols: n, codes: bitsOf(zeros.Data, count,
-		zeros.Shape[1]*4, int(b), valuesOf(func(v uint8) float32 { return float32(v) + zero }))}
-	m := &matrix{batch: 1, rows: k, cols: n,
-		codes: &columns{input: input{t.Data}, rows: words, cols: n, bits: b}}
+	z := &matrix{batch: 1, rows: count, cols: cols, codes: bitsOf(zeros.Data, count,
+		zeros.Shape[1]*4, int(n), valuesOf(func(u uint8) float32 { return float32(u) + plus }))}
+	m := &matrix{batch: 1, rows: rows, cols: cols,
+		codes: &columns{input{t.Data}, words, cols, n, 0}}
 	m.ops = []operation{each(subtract, z, max(size, 1), 1),
-		each(multiply, table(scales, 1, count, n), max(size, 1), 1)}
+		each(multiply, table(scales, 1, count, cols), max(size, 1), 1)}
 	var prepare func() error
 	if index != nil {
 		g := &groups{tensor: index, limit: count}
 		m.ops[0].groups, m.ops[1].groups = g, g
 		prepare = g.read
 	}
-	f.complete("words", w, tensor.Shape{n, k}, m, true, prepare)
-	f.seen["gptq"] = true
-	if v, ok := w.Tensor.Data.Source().(*values); ok && zero > 0 {
-		v.wrapped = float32(int(1) << b)
+	b.Tensor.Shape = tensor.Shape{cols, rows}
+	if v := b.complete(m, true, prepare); v != nil && plus > 0 {
+		v.wrapped = float32(int(1) << n)
 	}
 }
 
@@ -138,153 +114,110 @@ func (f *finder) gptq(w *Weight, base string, t *tensor.Tensor, count int64, sca
 var awqOrder = []uint8{0, 16, 4, 20, 8, 24, 12, 28}
 
 // awq reads words of eight columns, version gemm.
-func (f *finder) awq(w *Weight, t, scales, zeros *tensor.Tensor) {
-	w.Scheme = "awq"
-	k, cols, groups := t.Shape[0], t.Shape[1], scales.Shape[0]
+func (b *build) awq(t, scales, zeros *tensor.Tensor) {
+	rows, words, count := t.Shape[0], t.Shape[1], scales.Shape[0]
 	size := int64(0)
-	if o := f.cfg.get(); o != nil {
-		if !f.cfg.is("awq") {
-			f.refuse(w, QuantizationConfig, "the configuration says %s, the shapes are AWQ's",
-				f.cfg.method)
-			return
-		}
+	if o := b.f.cfg.get(); o != nil {
 		if v := strings.ToLower(optional[string](o, "version")); v != "" && v != "gemm" {
-			f.refuse(w, UnknownQuantization, "the configuration says version %q", v)
+			b.refuse(UnknownQuantization, "the configuration says version %q", v)
 			return
 		}
 		_, err := bits(o, 4)
 		if err == nil {
-			size, _, err = groupSize(o, k)
+			size, _, err = groupSize(o, rows)
 		}
-		if err != nil {
-			f.refuse(w, QuantizationConfig, "%v", err)
+		if !b.check(QuantizationConfig, err) {
 			return
 		}
 	}
-	if size == 0 && groups > 0 && k%groups == 0 {
-		size = max(1, k/groups)
+	if size == 0 && count > 0 && rows%count == 0 {
+		size = max(1, rows/count)
 	}
-	if size == 0 || ceil(k, size) != groups {
-		f.refuse(w, QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, k,
-			groups)
+	if size == 0 || ceil(rows, size) != count {
+		b.refuse(QuantizationConfig, "group_size is %d, of %d rows in %d groups", size, rows,
+			count)
 		return
 	}
-	if !zeros.Shape.Equal(tensor.Shape{groups, cols}) {
-		f.refuse(w, ScaleShape, "zero points of %v words, where %v is due", zeros.Shape,
-			tensor.Shape{groups, cols})
+	if !b.needs(zeros, ".qzeros", []tensor.DType{tensor.I32}, tensor.Shape{count, words}) {
 		return
 	}
-	w.DType = tensor.F16
-	n := 8 * cols
-	z := &matrix{batch: 1, rows: groups, cols: n,
-		codes: wordsOf(zeros.Data, groups, cols*4, 4, awqOrder)}
-	m := &matrix{batch: 1, rows: k, cols: n, codes: wordsOf(t.Data, k, cols*4, 4, awqOrder)}
+	cols := 8 * words
+	z := &matrix{batch: 1, rows: count, cols: cols,
+		codes: wordsOf(zeros.Data, count, words*4, 4, awqOrder)}
+	m := &matrix{batch: 1, rows: rows, cols: cols,
+		codes: wordsOf(t.Data, rows, words*4, 4, awqOrder)}
 	m.ops = []operation{each(subtract, z, size, 1),
-		each(multiply, table(scales, 1, groups, n), size, 1)}
-	f.complete("words", w, tensor.Shape{n, k}, m, true, nil)
-	f.seen["awq"] = true
+		each(multiply, table(scales, 1, count, cols), size, 1)}
+	b.Tensor.Shape = tensor.Shape{cols, rows}
+	b.complete(m, true, nil)
 }
 
 // mlx is for weights of U32 of MLX.
 func (f *finder) mlx(t *tensor.Tensor, base string) {
-	scales, biases := f.stored[base+".scales"], f.stored[base+".biases"]
 	due := f.cfg.is("mlx")
 	if len(t.Shape) < 2 || !due && f.attributes["format"] != "mlx" {
 		return
 	}
-	w := f.add(f.add(f.weight(t.Name, "mlx-affine", t), "scale", scales), "bias", biases)
+	b := f.begin("mlx", "mlx-affine", t.Name, base, t, nil)
+	b.due = due && !f.cfg.excludes(base)
+	scales, biases := b.part("scale", ".scales"), b.part("bias", ".biases")
 	if scales == nil {
-		f.lacks("mlx", w, due && !f.cfg.excludes(base), "no %s", base+".scales")
-		return
-	}
-	rank := len(t.Shape) - 1
-	if f.get(scales.Name) == nil || len(scales.Shape) != rank+1 ||
-		!scales.Shape[:rank].Equal(t.Shape[:rank]) {
-		f.refuse(w, ScaleShape, "scales of %v, %v words", scales.Shape, t.Shape)
+		b.lacks(".scales")
 		return
 	}
 	if !due {
-		f.refuse(w, QuantizationConfig, "no configuration says how many bits a weight has")
+		b.refuse(QuantizationConfig, "no configuration says how many bits a weight has")
 		return
 	}
 	o := f.cfg.get()
 	if own := o.object(base); own != nil {
-		for k, v := range o {
-			if _, ok := own[k]; !ok && (k == "bits" || k == "group_size" || k == "mode") {
-				own[k] = v
-			}
-		}
-		o = own
+		o = maps.Clone(o)
+		maps.Copy(o, own)
 	}
 	n, err := bits(o, 2, 3, 4, 5, 6, 8)
-	var size int64
-	if err == nil {
-		size, _, err = groupSize(o, -1)
-	}
-	words, groups := t.Shape[rank], scales.Shape[rank]
-	cols := words * 32 / max(n, 1)
-	if err != nil || words*32%n != 0 || size < 1 || cols != groups*size {
-		if err == nil {
-			err = errorf(tensor.ErrMalformed, w.Name,
-				"%d bits in groups of %d do not fit %d words and "+
-					"%d groups", n, size, words, groups)
-		}
-		f.refuse(w, QuantizationConfig, "%v", err)
+	size, ok, err2 := groupSize(o, -1)
+	rows, words := flat(t.Shape)
+	if err != nil || err2 != nil || !ok || len(scales.Shape) == 0 || words*32%n != 0 ||
+		words*32/n != scales.Shape[len(scales.Shape)-1]*size {
+		b.refuse(QuantizationConfig, "%d bits in groups of %d do not fit %v words, scales of %v",
+			n,
+			size, t.Shape, scales.Shape)
 		return
 	}
-	shape := append(append(tensor.Shape{}, t.Shape[:rank]...), cols)
-	w.Tensor.Shape = shape
-	_, rows, _ := leading(t.Shape)
-	mode := optional[string](o, "mode")
+	cols := words * 32 / n
+	b.Tensor.Shape = last(t.Shape, cols)
+	grid := last(t.Shape, cols/size)
 	m := &matrix{batch: 1, rows: rows, cols: cols}
-	scale := table(scales, 1, rows, groups)
-	switch mode {
+	switch mode := optional[string](o, "mode"); mode {
 	case "", "affine":
-		if biases == nil {
-			f.refuse(w, MissingScale, "no %s", base+".biases")
-			return
+		if b.due = true; b.needs(scales, ".scales", floatScales, grid) &&
+			b.needs(biases, ".biases", []tensor.DType{scales.DType}, grid) {
+			m.codes = bitsOf(t.Data, rows, words*4, int(n), identity)
+			m.scaled(scales, 1, size)
+			m.ops = append(m.ops, each(add, table(biases, 1, rows, cols/size), 1, size))
+			b.complete(m, false, nil)
 		}
-		if !isFloatScale(scales.DType) || biases.DType != scales.DType ||
-			!biases.Shape.Equal(scales.Shape) || f.get(biases.Name) == nil {
-			f.refuse(w, ScaleShape, "scales of %v %v, biases of %v %v", scales.Shape,
-				scales.DType,
-				biases.Shape, biases.DType)
-			return
-		}
-		m.codes = bitsOf(t.Data, rows, words*4, int(n), identity)
-		m.ops = []operation{each(multiply, scale, 1, size),
-			each(add, table(biases, 1, rows, groups), 1, size)}
-		f.complete("mlx", w, shape, m, false, nil)
-		return
 	case "mxfp4", "mxfp8", "nvfp4":
-		w.Scheme = mode
+		b.Scheme = mode
+		want := map[string][2]int64{"mxfp4": {4, 32}, "mxfp8": {8, 32}, "nvfp4": {4, 16}}[mode]
+		if biases != nil || want != [2]int64{n, size} {
+			b.refuse(QuantizationConfig, "mode %s of %d bits in groups of %d, biases %v", mode,
+				n, size,
+				biases != nil)
+		}
+		if !b.needs(scales, ".scales", []tensor.DType{tensor.U8}, grid) {
+			return
+		}
+		m.codes = nibblesOf(t.Data, rows, words*4, false, e2m1)
+		if mode == "mxfp8" {
+			m.codes = bitsOf(t.Data, rows, words*4, 8, e4m3)
+		}
+		m.scaled(scales, 1, size)
+		if mode == "nvfp4" {
+			m.ops[0].grid.codes.(*packed).unpack = unpackers[tensor.F8E4M3FN]
+		}
+		b.complete(m, false, nil)
 	default:
-		f.refuse(w, UnknownQuantization, "the configuration says mode %q", mode)
-		return
+		b.refuse(UnknownQuantization, "the configuration says mode %q", mode)
 	}
-	want := map[string][2]int64{"mxfp4": {4, 32}, "mxfp8": {8, 32}, "nvfp4": {4, 16}}[mode]
-	switch {
-	case biases != nil:
-		f.refuse(w, QuantizationConfig, "the configuration says mode %s; there is %s", mode,
-			base+".biases")
-		return
-	case scales.DType != tensor.U8:
-		f.refuse(w, ScaleDType, "the scales are %v", scales.DType)
-		return
-	case want != [2]int64{n, size}:
-		f.refuse(w, QuantizationConfig,
-			"mode %s has %d bits in groups of %d, the configuration says "+
-				"%d and %d", mode, want[0], want[1], n, size)
-		return
-	}
-	scale.codes.(*packed).unpack = unpackers[tensor.F8E8M0FNU]
-	m.codes = nibblesOf(t.Data, rows, words*4, false, e2m1)
-	if mode == "nvfp4" {
-		scale.codes.(*packed).unpack = unpackers[tensor.F8E4M3FN]
-	}
-	if mode == "mxfp8" {
-		m.codes = bitsOf(t.Data, rows, words*4, 8, e4m3)
-	}
-	m.ops = []operation{each(multiply, scale, 1, size)}
-	f.complete("mlx", w, shape, m, false, nil)
 }

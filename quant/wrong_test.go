@@ -92,6 +92,27 @@ func TestMissingScaleNextToOtherScalesIsAnError(t *testing.T) {
 	}
 }
 
+// Of every storage dtype, a weight without its scale next to one that has it is an error.
+func TestStorageDTypeWithoutScaleNextToItsKind(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"nvfp4": {"a.weight U8 4 8", "b.weight U8 4 8", "b.weight_scale F8E4M3FN 4 1",
+			"b.weight_scale_2 F32"},
+		"packed": {"a.weight_packed U8 4 16", "b.weight_packed U8 4 16",
+			"b.weight_scale U8 4 1"},
+		"words": {"a.qweight I32 32 2", "a.scales F16 1 16", "b.qweight I32 32 2",
+			"b.scales F16 1 16", "b.qzeros I32 1 2"},
+		"experts": {"a_blocks U8 1 4 1 16", "b_blocks U8 1 4 1 16", "b_scales U8 1 4 1"},
+		"int8":    {"a.weight I8 4 4", "b.weight I8 4 4", "b.SCB F32 4"},
+		"v4":      {"a.weight I8 4 16", "b.weight I8 4 16", "b.scale F8E8M0FNU 4 1"},
+	} {
+		set := quant.Find(of(list(t, lines...)...), nil)
+		if w := set.Weights[0]; w.Err == nil || len(set.Findings) != 1 ||
+			set.Findings[0].Code != quant.MissingScale {
+			t.Errorf("%s: %s has values: %v", name, w.Name, set.Findings)
+		}
+	}
+}
+
 // transformers takes blocks of shape divided by grid: 100 by 65 of 300 by 130.
 func TestBlockSizeIsNotShapeOverGrid(t *testing.T) {
 	q := list(t, "a.weight F8E4M3FN 300 130")[0]

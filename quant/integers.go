@@ -1,0 +1,265 @@
+package quant
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// packedWeight is for weight_packed of compressed-tensors: FP4 and FP6 in U8, integers in
+// I32.
+func (f *finder) packedWeight(t *tensor.Tensor, base string) {
+	if len(t.Shape) != 2 || t.DType != tensor.U8 && t.DType != tensor.I32 {
+		return
+	}
+	b := f.begin("ct-packed", "compressed-tensors", base+".weight", base, t, nil)
+	b.due = f.cfg.is("compressed-tensors")
+	scale := b.part("scale", ".weight_scale")
+	format := optional[string](f.cfg.get().object("sparsity_config"), "format")
+	if g := f.cfg.group(base); g != nil && strings.HasPrefix(g.format, "marlin") {
+		format = g.format
+	}
+	if format != "" && format != "dense" {
+		b.refuse(UnknownQuantization, "the configuration says %q", format)
+		return
+	}
+	if t.DType == tensor.I32 {
+		b.packedIntegers(t, scale)
+		return
+	}
+	rows, bytes := t.Shape[0], t.Shape[1]
+	b.Tensor.Shape = tensor.Shape{rows, 2 * bytes}
+	global := b.part("global-scale", ".weight_global_scale")
+	says := ""
+	if g := f.cfg.group(base); g != nil {
+		says = g.format
+	}
+	switch {
+	case scale == nil:
+		b.lacks(".weight_scale")
+	case scale.DType == tensor.F8E4M3FN:
+		b.Scheme, b.due = "nvfp4", true
+		b.agrees(says, "nvfp4-pack-quantized")
+		b.nvfp4(t, scale, global, ".weight_global_scale", divide)
+	case len(scale.Shape) == 2 && bytes == 24*scale.Shape[1] && bytes > 0:
+		b.Scheme, b.Tensor.Shape = "mxfp6", tensor.Shape{rows, bytes / 3 * 4}
+		b.agrees(says, "mxfp6-pack-quantized")
+		if b.fp4Scale(scale, exponents, 32) {
+			m := &matrix{batch: 1, rows: rows, cols: bytes / 3 * 4,
+				codes: bitsOf(t.Data, rows, bytes, 6, e2m3)}
+			b.complete(m.scaled(scale, 1, 32), false, nil)
+		}
+	case b.due || isExponent(scale.DType):
+		b.Scheme = "mxfp4"
+		b.agrees(says, "mxfp4-pack-quantized")
+		b.mxfp4(t, scale, exponents)
+	}
+}
+
+// agrees notes a format of the configuration that is not the one that tensors show.
+func (b *build) agrees(says, format string) {
+	if says != "" && says != format && says != "mixed-precision" {
+		b.disagrees("the configuration says %s, the tensors are %s", says, format)
+	}
+}
+
+// packedIntegers is for integers of 1 to 8 bits in words.
+func (b *build) packedIntegers(t, scale *tensor.Tensor) {
+	shape := b.part("shape", ".weight_shape")
+	zero := b.part("zero-point", ".weight_zero_point")
+	index := b.part("group-index", ".weight_g_idx")
+	if !b.needs(scale, ".weight_scale", floatScales) {
+		return
+	}
+	if shape == nil {
+		b.lacks(".weight_shape")
+		return
+	}
+	rows, cols, err := weightShape(shape, t)
+	if !b.check(QuantizationState, err) {
+		return
+	}
+	b.Tensor.Shape = tensor.Shape{rows, cols}
+	g := b.f.cfg.group(b.base)
+	words := t.Shape[1]
+	n, per, err := packing(g, words, cols)
+	if !b.check(QuantizationConfig, err) {
+		return
+	}
+	if g != nil {
+		b.agrees(g.format, "pack-quantized")
+	}
+	half := float32(int(1) << (n - 1))
+	m := &matrix{batch: 1, rows: rows, cols: cols}
+	if per == 0 {
+		m.codes = bitsOf(t.Data, rows, words*4, int(n), valuesOf(func(u uint8) float32 {
+			return float32(u) - half
+		}))
+	} else {
+		m.codes = wordsOf(t.Data, rows, words*4, int(n), places(n, per))
+		m.ops = append(m.ops, all(subtract, constantOf(half), rows, cols))
+	}
+	var zeros *matrix
+	height := ceil(rows*n, 32)
+	if per > 0 {
+		height = ceil(rows, per)
+	}
+	_, _, width := matrixOf(scale.Shape)
+	if zero != nil {
+		if !b.needs(zero, ".weight_zero_point", []tensor.DType{tensor.I32},
+			tensor.Shape{height, width}) {
+			return
+		}
+		zeros = &matrix{batch: 1, rows: rows, cols: width, codes: &columns{input{zero.Data},
+			height, width, n, per}}
+		zeros.ops = []operation{all(subtract, constantOf(half), rows, width)}
+	}
+	b.integers(m, fmt.Sprintf("int%d", n), g, scale, zeros, index)
+}
+
+// weightShape reads weight_shape, the only place of the number of columns.
+func weightShape(shape, words *tensor.Tensor) (rows, cols int64, err error) {
+	if (shape.DType != tensor.I64 && shape.DType != tensor.I32) ||
+		!shape.Shape.Equal(tensor.Shape{2}) || shape.Check() != nil {
+		return 0, 0, fmt.Errorf("weight_shape is %v of %v", shape.Shape, shape.DType)
+	}
+	v, err := tensor.Convert[int64](shape)
+	if err != nil {
+		return 0, 0, fmt.Errorf("weight_shape: %w", err)
+	}
+	if v[0] != words.Shape[0] || v[1] < 0 || v[1] > 32*words.Shape[1] {
+		return 0, 0, fmt.Errorf("weight_shape is %v, of %v words", v, words.Shape)
+	}
+	return v[0], v[1], nil
+}
+
+// places are where the elements of a word are that the next one does not continue.
+func places(bits, per int64) []uint8 {
+	at := make([]uint8, per)
+	for i := range at {
+		at[i] = uint8(int64(i) * bits)
+	}
+	return at
+}
+
+// packing returns the bits of an element, and how many a word has where the next one does
+// not continue them; 0 if it does, as since compressed-tensors 0.20.
+func packing(g *group, words, cols int64) (n, per int64, err error) {
+	fits := func(n int64) (per int64, ok bool) {
+		if words == ceil(cols*n, 32) {
+			return 0, true
+		}
+		return 32 / n, words == ceil(cols, 32/n)
+	}
+	if g != nil {
+		if n, err = bits(g.weights, 1, 2, 3, 4, 5, 6, 7, 8); err != nil {
+			return 0, 0, err
+		}
+		per, ok := fits(n)
+		if !ok {
+			err = fmt.Errorf("num_bits is %d; %d columns are in %d words", n, cols, words)
+		}
+		return n, per, err
+	}
+	for k := int64(1); k <= 8; k++ {
+		if p, ok := fits(k); ok {
+			if n > 0 {
+				return 0, 0, errBits
+			}
+			n, per = k, p
+		}
+	}
+	if n == 0 {
+		err = fmt.Errorf("%d columns are in %d words", cols, words)
+	}
+	return n, per, err
+}
+
+// int8Group is for I8 of compressed-tensors.
+func (f *finder) int8Group(t *tensor.Tensor, base string) {
+	b := f.begin("ct-int", "int8", t.Name, base, t, t.Shape)
+	g := f.cfg.group(base)
+	b.due = g != nil && !f.cfg.excludes(base) && !strings.Contains(g.format, "float")
+	scale := b.part("scale", ".weight_scale")
+	zero := b.part("zero-point", ".weight_zero_point")
+	if !b.needs(scale, ".weight_scale", floatScales) ||
+		zero != nil && !b.needs(zero, ".weight_zero_point", []tensor.DType{tensor.I8},
+			scale.Shape) {
+		return
+	}
+	var zeros *matrix
+	if zero != nil {
+		_, rows, cols := matrixOf(scale.Shape)
+		if len(scale.Shape) < 2 {
+			rows, cols = cols, 1
+		}
+		zeros = table(zero, 1, rows, cols)
+	}
+	b.integers(table(t, 1, t.Shape[0], t.Shape[1]), "int8", g, scale, zeros, nil)
+}
+
+// integers completes a weight of integers with scales [N, K/g], [N, 1], [1] or [], and
+// zero points of the same shape or nil. It refuses the weight if scale, configuration and
+// columns do not agree.
+func (b *build) integers(m *matrix, kind string, g *group, scale *tensor.Tensor, zeros *matrix,
+	index *tensor.Tensor) {
+	rows, cols := m.rows, m.cols
+	form, size := "", int64(0)
+	if g != nil {
+		var err error
+		if form, _, size, _, err = g.form(cols); err == nil && form == "block" {
+			err = errors.New("strategy is block")
+		}
+		symmetric, says, _ := get[bool](g.weights, "symmetric")
+		if !b.check(QuantizationConfig, err) {
+			return
+		} else if says && !symmetric && zeros == nil {
+			b.refuse(MissingScale, "not symmetric, and no %s.weight_zero_point", b.base)
+			return
+		} else if says && symmetric && zeros != nil {
+			b.disagrees("the configuration says symmetric; there are zero points")
+		}
+	}
+	rank, groupCount := len(scale.Shape), int64(1)
+	if rank == 2 {
+		groupCount = scale.Shape[1]
+	}
+	perRow := rank == 2 && scale.Shape[0] == rows
+	rowSize, colSize := int64(1), max(cols, 1)
+	switch {
+	case form == "group" && perRow && groupCount == cols/size,
+		form == "" && perRow && groupCount > 1 && cols%groupCount == 0:
+		form, colSize = "group", max(1, cols/max(groupCount, 1))
+	case form != "group" && (rank == 0 || scale.Shape.Equal(tensor.Shape{1})):
+		form, rowSize = "tensor", max(rows, 1)
+	case form != "group" && perRow && groupCount == 1:
+		form = "channel"
+	default:
+		b.refuse(ScaleShape, "a scale of %v for %v, group_size %d", scale.Shape, b.Tensor.Shape,
+			size)
+		return
+	}
+	b.Scheme = kind + "-" + form
+	m.scaled(scale, rowSize, colSize)
+	scaled := &m.ops[len(m.ops)-1]
+	var prepare func() error
+	if index != nil {
+		if index.DType != tensor.I32 || !index.Shape.Equal(tensor.Shape{cols}) ||
+			b.f.get(index.Name) == nil {
+			b.refuse(QuantizationState, "weight_g_idx is %v of %v", index.Shape, index.DType)
+			return
+		}
+		if form == "group" {
+			scaled.groups, scaled.byColumn = &groups{tensor: index, limit: groupCount}, true
+			prepare = scaled.groups.read
+		}
+	}
+	if zeros != nil { // before the scale
+		o := *scaled
+		o.operator, o.grid = subtract, zeros
+		m.ops = append(m.ops[:len(m.ops)-1], o, *scaled)
+	}
+	b.complete(m, false, prepare)
+}
