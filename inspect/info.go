@@ -96,7 +96,7 @@ func NewInfo(f *tensorfile.File) *Info {
 	case *ptd.Reader:
 		d.PTD = ptdInfo(r)
 	case *pte.Reader:
-		d.PTE = pteInfo(r)
+		d.PTE = pteInfo(f, r)
 	case *ptn.Reader:
 		d.PTN = ptnInfo(r)
 	case *rten.Reader:

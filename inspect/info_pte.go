@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -53,6 +54,7 @@ type PTEDelegate struct {
 	Bytes   int64             `json:"bytes"`
 	Payload string            `json:"payload,omitempty"` // what it is recognised as
 	Specs   map[string]string `json:"compile_specs,omitempty"`
+	Native  []PTNMethod       `json:"native,omitempty"` // of a program for the native runtime
 }
 
 // A PTEMemory is the memory plan of a method.
@@ -70,9 +72,11 @@ type PTEStructure struct {
 
 // A PTENamedData is a blob that delegates find by its key.
 type PTENamedData struct {
-	Key     string `json:"key"`
-	Bytes   int64  `json:"bytes"`
-	Payload string `json:"payload,omitempty"` // what it is recognised as
+	Key     string       `json:"key"`
+	Bytes   int64        `json:"bytes"`
+	DType   string       `json:"dtype,omitempty"` // of a weight of a native delegate
+	Shape   tensor.Shape `json:"shape,omitzero"`
+	Payload string       `json:"payload,omitempty"` // what it is recognised as
 }
 
 // A PTEHeader is the extended header; Length is 0 where there is none.
@@ -97,7 +101,7 @@ type PTESuite struct {
 	Cases  int    `json:"cases"`
 }
 
-func pteInfo(r *pte.Reader) *PTEInfo {
+func pteInfo(f *tensorfile.File, r *pte.Reader) *PTEInfo {
 	p := r.Program()
 	d := &PTEInfo{Methods: []PTEMethod{}, Segments: []InfoSegment{}, NamedData: []PTENamedData{},
 		Kernels: map[string][]string{}}
@@ -107,8 +111,15 @@ func pteInfo(r *pte.Reader) *PTEInfo {
 	for _, s := range p.Segments() {
 		d.Segments = append(d.Segments, InfoSegment{s.Offset, s.Size, s.Roles})
 	}
+	weights := BlobTensors(f)
 	for n := range p.NamedData() {
-		d.NamedData = append(d.NamedData, PTENamedData{n.Key, n.Data.Size(), recognize(n.Data)})
+		one := PTENamedData{Key: n.Key, Bytes: n.Data.Size()}
+		if w := weights["named/"+n.Key]; w != nil {
+			one.DType, one.Shape = w.DType.String(), w.Shape
+		} else {
+			one.Payload = recognize(n.Data)
+		}
+		d.NamedData = append(d.NamedData, one)
 	}
 	for _, k := range p.Kernels() {
 		d.Kernels[k.Operator] = k.Keys
@@ -152,7 +163,11 @@ func pteMethodInfo(m pte.Method) PTEMethod {
 		d.Operators = append(d.Operators, o.String())
 	}
 	for _, g := range m.Delegates() {
-		one := PTEDelegate{g.ID, g.Payload.Size(), recognize(g.Payload), map[string]string{}}
+		one := PTEDelegate{ID: g.ID, Bytes: g.Payload.Size(), Payload: recognize(g.Payload),
+			Specs: map[string]string{}}
+		if p := nativeProgram(g); p != nil {
+			one.Native = ptnInfo(p).Methods
+		}
 		for _, s := range g.Specs {
 			one.Specs[s.Key] = string(s.Value)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -132,19 +133,50 @@ func pteCaseTensor(t *tensor.Tensor) string {
 }
 
 // pteGraph draws a group a method: calls as nodes in the order in which they run,
-// values as edges.
+// values as edges. Programs of native delegates are groups, after the methods.
 func pteGraph(r *pte.Reader) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
+	type call struct {
+		Link
+		program *ptn.Reader
+		name    string
+	}
+	var calls []call
 	for m := range r.Program().Methods() {
-		if !m.IsGetter() {
-			out.Groups = append(out.Groups, pteGroup(m))
+		if m.IsGetter() {
+			continue
+		}
+		group, nodes := pteGroup(m)
+		for _, d := range m.Delegates() {
+			p := nativeProgram(d)
+			for _, node := range nodes[d.Index] {
+				if p != nil {
+					calls = append(calls, call{Link{Group: len(out.Groups), Node: node,
+						Label: d.ID},
+						p, fmt.Sprintf("delegate/%s/%d", m.Name(), d.Index)})
+				}
+			}
+		}
+		out.Groups = append(out.Groups, group)
+	}
+	groups := map[*ptn.Reader]int{}
+	for _, c := range calls {
+		for m := range c.program.Program().Methods() {
+			if _, ok := groups[c.program]; !ok {
+				groups[c.program] = ptnMethod(out, c.name, m)
+			}
+		}
+		if to, ok := groups[c.program]; ok {
+			c.To = to
+			out.Links = append(out.Links, c.Link)
 		}
 	}
 	return out
 }
 
-func pteGroup(m pte.Method) Group {
-	gr := Group{Name: m.Name(), Nodes: []Node{}, Edges: []Edge{}}
+// pteGroup returns the group of a method, and the nodes that call each delegate.
+func pteGroup(m pte.Method) (gr Group, calls map[int][]int) {
+	gr, calls = Group{Name: m.Name(), Nodes: []Node{}, Edges: []Edge{}}, map[int][]int{}
 	add := func(label, detail string, kind NodeKind) int {
 		gr.Nodes = append(gr.Nodes, Node{label, detail, kind})
 		return len(gr.Nodes) - 1
@@ -204,6 +236,7 @@ func pteGroup(m pte.Method) Group {
 			kind = NodeDelegate
 			if d := i.Delegate(); d >= 0 && d < len(delegates) {
 				label = delegates[d].ID
+				calls[d] = append(calls[d], len(gr.Nodes))
 			}
 		case pte.OpMove:
 			label = "move"
@@ -226,5 +259,5 @@ func pteGroup(m pte.Method) Group {
 			read(x, at, "")
 		}
 	}
-	return gr
+	return gr, calls
 }

@@ -230,19 +230,24 @@ func ptnGraphContent(o words, path string, g ptn.Graph) words {
 func ptnGraph(r *ptn.Reader) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
 	for m := range r.Program().Methods() {
-		values := ptnValues(m)
-		kinds := map[string]NodeKind{}
-		for c := range m.Constants() {
-			if kinds[c.Name] = NodeConstant; c.Mutated {
-				kinds[c.Name] = NodeState
-			}
-		}
-		for name := range m.MutableBuffers() {
-			kinds[name] = NodeState
-		}
-		ptnGroup(out, m.Name(), m.Graph(), values, kinds)
+		ptnMethod(out, m.Name(), m)
 	}
 	return out
+}
+
+// ptnMethod adds the groups of a method, the first under that name, and returns its
+// number.
+func ptnMethod(out *Graph, name string, m ptn.Method) int {
+	kinds := map[string]NodeKind{}
+	for c := range m.Constants() {
+		if kinds[c.Name] = NodeConstant; c.Mutated {
+			kinds[c.Name] = NodeState
+		}
+	}
+	for value := range m.MutableBuffers() {
+		kinds[value] = NodeState
+	}
+	return ptnGroup(out, name, m.Graph(), ptnValues(m), kinds)
 }
 
 // ptnGroup adds the group of a graph, and those of the graphs inside it. It returns its

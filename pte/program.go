@@ -267,6 +267,7 @@ var payloadSigns = [...]struct {
 	{4, "MP00", "MPS graph", "mps"},
 	{4, "MLX0", "MLX graph", "mlx"},
 	{4, "TOSA", "TOSA flatbuffer", "tosa"},
+	{4, "NPTG", "native graph", "ptg"},
 	{4, "EETO", "EETO flatbuffer", "eeto"},
 	{0, "CMJR", "Core ML reference to named data", "json"},
 	{0, "vela_bin_stream\x00", "Ethos-U command stream", "vela"},

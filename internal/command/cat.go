@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -87,11 +88,14 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 	name, slice, sliced := arg, "", false
 	t := in.Tensor(arg)
 	if t == nil {
-		if b, ok := findBlob(in, arg); ok {
+		weights := inspect.BlobTensors(in.File)
+		if b, ok := findBlob(in, arg); ok && weights[arg] == nil {
 			return &chosen{name: arg, blob: &b}, a.checkDecoded(in, b)
 		}
-		if name, slice, sliced = splitSlice(arg); sliced {
-			t = in.Tensor(name)
+		if t = weights[arg]; t == nil {
+			if name, slice, sliced = splitSlice(arg); sliced {
+				t = cmp.Or(in.Tensor(name), weights[name])
+			}
 		}
 	}
 	if t == nil {

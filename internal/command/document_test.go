@@ -72,6 +72,7 @@ info IN/shards
 info DATA/pte/export-1.5.1-xnnpack-external.pte
 info DATA/pte/export-1.5.1-bundled.bpte
 info DATA/ptd/et-1.5.1-blobs.ptd
+info DATA/pte/export-1.5.1-native.pte
 info DATA/ptn/export-1.5.1-state.ptn
 info DATA/ptn/made-000.ptn
 info DATA/rten/convert-0.22.0-control.rten
@@ -84,6 +85,7 @@ ls --fold IN/shards
 ls DATA/ztensor/crate-1.2.3-objects.zt
 ls DATA/pte/export-1.5.1-state.pte
 ls DATA/pte/export-1.5.1-external.pte
+ls DATA/pte/export-1.5.1-native.pte
 ls DATA/ptn/export-1.5.1-tied.ptn
 ls DATA/primitiv/parameter-names.primitiv
 ls IN/absent

@@ -157,9 +157,10 @@ func (l *lister) document(in *input) *lsDocument {
 	for r := range l.each(in) {
 		d.Tensors = append(d.Tensors, r.document())
 	}
+	weights := inspect.BlobTensors(in.File)
 	for name, b := range in.Blobs() {
 		if l.passes(name) {
-			d.Blobs = append(d.Blobs, blobDocument(name, b))
+			d.Blobs = append(d.Blobs, blobDocument(name, b, weights[name]))
 		}
 	}
 	return d
@@ -182,9 +183,17 @@ func (l *lister) print(a *app, in *input) {
 			a.printPayload(t, "  ", p.Role, dtypeOf(p.DType, p.Data), p.Data)
 		}
 	}
+	weights := inspect.BlobTensors(in.File)
 	for name, b := range in.Blobs() {
 		if l.passes(name) {
-			a.printPayload(t, "", name, "(blob)", b)
+			if w := weights[name]; w != nil {
+				r := row{tensor: w, name: name, dtype: w.DType.String() + " (blob)",
+					bytes: b.Size()}
+				r.stored, r.inFile = b.Stored()
+				r.print(a, t)
+			} else {
+				a.printPayload(t, "", name, "(blob)", b)
+			}
 			blobs++
 			bytes += max(b.Size(), 0)
 		}

@@ -180,7 +180,9 @@ type partRow struct {
 // A blobRow is an element of blobs in ls --json.
 type blobRow struct {
 	nameField
-	Bytes knownSize `json:"bytes,omitzero"`
+	DType string       `json:"dtype,omitempty"` // of a weight of a native delegate
+	Shape tensor.Shape `json:"shape,omitzero"`
+	Bytes knownSize    `json:"bytes,omitzero"`
 	storedField
 }
 
@@ -210,8 +212,12 @@ func (r *row) document() tensorRow {
 	return d
 }
 
-func blobDocument(name string, b tensor.Blob) blobRow {
-	d := blobRow{nameOf(name), knownSize(b.Size()), storedOf(b.Stored())}
+func blobDocument(name string, b tensor.Blob, weight *tensor.Tensor) blobRow {
+	d := blobRow{nameField: nameOf(name), Bytes: knownSize(b.Size()),
+		storedField: storedOf(b.Stored())}
+	if weight != nil {
+		d.DType, d.Shape = weight.DType.String(), weight.Shape
+	}
 	if d.Encoding == "raw" {
 		d.Stored, d.Encoding = -1, ""
 	}
