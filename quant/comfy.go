@@ -42,7 +42,8 @@ func (f *finder) readComfy() {
 			f.isScaled = true
 		case strings.HasSuffix(t.Name, marker):
 			f.comfy[strings.TrimSuffix(t.Name, marker)] = newLayer(f.readJSON(t))
-		case isWeight && len(inHeader) > 0 && f.comfy[base].format == "":
+		case isWeight && len(inHeader) > 0 && f.comfy[base].format == "" &&
+			len(base) <= maxModule:
 			for name, ok := base, true; ok; _, name, ok = strings.Cut(name, ".") {
 				if l, found := inHeader[name]; found {
 					f.comfy[base] = l

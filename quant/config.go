@@ -52,7 +52,9 @@ func ParseConfig(files ...[]byte) (*Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: a configuration: %w", tensor.ErrMalformed, err)
 		}
-		c.read(top)
+		if err := c.read(top); err != nil {
+			return nil, fmt.Errorf("%w: a configuration: %w", tensor.ErrMalformed, err)
+		}
 	}
 	if c.section == nil && c.dtype == tensor.Unknown {
 		return nil, nil
@@ -60,7 +62,8 @@ func ParseConfig(files ...[]byte) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) read(top object) {
+// read adds what a file says. What has another type than expected is left out.
+func (c *Config) read(top object) error {
 	for _, o := range []object{top, top.object("text_config")} {
 		name := optional[string](o, "dtype", "torch_dtype")
 		if d, err := tensor.ParseDType(strings.TrimPrefix(name, "torch.")); err == nil &&
@@ -69,8 +72,12 @@ func (c *Config) read(top object) {
 		}
 		c.fp4 = c.fp4 || optional[string](o, "expert_dtype") == "fp4"
 		for _, key := range []string{"quantization_config", "quantization"} {
-			if c.section == nil && len(o.object(key)) > 0 {
-				c.section = o.object(key)
+			section, err := parseObject(o[key])
+			if err != nil && err != errJSON {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			if c.section == nil && len(section) > 0 {
+				c.section = section
 			}
 		}
 	}
@@ -80,7 +87,7 @@ func (c *Config) read(top object) {
 	}
 	s := c.section
 	if s == nil || c.excluded != nil {
-		return
+		return nil
 	}
 	if m := optional[string](s, "quant_method"); m != "" {
 		c.method = strings.ToLower(m)
@@ -122,6 +129,7 @@ func (c *Config) read(top object) {
 			c.override = append(c.override, override{re, excludes, values})
 		}
 	})
+	return nil
 }
 
 func (c *Config) problem(format string, args ...any) {
@@ -137,8 +145,12 @@ type patterns struct {
 	exprs []*regexp.Regexp
 }
 
-// maxPatterns bounds the globs and regular expressions of one list.
-const maxPatterns = 1000
+const (
+	// maxPatterns bounds the globs and regular expressions of one list.
+	maxPatterns = 1000
+	// maxModule bounds the names that a configuration is looked up for.
+	maxModule = 4096
+)
 
 func (c *Config) patterns(texts []string) *patterns {
 	p := &patterns{names: map[string]bool{}}
@@ -174,6 +186,9 @@ func (c *Config) expression(all []*regexp.Regexp, text string) []*regexp.Regexp 
 
 // match reports whether a name, a glob or an expression matches the module.
 func (p *patterns) match(module string) bool {
+	if len(module) > maxModule {
+		return false
+	}
 	if p.names[module] {
 		return true
 	}
@@ -193,7 +208,7 @@ func (p *patterns) match(module string) bool {
 // excludes reports whether the module, or one that it is part of, is on a list of modules
 // that are not quantised. Such lists also have names without their first segments.
 func (c *Config) excludes(module string) bool {
-	if c == nil || c.excluded == nil {
+	if c == nil || c.excluded == nil || len(module) > maxModule {
 		return false
 	}
 	if c.excluded.match(module) {

@@ -249,8 +249,19 @@ func TestPatternsAreBoundedAndLinear(t *testing.T) {
 	}
 }
 
+// Work is in proportion to names, whatever they are.
+func TestNamesOfManySegments(t *testing.T) {
+	name := strings.Repeat("a.", 200_000)
+	m := of(list(t, name+"weight F8E4M3FN 4 4", name+"weight_scale F32 1")...).
+		with("_quantization_metadata", `{"layers":{"b":{"format":"nvfp4"}}}`)
+	cfg := config(t,
+		`{"quantization_config":{"quant_method":"fp8","modules_to_not_convert":["b"]}}`)
+	floats(t, one(t, quant.Find(m, cfg)))
+}
+
 func TestConfigurationsThatAreNone(t *testing.T) {
-	for _, s := range []string{"", "[]", "{", `{"a":1,"a":2}`, `{} {}`, "\xff"} {
+	for _, s := range []string{"", "[]", "{", `{"a":1,"a":2}`, `{} {}`, "\xff",
+		`{"quantization_config":{"bits":4,"bits":8}}`} {
 		if _, err := quant.ParseConfig([]byte(s)); err == nil {
 			t.Errorf("%q is a configuration", s)
 		}

@@ -92,6 +92,20 @@ func optional[T any](o object, keys ...string) T {
 	return v
 }
 
+// over returns the values of these keys: those of o, or of below where o has none.
+func (o object) over(below object, keys ...string) object {
+	all := object{}
+	for _, key := range keys {
+		for _, from := range []object{o, below} {
+			if from.has(key) {
+				all[key] = from[key]
+				break
+			}
+		}
+	}
+	return all
+}
+
 // ordered calls f for the entries of an object in their order.
 func ordered(raw json.RawMessage, f func(key string, v json.RawMessage)) {
 	d := json.NewDecoder(bytes.NewReader(raw))

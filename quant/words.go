@@ -1,7 +1,6 @@
 package quant
 
 import (
-	"maps"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -57,9 +56,8 @@ func (b *build) gptq(t, scales, zeros, index *tensor.Tensor) {
 		return
 	}
 	for _, d := range b.f.cfg.override {
-		if d.module.MatchString(b.base) && !d.excludes {
-			o = maps.Clone(o)
-			maps.Copy(o, d.values)
+		if len(b.base) <= maxModule && d.module.MatchString(b.base) && !d.excludes {
+			o = d.values.over(o, "bits", "group_size")
 			break
 		}
 	}
@@ -169,11 +167,7 @@ func (f *finder) mlx(t *tensor.Tensor, base string) {
 		b.refuse(QuantizationConfig, "no configuration says how many bits a weight has")
 		return
 	}
-	o := f.cfg.get()
-	if own := o.object(base); own != nil {
-		o = maps.Clone(o)
-		maps.Copy(o, own)
-	}
+	o := f.cfg.get().object(base).over(f.cfg.get(), "bits", "group_size", "mode")
 	n, err := bits(o, 2, 3, 4, 5, 6, 8)
 	size, ok, err2 := groupSize(o, -1)
 	rows, words := flat(t.Shape)
