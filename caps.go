@@ -141,6 +141,9 @@ func (f Format) CapsOf(version string) Caps {
 		return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true,
 			Blocks:     true,
 			Attributes: true}
+	case ONNX:
+		return Caps{Names: MayRepeat, MaxRank: 64, ZeroDims: true, Sparse: true, Program: true,
+			Attributes: true}
 	}
 	return Caps{Attributes: f == Torch}
 }

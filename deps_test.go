@@ -46,8 +46,8 @@ var (
 		"internal/parallel"}
 	common = append([]string{"tensor", "internal/format", "internal/source",
 		"internal/atomicfile"}, leaves...)
-	formats = []string{"ptd", "pte", "ptn", "rten", "ztensor", "primitiv", "safetensors", "npy",
-		"npz", "gguf", "torch"}
+	formats = []string{"ptd", "pte", "ptn", "rten", "onnx", "ztensor", "primitiv", "safetensors",
+		"npy", "npz", "gguf", "torch"}
 )
 
 // edges is the plan of imports (ARCHITECTURE.md): which packages each package may
@@ -73,7 +73,8 @@ var edges = map[string][]string{
 	"quant": {"tensor", "internal/ggml", "internal/le", "internal/naming",
 		"internal/parallel"},
 	"inspect": {".", "tensor", "internal/ggml", "internal/le", "internal/parallel",
-		"internal/naming", "sparse", "primitiv", "ptd", "pte", "ptn", "rten", "ztensor", "gguf",
+		"internal/naming", "sparse", "onnx", "primitiv", "ptd", "pte", "ptn", "rten", "ztensor",
+		"gguf",
 		"safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
@@ -91,6 +92,7 @@ var edges = map[string][]string{
 		"schema/ptefb"),
 	"ptn": and(common, flatbuffers, "internal/fb", "internal/executorch", "internal/jsonheader",
 		"internal/zipfile", "schema/ptnfb"),
+	"onnx": and(common, "sparse"),
 	"rten": and(common, flatbuffers, "internal/fb", "schema/rtenfb"),
 	"sparse": {"tensor", "internal/align", "internal/format", "internal/le", "internal/naming",
 		"internal/source"},

@@ -1,6 +1,6 @@
 // Package tensorfile opens tensor container files of any kind that it knows,
-// and shows them in one way: safetensors, GGUF, PyTorch checkpoints, NumPy's .npy
-// and .npz, ExecuTorch's .pte, .ptd and .ptn, RTen's .rten, zTensor's .zt and the
+// and shows them in one way: safetensors, GGUF, PyTorch checkpoints, ONNX models, NumPy's
+// .npy and .npz, ExecuTorch's .pte, .ptd and .ptn, RTen's .rten, zTensor's .zt and the
 // files of primitiv.
 //
 //	f, err := tensorfile.Open("model.zt", nil)

@@ -25,6 +25,7 @@ const (
 	GGUF
 	Torch
 	PTN
+	ONNX
 	numFormats
 )
 
@@ -55,6 +56,8 @@ var formats = [numFormats]struct {
 	Torch: {name: "torch", ext: ".pt", title: "PyTorch checkpoint",
 		reads: []string{"zip", "torchscript", "legacy", "dcp"}},
 	PTN: {name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}},
+	ONNX: {name: "onnx", ext: ".onnx", title: "ONNX model",
+		reads: []string{"3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"}},
 }
 
 // Formats returns all formats, in the order of their constants.

@@ -28,7 +28,7 @@ func TestFormatNamesAreTheirOwnInverse(t *testing.T) {
 			t.Errorf("%s reads back as %v, %v", text, g, err)
 		}
 	}
-	if len(seen) != 11 {
+	if len(seen) != 12 {
 		t.Errorf("%d formats", len(seen))
 	}
 	if _, err := ParseFormat("unknown"); err == nil {

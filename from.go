@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/npz"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -57,6 +58,8 @@ func FromReader(r Reader) *File {
 		f.format = PTN
 	case *torch.Reader:
 		f.format = Torch
+	case *onnx.Reader:
+		f.format = ONNX
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/npz"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -45,6 +46,8 @@ func detect(f Format, r io.ReaderAt, size int64) bool {
 		return torch.Detect(r, size)
 	case PTN:
 		return ptn.Detect(r, size)
+	case ONNX:
+		return onnx.Detect(r, size)
 	}
 	return false
 }
@@ -95,6 +98,10 @@ func openFormat(o Options, in input) (Reader, error) {
 		return through(in, &ptn.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
 			Companion: o.Companion},
 			ptn.Open, ptn.OpenBytes, ptn.NewReader)
+	case ONNX:
+		return through(in, &onnx.ReaderOptions{Strict: o.Strict, Limits: o.Limits, NoMap: o.NoMap,
+			Companion: o.Companion, NoLinks: o.NoLinks},
+			onnx.Open, onnx.OpenBytes, onnx.NewReader)
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not read by this version", errors.ErrUnsupported,
 		o.Format)

@@ -318,6 +318,8 @@ func TestTablesOfFormats(t *testing.T) {
 			return "–"
 		case list[0] == "":
 			return "yes"
+		case len(list) > 6:
+			return list[0] + " to " + list[len(list)-1]
 		}
 		return strings.Join(list, ", ")
 	}
@@ -325,8 +327,8 @@ func TestTablesOfFormats(t *testing.T) {
 	short.WriteString("| format | reads | writes | programs | sparse | blobs | free attributes |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- |\n")
 	known := []tensorfile.Format{tensorfile.Safetensors, tensorfile.GGUF, tensorfile.Torch,
-		tensorfile.NPY, tensorfile.NPZ, tensorfile.PTE, tensorfile.PTD, tensorfile.PTN,
-		tensorfile.RTen, tensorfile.ZTensor,
+		tensorfile.ONNX, tensorfile.NPY, tensorfile.NPZ, tensorfile.PTE, tensorfile.PTD,
+		tensorfile.PTN, tensorfile.RTen, tensorfile.ZTensor,
 		tensorfile.Primitiv} // those first that more people know
 	if got := slices.Sorted(slices.Values(known)); !slices.Equal(got, tensorfile.Formats()) {
 		t.Fatalf("the table has %v", known)

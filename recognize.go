@@ -27,28 +27,10 @@ func Recognize(head []byte, size int64) (what, advice string) {
 	case len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
 		return "a Python pickle, which runs code when it is loaded",
 			"saving it as safetensors where it was made"
-	case isONNX(head):
-		return "an ONNX model", "rten-convert, which makes a .rten of it"
+	case at(4, "ORTM"):
+		return "a model in onnxruntime's own format", "the .onnx that it was made of"
 	case at(0, "PK\x03\x04"):
 		return "a zip archive without arrays", "unpacking it"
 	}
 	return "", ""
-}
-
-// isONNX recognizes a ModelProto: ir_version, then the name of a producer or the
-// imports of operators.
-func isONNX(head []byte) bool {
-	if len(head) < 8 || head[0] != 0x08 || head[1] == 0 || head[1] > 20 {
-		return false
-	}
-	n := int(head[3])
-	if head[2] != 0x12 || n == 0 || len(head) < 4+n {
-		return false
-	}
-	for _, c := range head[4 : 4+n] {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }

@@ -17,9 +17,8 @@ func TestRecognize(t *testing.T) {
 		"\x89HDF\r\n\x1a\n":                               "an HDF5 file",
 		"\x1c\x00\x00\x00TFL3":                            "a TFLite model",
 		"\x80\x02}q":                                      "a Python pickle",
-		"\x08\x07\x12\x07pytorch:":                        "an ONNX model",
+		"\x18\x00\x00\x00ORTM":                            "a model in onnxruntime's own format",
 		"PK\x03\x04":                                      "a zip archive",
-		"\x08\x07\x12\x07pyt\x00rch":                      "",
 		"nothing":                                         "", "\x80": "",
 	} {
 		what, advice := tensorfile.Recognize([]byte(head), int64(len(head)))

@@ -25,7 +25,8 @@ func domainOf(d tensor.DType) (n domain, ok bool) {
 	switch {
 	case d == tensor.Bool:
 		return domain{bits: 1, integer: true}, true
-	case d == tensor.I8, d == tensor.I16, d == tensor.I32, d == tensor.I64, d == tensor.QI8,
+	case d == tensor.I2, d == tensor.I4, d == tensor.I8, d == tensor.I16, d == tensor.I32,
+		d == tensor.I64, d == tensor.QI8,
 		d == tensor.QI32:
 		return domain{bits: d.Bits() - 1, high: d.Bits() - 1, signed: true, integer: true}, true
 	case d.Known() && !d.IsFloat() && !d.IsComplex():
@@ -156,6 +157,9 @@ func choose(d tensor.DType, have []tensor.DType) (to tensor.DType, kind LossKind
 		}
 		if a.Bits() != b.Bits() {
 			return (a.Bits() < b.Bits()) == smaller
+		}
+		if d == tensor.U4 || d == tensor.U2 {
+			return a == tensor.U8
 		}
 		return a < b // of bfloat16 and float16, of signed and unsigned, always the same
 	}

@@ -40,6 +40,9 @@ func TestChoose(t *testing.T) {
 		{tensor.F4E2M1FN, f32, tensor.F32, LossWiden},
 		{tensor.F6E2M3FN, npz, tensor.F16, LossWiden},
 		{tensor.Bits8, npz, tensor.Unknown, 0},
+		{tensor.I4, []tensor.DType{tensor.F32, tensor.U8, tensor.I8}, tensor.I8, LossWiden},
+		{tensor.U4, []tensor.DType{tensor.F32, tensor.I8, tensor.U8}, tensor.U8, LossWiden},
+		{tensor.I2, f32, tensor.F32, LossWiden}, {tensor.U2, f32, tensor.F32, LossWiden},
 		{tensor.I8, []tensor.DType{tensor.QI8}, tensor.Unknown, 0},
 		{tensor.C128, []tensor.DType{tensor.C64, tensor.F64}, tensor.C64, LossNarrow},
 	} {

@@ -126,8 +126,9 @@ func (x *Extractor) create(name, ext string, write func(w io.Writer) error) (str
 }
 
 // WriteNPY writes a dense tensor as a .npy file, in its order where NumPy has it.
-// Elements of a dtype that NumPy does not have are integers of the same bits; dtypes
-// without whole bytes are tensor.ErrDType.
+// Elements of a dtype that NumPy does not have are integers of the same bits, integers of
+// less than a byte those of a byte with the same values; other dtypes of less than a byte
+// are tensor.ErrDType.
 func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	d, ok := numpyType(t.DType)
 	if !ok {
@@ -141,6 +142,14 @@ func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 		}
 		x = *sorted
 	}
+	if t.DType.IsInt() && t.DType.Size() == 0 {
+		narrow := x
+		wide, err := tensor.As(&narrow, d)
+		if err != nil {
+			return err
+		}
+		x = *wide
+	}
 	x.DType = d
 	n := npy.NewWriter(steady(ctx, w, nil), nil)
 	if err := n.Add(&x); err != nil {
@@ -150,18 +159,18 @@ func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 }
 
 // numpyType returns the dtype of which NumPy gets elements of d: its own, or an integer
-// of the same bits.
+// of the same bits, or for an integer of less than a byte one of a byte.
 func numpyType(d tensor.DType) (as tensor.DType, ok bool) {
 	switch {
 	case slices.Contains(npy.DTypes(), d):
 		return d, true
-	case d == tensor.QI8:
+	case d == tensor.QI8, d == tensor.I4, d == tensor.I2:
 		return tensor.I8, true
 	case d == tensor.QI32:
 		return tensor.I32, true
 	case d == tensor.C32:
 		return tensor.U32, true
-	case d.Bits() == 8:
+	case d.Bits() == 8, d == tensor.U4, d == tensor.U2:
 		return tensor.U8, true
 	case d.Bits() == 16:
 		return tensor.U16, true

@@ -142,6 +142,14 @@ func (p *Plan) planParts(ctx context.Context, it *item) error {
 		}
 	}
 	scheme := it.t.Scheme
+	if scheme == sparse.COO && it.t.Part("coords") == nil && it.t.Part("indices") != nil {
+		step := remade(func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+			return sparse.Sort(ctx, t, p.sparseOptions())
+		})
+		if err := it.apply(ctx, step); err != nil && !unreadable(err) {
+			return err
+		}
+	}
 	switch {
 	case p.version == "2" && (scheme == "sparse_csr" || scheme == "sparse_coo"):
 		if err := it.apply(ctx, ordered(p.sparseOptions())); err != nil && !unreadable(err) {

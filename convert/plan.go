@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/npz"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -323,6 +324,11 @@ func (p *Plan) planProgram(src *tensorfile.File) {
 	switch r := src.Sys().(type) {
 	case *rten.Reader:
 		if !computes(r.Model()) {
+			return
+		}
+	case *onnx.Reader:
+		m := r.Model()
+		if len(m.Graph.Nodes)+len(m.Graph.Inputs)+len(m.Graph.Outputs)+len(m.Functions) == 0 {
 			return
 		}
 	case *pte.Reader:

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/ptn"
@@ -402,6 +403,10 @@ func programDifferences(src, end *tensorfile.File) map[string]LossKind {
 		}
 	case *ptn.Reader:
 		differs["program"] = LossGraph
+	case *onnx.Reader:
+		if g := r.Model().Graph; len(g.Nodes)+len(g.Inputs)+len(g.Outputs) > 0 {
+			differs["program"] = LossGraph
+		}
 	case *rten.Reader:
 		kept, ok := end.Sys().(*rten.Reader)
 		if computes(r.Model()) && !(ok && computes(kept.Model())) {

@@ -64,7 +64,7 @@ func (p *Plan) planQuantize(ctx context.Context, it *item) error {
 func blocksHold(kind ggml.Type, d tensor.DType) bool {
 	switch kind.Name {
 	case "MXFP4":
-		return d == tensor.Bool || d == tensor.F4E2M1FN
+		return d == tensor.Bool || d == tensor.F4E2M1FN || d == tensor.I2 || d == tensor.U2
 	case "Q4_0", "Q5_0", "TQ1_0", "TQ2_0":
 		return d == tensor.Bool
 	}

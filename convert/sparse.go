@@ -107,7 +107,9 @@ func ordered(opts *sparse.Options) step {
 // parts are: the tensor is made again for the parts to be read.
 func remade(construct step) step {
 	var known *tensor.Tensor
-	return func(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	return func(ctx context.Context, in *tensor.Tensor) (*tensor.Tensor, error) {
+		own := *in // which apply overwrites with the result
+		t := &own
 		if known == nil {
 			made, err := construct(ctx, t)
 			if err != nil {

@@ -7,13 +7,14 @@ import (
 	"unicode"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 )
 
 // A Graph is a program as nodes, in groups such as the methods of a .pte or the
-// subgraphs of a .rten, and edges along which data goes.
+// subgraphs of a .rten or .onnx, and edges along which data goes.
 type Graph struct {
 	Groups []Group `json:"groups"`
 	Links  []Link  `json:"links"`
@@ -61,8 +62,8 @@ type Link struct {
 	Label string `json:"label"`
 }
 
-// NewGraph returns the program of a .pte, .ptn or .rten; for other formats the error is
-// errors.ErrUnsupported.
+// NewGraph returns the program of a .pte, .ptn, .rten or .onnx; for other formats the
+// error is errors.ErrUnsupported.
 func NewGraph(f *tensorfile.File) (*Graph, error) {
 	switch r := f.Sys().(type) {
 	case *pte.Reader:
@@ -71,6 +72,8 @@ func NewGraph(f *tensorfile.File) (*Graph, error) {
 		return ptnGraph(r), nil
 	case *rten.Reader:
 		return rtenGraph(r), nil
+	case *onnx.Reader:
+		return onnxGraph(r), nil
 	}
 	return nil, fmt.Errorf("%w: a %v file has no program", errors.ErrUnsupported, f.Format())
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -30,6 +31,7 @@ type Info struct {
 	PTE        *PTEInfo              `json:"pte,omitempty"`
 	PTN        *PTNInfo              `json:"ptn,omitempty"`
 	RTen       *RTenInfo             `json:"rten,omitempty"`
+	ONNX       *ONNXInfo             `json:"onnx,omitempty"`
 	ZTensor    *ZTensorInfo          `json:"ztensor,omitempty"`
 	Primitiv   *PrimitivInfo         `json:"primitiv,omitempty"`
 	Shards     []UsageGroup          `json:"shards,omitempty"`
@@ -101,6 +103,8 @@ func NewInfo(f *tensorfile.File) *Info {
 		d.PTN = ptnInfo(r)
 	case *rten.Reader:
 		d.RTen = rtenInfo(r)
+	case *onnx.Reader:
+		d.ONNX = onnxInfo(r)
 	case *ztensor.Reader:
 		d.ZTensor = ztensorInfo(r)
 	case *primitiv.Reader:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
@@ -81,8 +82,8 @@ func contentAttributes(f *tensorfile.File) []Attribute {
 
 // Program returns what a file says in addition to tensors, blobs and attributes, one
 // entry for each value and instruction, or node, and nothing of how it is stored: of a
-// .pte, the test cases of a .bpte included, a .ptn and a .rten. It is nil for other
-// formats.
+// .pte, the test cases of a .bpte included, a .ptn, a .rten and a .onnx. It is nil for
+// other formats.
 func Program(f *tensorfile.File) []Attribute {
 	switch r := f.Sys().(type) {
 	case *pte.Reader:
@@ -95,6 +96,8 @@ func Program(f *tensorfile.File) []Attribute {
 		return ptnContent(r)
 	case *rten.Reader:
 		return rtenContent(r)
+	case *onnx.Reader:
+		return onnxContent(r)
 	}
 	return nil
 }

@@ -144,7 +144,8 @@ func (m *measuring) number(v float64) any {
 
 func isUnsigned(d tensor.DType) bool {
 	switch d {
-	case tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.QI8, tensor.QI32:
+	case tensor.I2, tensor.I4, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.QI8,
+		tensor.QI32:
 		return false
 	}
 	return !d.IsFloat()

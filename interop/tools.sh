@@ -12,6 +12,7 @@
 #   primitiv               a Python with primitiv 0.3.0
 #   primitivref            tools/primitivref.cpp over its C++ library: makes, loads and judges files
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
+#   onnx                   a Python with onnx 1.23.2, onnxruntime 1.32.0, numpy and ml_dtypes
 #   gguf                   a Python with the gguf package
 #   quant                  a Python with mlx (CPU), onnxruntime, gguf, numpy and ml_dtypes
 #   quantref               a Python with torch and the packages that quantise weights: 3 GB, by hand only
@@ -272,6 +273,10 @@ path() { # NAME VERSION
 		tool numpy wheels numpy==2.2.6 ml_dtypes==0.5.3 safetensors==0.8.0 cbor2==5.6.5
 		echo "$dir/bin/python"
 		;;
+	onnx)
+		tool onnx wheels onnx==1.23.2 onnxruntime==1.32.0 numpy==2.2.6 ml_dtypes==0.6.0
+		echo "$dir/bin/python"
+		;;
 	gguf)
 		tool gguf wheels numpy==2.2.6 gguf==0.19.0
 		echo "$dir/bin/python"
@@ -350,7 +355,7 @@ case ${1:-} in
 usual | all)
 	more=()
 	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter versitygw zref/{z21,z12,z11,z10,z01,z21speed})
-	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy gguf quant llamacpp hub duckdb manifests stores fakegcs azurite \
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy onnx gguf quant llamacpp hub duckdb manifests stores fakegcs azurite \
 		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"

@@ -4,8 +4,10 @@
 // "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr
 // (where the values of each row begin, and at last their number). A tensor of coordinates
 // ("sparse_coo" or "zt.sparse_coo/1") has the parts values and coords: the coordinates of
-// all values in dimension 0, then those in dimension 1, and so on. Index parts may be of
-// any integer type, and of an unknown one where the format fixes uint64.
+// all values in dimension 0, then those in dimension 1, and so on. ONNX has them in the
+// part indices instead: the coordinates of one value after the other, or for each value
+// the number of its element in row-major order. Index parts may be of any integer type,
+// and of an unknown one where the format fixes uint64.
 //
 // All operations hold the indices in memory, as 8 bytes each, and values that are not in
 // order. [Options.MaxMemory] bounds that.
@@ -38,8 +40,9 @@ type Options struct {
 	// is 64 MiB and 128 times what the tensor takes in its file, which genuine tensors
 	// do not reach.
 	MaxMemory int64
-	// Ordered makes Check require what zTensor 2 does: columns that ascend in each row of
-	// a compressed matrix, and coordinates that are distinct.
+	// Ordered makes Check require what zTensor 2 and ONNX do: columns that ascend in each
+	// row of a compressed matrix, coordinates that are distinct, and indices of ONNX that
+	// ascend.
 	Ordered bool
 	// Duplicates says what several values for one element mean. Check ignores it.
 	Duplicates Duplicates

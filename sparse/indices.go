@@ -42,6 +42,9 @@ func (x *indices) ordered() error {
 		columns := uint64(x.t.Shape[1])
 		return malformed("column %d does not come after column %d in row %d",
 			x.at[i]%columns, x.at[i-1]%columns, x.at[i]/columns)
+	} else if i > 0 && isRows(x.t) {
+		return malformed("the index of value %d, element %d, does not come after element %d", i,
+			x.at[i], x.at[i-1])
 	} else if i > 0 {
 		slices.Sort(x.at)
 		for i := 1; i < len(x.at); i++ {
@@ -88,6 +91,8 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 	var err error
 	if isCSR(t.Scheme) {
 		err = x.readCSR(ctx, n)
+	} else if isRows(t) {
+		err = x.readRows(ctx, n)
 	} else {
 		err = x.readCOO(ctx, n)
 	}
@@ -173,6 +178,54 @@ func (x *indices) readCOO(ctx context.Context, n int64) error {
 		}
 	}
 	x.at = coords[:n:n]
+	return nil
+}
+
+// isRows reports whether a tensor of coordinates has them as ONNX does.
+func isRows(t *tensor.Tensor) bool {
+	return isCOO(t.Scheme) && t.Part("coords") == nil && t.Part("indices") != nil
+}
+
+// readRows reads the indices of ONNX for n values: the element of each, or its
+// coordinates.
+func (x *indices) readRows(ctx context.Context, n int64) error {
+	rank := int64(max(1, len(x.t.Shape)))
+	most, ok := align.Mul(n, rank)
+	if !ok {
+		most = math.MaxInt64
+	}
+	all, err := x.integers(ctx, "indices", uint64(most))
+	if err != nil {
+		return err
+	}
+	if elements, _ := x.t.Shape.Elements(); int64(len(all)) == n {
+		for i, at := range all {
+			if at >= uint64(elements) {
+				return malformed("element %d of %d at %d", at, elements, i)
+			}
+		}
+		x.at = all
+		return nil
+	}
+	if n < 0 {
+		n = int64(len(all)) / rank
+	}
+	if int64(len(all)) != n*rank || len(x.t.Shape) == 0 {
+		return malformed("%d indices for %d values of %d dimensions", len(all), n,
+			len(x.t.Shape))
+	}
+	for i := range n {
+		at := uint64(0)
+		for d, dim := range x.t.Shape {
+			c := all[i*rank+int64(d)]
+			if c >= uint64(dim) {
+				return malformed("coordinate %d of %d in dimension %d at %d", c, dim, d, i)
+			}
+			at = at*uint64(dim) + c // below the product of the shape
+		}
+		all[i] = at
+	}
+	x.at = all[:n:n]
 	return nil
 }
 

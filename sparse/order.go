@@ -122,14 +122,14 @@ func add(d tensor.DType, a, b []byte) error {
 }
 
 // Sort returns t with its values in row-major order, which is t itself where they are
-// so already, and else a tensor in memory with uint64 indices. It checks the indices as
-// [Check] does.
+// so already, and else a tensor in memory with uint64 indices; indices of ONNX become
+// coords. It checks the indices as [Check] does.
 func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor, error) {
 	x, values, err := load(ctx, t, opts)
 	if err != nil {
 		return nil, failed(t, err)
 	}
-	if x.disorder == 0 {
+	if x.disorder == 0 && !isRows(t) {
 		return t, nil
 	}
 	parts, err := x.parts(t.Scheme, t.Part("values").DType, values)
@@ -137,9 +137,15 @@ func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor,
 		return nil, failed(t, err)
 	}
 	sorted := *t
-	sorted.Parts = slices.Clone(t.Parts)
+	sorted.Parts = slices.DeleteFunc(slices.Clone(t.Parts),
+		func(p tensor.Part) bool { return isRows(t) && p.Role == "indices" })
 	for _, p := range parts {
-		*sorted.Part(p.Role) = p
+		switch old := sorted.Part(p.Role); {
+		case old == nil:
+			sorted.Parts = append(sorted.Parts, p)
+		case p.Role != "values" || x.disorder > 0:
+			*old = p
+		}
 	}
 	return &sorted, nil
 }

@@ -165,6 +165,55 @@ func TestSort(t *testing.T) {
 	}
 }
 
+// The indices of ONNX, which has the coordinates of a value together, or the number of
+// its element.
+func TestIndicesOfONNX(t *testing.T) {
+	onnx := func(indices ...int64) *tensor.Tensor {
+		return &tensor.Tensor{Name: "s", DType: tensor.I16, Shape: tensor.Shape{3, 5},
+			Scheme: sparse.COO,
+			Parts: []tensor.Part{
+				{Role: "values", DType: tensor.I16, Data: tensor.New("", tensor.Shape{3},
+					[]int16{1, 2, 3}).Data},
+				{Role: "indices", DType: tensor.I64, Data: tensor.New("",
+					tensor.Shape{int64(len(indices))}, indices).Data}}}
+	}
+	want := denseOf(t, coo(tensor.Shape{3, 5}, []int16{1, 2, 3}, 0, 0, 2, 1, 4, 3), nil)
+	rows, linear := onnx(0, 1, 0, 4, 2, 3), onnx(1, 4, 13)
+	for _, x := range []*tensor.Tensor{rows, linear} {
+		if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got := denseOf(t, x, nil); !bytes.Equal(got, want) {
+			t.Errorf("% x, not % x", got, want)
+		}
+		sorted, err := sparse.Sort(t.Context(), x, nil)
+		if err != nil || sorted.Part("indices") != nil || len(sorted.Parts) != 2 {
+			t.Fatal(sorted, err)
+		}
+		coords, err := tensor.Load[uint64](&tensor.Tensor{DType: tensor.U64,
+			Shape: tensor.Shape{6},
+			Data:  sorted.Part("coords").Data})
+		if err != nil || !slices.Equal(coords, []uint64{0, 0, 2, 1, 4, 3}) {
+			t.Error(coords, err)
+		}
+		if got := denseOf(t, sorted, nil); !bytes.Equal(got, want) {
+			t.Errorf("% x, not % x", got, want)
+		}
+	}
+	unsorted := onnx(0, 4, 0, 1, 2, 3)
+	if err := sparse.Check(t.Context(), unsorted, nil); err != nil {
+		t.Error(err)
+	}
+	for _, x := range []*tensor.Tensor{unsorted, onnx(1, 1, 2), onnx(1, 2, 15), onnx(0, 0, 0,
+		1, 3, 0),
+		onnx(0, 0, 0, 1, 0, 5), onnx(1, 2), onnx(1, 2, 3, 4), onnx(-1, 2, 3)} {
+		if err := sparse.Check(t.Context(), x, &sparse.Options{Ordered: true}); !errors.Is(err,
+			tensor.ErrMalformed) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDuplicates(t *testing.T) {
 	twice := csr(tensor.Shape{2, 3}, []float32{1, 2, 4, 8}, []uint64{2, 0, 2, 1},
 		[]uint64{0, 3, 4})

@@ -312,11 +312,10 @@ func convertElements(dst []byte, to DType, src []byte, from DType, n int) (bad i
 	case to.IsComplex() && from.IsComplex():
 		return convertElements(dst, component(to), src, component(from), 2*n)
 	}
-	width := to.Size()
 	for first := 0; first < n; first += blockLen {
 		k := min(blockLen, n-first)
 		in, out := src[first*from.Bits()/8:(((first+k)*from.Bits())+7)/8],
-			dst[first*width:(first+k)*width]
+			dst[first*to.Bits()/8:(((first+k)*to.Bits())+7)/8]
 		if bad := convertBlock(out, to, in, from, k); bad >= 0 {
 			return first + bad
 		}

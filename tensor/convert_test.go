@@ -130,6 +130,69 @@ func TestConvertPackedFloats(t *testing.T) {
 	}
 }
 
+// Integers of less than a byte: every code at every place in a byte, there and back.
+func TestConvertPackedIntegers(t *testing.T) {
+	for _, c := range []struct {
+		d      DType
+		packed string // of values
+		values []int64
+	}{
+		{I4, "\xe1\x03", []int64{1, -2, 3}},
+		{U4, "\xe1\x03", []int64{1, 14, 3}},
+		{U2, "\x39\x02", []int64{1, 2, 3, 0, 2}},
+		{I2, "\x39\x02", []int64{1, -2, -1, 0, -2}},
+	} {
+		x := &Tensor{DType: c.d, Shape: Shape{int64(len(c.values))},
+			Data: BlobOf([]byte(c.packed))}
+		if got, err := Convert[int64](x); err != nil || !slices.Equal(got, c.values) {
+			t.Errorf("%v: %v, %v; want %v", c.d, got, err, c.values)
+		}
+		back, err := As(New("", x.Shape, c.values), c.d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := back.Data.ReadAll(); err != nil || string(b) != c.packed {
+			t.Errorf("%v: packed as %x, %v; want %x", c.d, b, err, c.packed)
+		}
+		const n = 70_001 // more than a piece, and no whole number of bytes
+		random := randomTensor(c.d, n, 3)
+		b, _ := random.Data.Bytes()
+		bits := c.d.Bits()
+		for _, x := range []*Tensor{random, streamed(random)} {
+			got, err := Convert[float32](x)
+			if err != nil || len(got) != n {
+				t.Fatal(c.d, len(got), err)
+			}
+			for i, v := range got {
+				want := int(b[i*bits/8]) >> (i * bits % 8) & (1<<bits - 1)
+				if (c.d == I4 || c.d == I2) && want >= 1<<(bits-1) {
+					want -= 1 << bits
+				}
+				if v != float32(want) {
+					t.Fatalf("%v: element %d is %v, want %d", c.d, i, v, want)
+				}
+			}
+			packed, err := As(New("", Shape{n}, got), c.d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Convert[float32](packed)
+			if err != nil || !slices.Equal(again, got) {
+				t.Errorf("%v: other values after packing, %v", c.d, err)
+			}
+		}
+		for _, v := range []int64{slices.Max(c.values) + 15, slices.Min(c.values) - 15} {
+			bad, err := As(New("", Shape{2}, []int64{0, v}), c.d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bad.Data.ReadAll(); !errors.Is(err, ErrDType) {
+				t.Errorf("%d as %v: %v", v, c.d, err)
+			}
+		}
+	}
+}
+
 func TestConvertRoundsOnce(t *testing.T) {
 	const half = 1<<24 + 1 // between two values of float32
 	for _, c := range []struct {

@@ -36,7 +36,7 @@ func newConverter(t *Tensor, to DType, finite bool) (io.ReadCloser, error) {
 	}
 	c := &converter{in: in}
 	work := func(_ context.Context, j *conversion) error {
-		if size := j.n * to.Size(); cap(j.out) < size {
+		if size := (j.n*to.Bits() + 7) / 8; cap(j.out) < size {
 			j.out = alignedBytes(size)
 		} else {
 			j.out = j.out[:size]

@@ -31,7 +31,8 @@ func cast[D, S realNumber](dst []D, src []byte) {
 // fitsFloat32 reports whether float32 holds every value of d.
 func fitsFloat32(d DType) bool {
 	switch d {
-	case Bool, I8, I16, U8, U16, QI8, QU8, QU4x2, QU2x4, Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16:
+	case Bool, I2, I4, I8, I16, U2, U4, U8, U16, QI8, QU8, QU4x2, QU2x4, Bits1x8, Bits2x4,
+		Bits4x2, Bits8, Bits16:
 		return true
 	}
 	return d.IsFloat() && d != F64
@@ -71,6 +72,8 @@ func decodeFloat32(dst []float32, src []byte, d DType) {
 		unpack(dst, src, 6, e3m2fnValues)
 	case F4E2M1FN:
 		unpack(dst, src, 4, e2m1fnValues)
+	case I4, U4, I2, U2:
+		unpackIntegers(dst, src, d)
 	case I8, QI8:
 		cast[float32, int8](dst, src)
 	case I16:
@@ -144,6 +147,8 @@ func decodeFloat64(dst []float64, src []byte, d DType, exact bool) {
 // decodeInt64 decodes elements of an integer dtype, bool included, other than uint64.
 func decodeInt64(dst []int64, src []byte, d DType) {
 	switch d {
+	case I4, U4, I2, U2:
+		unpackIntegers(dst, src, d)
 	case I8, QI8:
 		cast[int64, int8](dst, src)
 	case I16:
@@ -185,16 +190,30 @@ func lookup(dst []float32, src []byte, values []float32) {
 
 // unpack decodes elements of less than a byte, the first in the low bits. src is at
 // least as long as the elements take.
-func unpack(dst []float32, src []byte, bits uint, values []float32) {
+func unpack[D, V realNumber](dst []D, src []byte, bits uint, values []V) {
 	at := uint(0)
 	for i := range dst {
 		v := uint(src[at>>3])
 		if at&7+bits > 8 {
 			v |= uint(src[at>>3+1]) << 8
 		}
-		dst[i] = values[v>>(at&7)&(1<<bits-1)]
+		dst[i] = D(values[v>>(at&7)&(1<<bits-1)])
 		at += bits
 	}
+}
+
+// unpackIntegers decodes elements of an integer dtype of less than a byte.
+func unpackIntegers[D float32 | int64](dst []D, src []byte, d DType) {
+	values := i4Values
+	switch d {
+	case U4:
+		values = u4Values
+	case I2:
+		values = i2Values
+	case U2:
+		values = u2Values
+	}
+	unpack(dst, src, uint(d.Bits()), values)
 }
 
 // oddFloat64 is v as float64, rounded to odd: the last bit is set where bits were cut
@@ -234,6 +253,10 @@ var (
 	e2m3fnValues   = packedValuesOf(2, 3, 1)
 	e3m2fnValues   = packedValuesOf(3, 2, 3)
 	e2m1fnValues   = packedValuesOf(2, 1, 1)
+	i4Values       = []int8{0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1}
+	u4Values       = []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	i2Values       = []int8{0, 1, -2, -1}
+	u2Values       = []int8{0, 1, 2, 3}
 )
 
 func valuesOf(value func(uint8) float32) []float32 {

@@ -28,6 +28,10 @@ const (
 	U16
 	U32
 	U64
+	I4 // packed, the first element in the low bits, as I2, U4 and U2
+	U4
+	I2
+	U2
 	F16
 	BF16
 	F32
@@ -87,6 +91,10 @@ var dtypes = [numDTypes]struct {
 	U16:        {"uint16", "U16", 16, 2, kindUint},
 	U32:        {"uint32", "U32", 32, 4, kindUint},
 	U64:        {"uint64", "U64", 64, 8, kindUint},
+	I4:         {"int4", "I4", 4, 1, kindInt},
+	U4:         {"uint4", "U4", 4, 1, kindUint},
+	I2:         {"int2", "I2", 2, 1, kindInt},
+	U2:         {"uint2", "U2", 2, 1, kindUint},
 	F16:        {"float16", "F16", 16, 2, kindFloat},
 	BF16:       {"bfloat16", "BF16", 16, 2, kindFloat},
 	F32:        {"float32", "F32", 32, 4, kindFloat},

@@ -76,7 +76,8 @@ func TestDTypeBytes(t *testing.T) {
 		{F6E2M3FN, 1, 1, true}, {F6E2M3FN, 4, 3, true}, {F6E3M2FN, 5, 4, true},
 		{F6E3M2FN, -1, 0, false},
 		{F6E3M2FN, math.MaxInt64, 6917529027641081856, true},
-		{QU4x2, 3, 3, true}, {Unknown, 1, 0, false}, {DType(250), 1, 0, false},
+		{I4, 3, 2, true}, {U2, 5, 2, true}, {I2, 4, 1, true}, {QU4x2, 3, 3, true}, {Unknown, 1,
+			0, false}, {DType(250), 1, 0, false},
 		{I64, -1, 0, false},
 		{I64, 1 << 60, 0, false}, {U8, math.MaxInt64, math.MaxInt64, true},
 	} {

@@ -96,6 +96,14 @@ func encodeFloat64(dst []byte, d DType, src []float64) bool {
 // of the first value that does not fit, or -1.
 func encodeInt64(dst []byte, d DType, src []int64) (bad int) {
 	switch d {
+	case I4:
+		return pack(dst, src, 4, -8, 7)
+	case U4:
+		return pack(dst, src, 4, 0, 15)
+	case I2:
+		return pack(dst, src, 2, -2, 1)
+	case U2:
+		return pack(dst, src, 2, 0, 3)
 	case I8, QI8:
 		return narrow[int8](dst, src)
 	case I16:
@@ -145,6 +153,21 @@ func narrow[E integer](dst []byte, src []int64) (bad int) {
 	return -1
 }
 
+// pack encodes as integers of that many bits from low to high, the first in the low bits
+// of the first byte. Bits after the last are 0.
+func pack(dst []byte, src []int64, bits uint, low, high int64) (bad int) {
+	clear(dst)
+	at := uint(0)
+	for i, v := range src {
+		if v < low || v > high {
+			return i
+		}
+		dst[at>>3] |= byte(v) & (1<<bits - 1) << (at & 7)
+		at += bits
+	}
+	return -1
+}
+
 // encodeIntegral encodes floats as elements of an integer dtype, or as bool. It returns
 // the index of the first that is not an integer or does not fit, or -1.
 func encodeIntegral(dst []byte, d DType, src []float64) (bad int) {
@@ -169,7 +192,7 @@ func encodeIntegral(dst []byte, d DType, src []float64) (bad int) {
 			}
 			block[n] = int64(v)
 		}
-		if bad := encodeInt64(dst[i*d.Size():], d, block[:n]); bad >= 0 {
+		if bad := encodeInt64(dst[i*d.Bits()/8:], d, block[:n]); bad >= 0 {
 			return i + bad
 		}
 		if n < len(part) {

@@ -30,7 +30,7 @@ async function show(backend) {
   showTable(rows, openRow);
   showUsage(facts, rows, openRow);
   showProgram(facts, plans);
-  if ((facts.info.pte || facts.info.ptn || facts.info.rten) && backend.can('graph')) showGraph(backend);
+  if ((facts.info.pte || facts.info.ptn || facts.info.rten || facts.info.onnx) && backend.can('graph')) showGraph(backend);
   showFindings(backend, facts);
   if (names.length > 1 || backend.open) showDiff(backend, names);
   document.documentElement.dataset.ready = 'yes';
@@ -40,7 +40,7 @@ async function show(backend) {
 function choose(backend) {
   const main = find('main');
   const drop = add(main, 'div', undefined, {class: 'drop'});
-  add(drop, 'p', 'Drop a tensor file here, or all files of a model: safetensors, GGUF, PyTorch, .npy, .npz, .pte, .ptd, .ptn, .rten, .zt, primitiv.');
+  add(drop, 'p', 'Drop a tensor file here, or all files of a model: safetensors, GGUF, PyTorch, ONNX, .npy, .npz, .pte, .ptd, .ptn, .rten, .zt, primitiv.');
   const label = add(drop, 'label', 'Choose files ');
   const input = add(label, 'input', undefined, {type: 'file', multiple: true, id: 'files', change: () => open(input.files)});
   add(drop, 'p', 'The files are read in this browser, as far as they are shown; nothing is sent anywhere.', {class: 'soft'});

@@ -4,10 +4,11 @@ import { add, addSVG, colours, count, human, section, table } from './dom.js';
 const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';
 
 export function showProgram(facts, plans) {
-  const {pte, ptn, rten} = facts.info;
+  const {pte, ptn, rten, onnx} = facts.info;
   if (pte) showPTE(pte, plans);
   if (ptn) showPTN(ptn);
   if (rten) showRTen(rten);
+  if (onnx) showONNX(onnx);
 }
 
 function showPTE(pte, plans) {
@@ -75,4 +76,19 @@ function showRTen(rten) {
   table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'dtype'}, {title: 'shape'}],
     rten.values.map(v => [v.name, inputs.has(v.name) ? 'input' : 'output', v.dtype ?? '', shape(v)]));
   operators(s, rten.operators);
+}
+
+function showONNX(onnx) {
+  const s = section('Program');
+  const opsets = Object.entries(onnx.opsets).map(([domain, version]) => `${domain || 'ai.onnx'} ${version}`);
+  add(s, 'p', `Made by ${onnx.producer || 'an unknown program'} ${onnx.producer_version}, with operators of ${opsets.join(', ') || 'no set'}.`);
+  add(s, 'h3', 'Inputs and outputs');
+  table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'type'}],
+    [...onnx.inputs.map(v => [v.name, 'input', v.type]), ...onnx.outputs.map(v => [v.name, 'output', v.type])]);
+  operators(s, onnx.operators);
+  if (onnx.files.length) {
+    add(s, 'h3', 'Files with elements of tensors');
+    table(s, 'Files', [{title: 'name'}, {title: 'tensors', number: true}, {title: 'size', number: true}],
+      onnx.files.map(f => [f.name, f.tensors, f.size < 0 ? 'missing' : human(f.size)]));
+  }
 }

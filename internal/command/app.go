@@ -110,8 +110,8 @@ func (a *app) close() {
 	}
 }
 
-const longHelp = `tensorfile reads safetensors, GGUF, PyTorch checkpoints, NumPy's .npy and
-.npz, ExecuTorch's .pte, .ptd and .ptn, RTen's .rten, zTensor's .zt and the files of
+const longHelp = `tensorfile reads safetensors, GGUF, PyTorch checkpoints, ONNX models, NumPy's
+.npy and .npz, ExecuTorch's .pte, .ptd and .ptn, RTen's .rten, zTensor's .zt and the files of
 primitiv, and finds the format from the content. A FILE is a file, the directory of a model, a
 directory with -r, an https:// or hf:// address, or - for standard input. "tensorfile
 FILE" is "tensorfile info FILE".

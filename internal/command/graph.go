@@ -20,9 +20,9 @@ func graphCommand(a *app) *cobra.Command {
 	languages := []string{"dot", "mermaid", "svg"}
 	cmd := &cobra.Command{
 		Use:   "graph FILE [OUT]",
-		Short: "Draw the program of a .pte, .ptn or .rten as DOT, Mermaid or SVG",
+		Short: "Draw a program (.pte, .ptn, .rten, .onnx): DOT, Mermaid, SVG",
 		Example: `  tensorfile graph model.pte model.svg
-  tensorfile graph model.rten --as mermaid`,
+  tensorfile graph model.onnx --as mermaid`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && o.name == "" {
@@ -81,7 +81,7 @@ type graphDocument struct {
 func (in *input) graph(only globs, limit int) (*inspect.Graph, error) {
 	g, err := inspect.NewGraph(in.File)
 	if err != nil {
-		return nil, advise("a .pte, a .ptn or a .rten", err)
+		return nil, advise("a .pte, a .ptn, a .rten or a .onnx", err)
 	}
 	if len(only) > 0 {
 		if g = g.Select(only.match); len(g.Groups) == 0 {

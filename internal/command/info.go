@@ -108,7 +108,7 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 	section("dtypes", dtypes)
 	section("shards", shards)
 	section("attributes", attributes)
-	for _, facts := range []any{d.PTD, d.PTE, d.PTN, d.RTen, d.ZTensor, d.Primitiv} {
+	for _, facts := range []any{d.PTD, d.PTE, d.PTN, d.RTen, d.ONNX, d.ZTensor, d.Primitiv} {
 		if b, err := marshal(facts); err == nil && string(b) != "null" {
 			section(d.Format, fieldsOf(b))
 		}

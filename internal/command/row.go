@@ -54,6 +54,7 @@ func (in *input) eachRow() iter.Seq[*row] {
 				bytes: inspect.DecodedSize(t)}
 			if !t.External && t.Dense() {
 				r.stored, r.inFile = t.Data.Stored()
+				r.inFile = r.inFile && (r.stored.Offset >= 0 || r.stored.Encoding != "")
 			}
 			switch f := in.Sys().(type) {
 			case *pte.Reader:

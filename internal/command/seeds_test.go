@@ -353,6 +353,7 @@ func largeSeeds(t *testing.T) (seeds []*seed) {
 	for kind, b := range map[string][]byte{
 		".gguf": quantizedGGUF(3, n>>8), ".pt": archiveOf(t, n), ".pth": legacyOf(n),
 		".pte": programOf(t, n), ".ptn": packageOf(t, sound),
+		".onnx": onnxOf(n),
 	} {
 		seeds = append(seeds, single("large", kind, b))
 	}
@@ -372,4 +373,17 @@ func largeSeeds(t *testing.T) (seeds []*seed) {
 		return strings.Compare(a.name+a.file, b.name+b.file)
 	})
 	return seeds
+}
+
+// onnxOf is a model with one initializer of n bytes.
+func onnxOf(n int) []byte {
+	field := func(number int, content ...byte) []byte {
+		b := binary.AppendUvarint([]byte{byte(number<<3 | 2)}, uint64(len(content)))
+		return append(b, content...)
+	}
+	w := binary.AppendUvarint([]byte{1 << 3}, uint64(n))
+	w = append(append(w, 2<<3, 2), field(8, 'w')...) // of uint8
+	w = append(w, field(9, make([]byte, n)...)...)
+	opset := field(8, 2<<3, 21)
+	return append(append([]byte{1 << 3, 10}, opset...), field(7, field(5, w...)...)...)
 }

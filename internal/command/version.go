@@ -63,10 +63,14 @@ func (a *app) printFormats() error {
 	return nil
 }
 
-// versions are for people: yes where a format has none.
+// versions are for people: yes where a format has none, many in a row as their range.
 func versions(list []string) string {
-	if len(list) == 1 && list[0] == "" {
+	const most = 6
+	switch {
+	case len(list) == 1 && list[0] == "":
 		return "yes"
+	case len(list) > most:
+		return list[0] + " to " + list[len(list)-1]
 	}
 	return plain(list)
 }

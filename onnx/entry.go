@@ -1,0 +1,230 @@
+package onnx
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// maxRank is the most dimensions of a tensor, as of NumPy's arrays.
+const maxRank = 64
+
+// An entry is a tensor of the file.
+type entry struct {
+	tensor  tensor.Tensor
+	raw     source.Extent  // where tensor.Data reads, if that is plain bytes of the file
+	at      int64          // offset of the field that has the tensor
+	wrong   *[]error       // what Verify reports and reading does not
+	whole   *tensor.Tensor // of which this is a part
+	unnamed bool           // an initializer that has no name in the file
+}
+
+// fill makes the tensor of a TensorProto.
+func (p *parser) fill(e *entry, x *proto) {
+	e.tensor.Shape = p.dimensions(x.at, x.dims)
+	if p.err != nil {
+		return
+	}
+	e.tensor.DType = dtypeOf(x.dataType)
+	n, _ := e.tensor.Shape.Elements()
+	if size, ok := e.tensor.DType.Bytes(n); ok {
+		e.tensor.Data = p.dense(e, x, n, size)
+		return
+	} else if e.tensor.DType.Known() {
+		p.fail(tensor.ErrMalformed, x.at, "dims", "%v of %v is beyond 2^63 bytes",
+			e.tensor.Shape, e.tensor.DType)
+		return
+	}
+	e.tensor.Data = p.untyped(e, x, n)
+}
+
+// named is the tensor that has the name: of a part of a sparse one that.
+func (e *entry) named() *tensor.Tensor {
+	if e.whole != nil {
+		return e.whole
+	}
+	return &e.tensor
+}
+
+// problems are what Verify reports of a tensor and reading does not.
+func (e *entry) problems() []error {
+	if e.wrong == nil {
+		return nil
+	}
+	return *e.wrong
+}
+
+// note adds something that is wrong with a tensor and does not keep it from being read.
+func (p *parser) note(e *entry, off int64, name, format string, args ...any) {
+	p.charge(256)
+	if e.wrong == nil {
+		e.wrong = new([]error)
+	}
+	*e.wrong = append(*e.wrong, fail(tensor.ErrMalformed, off, p.where(name), format, args...))
+}
+
+// refuse is the data of a tensor that cannot be read, size bytes; -1 for strings.
+func (p *parser) refuse(off, size int64, name, format string, args ...any) tensor.Blob {
+	p.charge(256)
+	u := &unreadable{size: size,
+		err: fail(tensor.ErrMalformed, off, p.where(name), format, args...)}
+	if size < 0 {
+		u.word = wordOf(stringType)
+	}
+	return tensor.NewBlob(u)
+}
+
+// dense is the data of a tensor of n elements in size bytes.
+func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
+	if x.segment {
+		p.charge(256)
+		return tensor.NewBlob(&unreadable{size: size, err: fail(errors.ErrUnsupported, x.at,
+			p.where("segment"), "a tensor in segments")})
+	}
+	if x.strings > 0 {
+		p.note(e, x.at, "string_data", "strings in a tensor of %v", e.tensor.DType)
+	}
+	own := dataTypes[x.dataType].field
+	var typed *typedField
+	for i := range x.typed {
+		t := &x.typed[i]
+		switch {
+		case !hasEntries(t):
+		case t.field == own:
+			typed = t
+		default:
+			p.note(e, x.at, fieldNames[t.field], "elements of %v are in %s or raw_data",
+				e.tensor.DType, fieldNames[own])
+		}
+	}
+	if x.external {
+		if x.raw.n > 0 || typed != nil {
+			return p.refuse(x.at, size, "external_data",
+				"elements in the file and in another one")
+		}
+		return p.external(e, x, size)
+	}
+	switch {
+	case x.raw.n > 0 && typed != nil:
+		p.note(e, x.at, fieldNames[own], "elements in raw_data as well, which count")
+		fallthrough
+	case x.raw.n > 0 || x.raw.n == 0 && size == 0:
+		if x.raw.n != size {
+			return p.refuse(x.raw.off, size, "raw_data", "%d bytes where %v of %v takes %d",
+				x.raw.n, e.tensor.Shape, e.tensor.DType, size)
+		}
+		e.raw = p.extent(x.raw.off, x.raw.n)
+		return tensor.NewBlob(&e.raw)
+	case typed != nil:
+		return p.typed(e, x, typed, n, size)
+	case size > 0:
+		return p.refuse(x.at, size, "", "no elements where %v of %v takes %d bytes",
+			e.tensor.Shape, e.tensor.DType, size)
+	}
+	return tensor.Blob{}
+}
+
+func hasEntries(t *typedField) bool {
+	for _, x := range t.pieces {
+		if x.n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// untyped is the data of strings, n of them, and of a dtype without a name here: the
+// bytes that are stored.
+func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
+	p.charge(128)
+	word := wordOf(x.dataType)
+	isString := x.dataType == stringType
+	switch {
+	case isString && (x.external || x.raw.n > 0 || len(x.typed) > 0):
+		return p.refuse(x.at, -1, "data_type", "strings that are not in string_data")
+	case isString && x.strings != n:
+		return p.refuse(x.at, -1, "string_data", "%d strings where %v has %d", x.strings,
+			e.tensor.Shape, n)
+	case isString && !x.scattered:
+		return tensor.NewBlob(&unnamed{p.extent(x.text.off, x.text.n), word,
+			fieldNames[stringData]})
+	case !isString && !x.external && x.raw.n > 0:
+		return tensor.NewBlob(&unnamed{p.extent(x.raw.off, x.raw.n), word, "raw"})
+	}
+	return tensor.NewBlob(&unreadable{size: -1, word: word, err: fail(errors.ErrUnsupported, x.at,
+		p.where("data_type"), "elements of the type %s in this form", word)})
+}
+
+// sparseEntry adds the tensor of a SparseTensorProto to those of the file.
+func (p *parser) sparseEntry(x *sparseParts) *entry {
+	e := p.take(x.at)
+	var wrong []error
+	part := func(i int, role string) tensor.Part {
+		if i == 1 && x.parts[1].dataType == 0 && len(x.parts[0].dims) == 1 &&
+			x.parts[0].dims[0] == 0 {
+			return tensor.Part{Role: role, DType: tensor.I64} // which may be left out
+		}
+		p.path = append(p.path, step{role, -1})
+		sub := &entry{whole: &e.tensor}
+		p.fill(sub, &x.parts[i])
+		p.leave()
+		wrong = append(wrong, sub.problems()...)
+		return tensor.Part{Role: role, DType: sub.tensor.DType, Data: sub.tensor.Data}
+	}
+	e.tensor.Shape = p.dimensions(x.at, x.dims)
+	e.tensor.Scheme = sparse.COO
+	e.tensor.Parts = []tensor.Part{part(0, "values"), part(1, "indices")}
+	e.tensor.DType = e.tensor.Parts[0].DType
+	if wrong != nil {
+		e.wrong = &wrong
+	}
+	if slices.Contains(x.dims, 0) {
+		p.note(e, x.at, "dims", "%v: a sparse tensor has no dimensions of 0", x.dims)
+	}
+	values, indices := x.parts[0].dims, x.parts[1].dims
+	switch {
+	case len(values) != 1:
+		p.note(e, x.at, "values", "%d dimensions, not one", len(values))
+	case x.parts[1].dataType == 0 && values[0] == 0:
+	case len(indices) == 1 && indices[0] == values[0]:
+	case len(indices) == 2 && indices[0] == values[0] && indices[1] == int64(len(x.dims)):
+	default:
+		p.note(e, x.at, "indices", "%v for %v values of %v", indices, values, x.dims)
+	}
+	if d := e.tensor.Parts[1].DType; d != tensor.I64 {
+		p.note(e, x.at, "indices", "%s, not int64", wordOf(x.parts[1].dataType))
+	}
+	return e
+}
+
+// unreadable is data that reading fails for.
+type unreadable struct {
+	size int64
+	word string // of the dtype, where it has no name here
+	err  error
+}
+
+func (u *unreadable) Size() int64                             { return u.size }
+func (u *unreadable) Bytes() ([]byte, bool)                   { return nil, false }
+func (u *unreadable) ReadAt(p []byte, off int64) (int, error) { return 0, u.err }
+func (u *unreadable) ReadInto(p []byte) error                 { return u.err }
+func (u *unreadable) Open() (io.ReadCloser, error)            { return nil, u.err }
+func (u *unreadable) Stored() tensor.Stored {
+	return tensor.Stored{Offset: -1, Type: u.word}
+}
+
+// unnamed is elements of a dtype without a name here, as they are stored: strings with
+// the tag and the length of each.
+type unnamed struct {
+	source.Extent
+	word     string
+	encoding string
+}
+
+func (u *unnamed) Stored() tensor.Stored {
+	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: u.encoding, Type: u.word}
+}

@@ -1,0 +1,309 @@
+package onnx
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Model is what a file says apart from the elements of its tensors. It belongs to its
+// Reader, stays valid after Close, and must not be changed, nor anything that it leads
+// to.
+type Model struct {
+	IRVersion       int64
+	Producer        string
+	ProducerVersion string
+	Domain          string
+	ModelVersion    int64
+	Doc             string
+	Opsets          []Opset
+	Graph           *Graph
+	Functions       []*Function
+	Training        []Training
+
+	metadata [][2]string
+}
+
+// An Opset is a set of operators that a model imports. The empty domain, and ai.onnx, is
+// ONNX itself.
+type Opset struct {
+	Domain  string
+	Version int64
+}
+
+// A Graph is nodes, and the values that they read and write, by name. The body of a
+// function is one too.
+type Graph struct {
+	Name string
+	// Path is what the names of tensors of this graph begin with: "" for the main graph,
+	// NODE.ATTRIBUTE/ for one in an attribute of a node there, DOMAIN:NAME/ for the body
+	// of a function.
+	Path    string
+	Nodes   []Node
+	Inputs  []Value // those of a function have no type
+	Outputs []Value
+	Values  []Value // types of others
+
+	initializers []*entry
+	field        string // the path of the graph in the words of onnx.proto
+	sparse       int    // how many initializers are sparse
+	up           *Graph // where a node has this graph as an attribute
+	node         int    // that node
+}
+
+// A Node computes its outputs from its inputs. An empty name is an input or output that
+// is left out.
+type Node struct {
+	Name       string
+	OpType     string
+	Domain     string
+	Overload   string // of the function that the node calls
+	Inputs     []string
+	Outputs    []string
+	Attributes []Attribute
+
+	at int64
+}
+
+// Operator returns the type of the operator with its domain, if that is not ONNX's own.
+func (n *Node) Operator() string {
+	if isONNX(n.Domain) {
+		return n.OpType
+	}
+	return n.Domain + "." + n.OpType
+}
+
+func isONNX(domain string) bool { return domain == "" || domain == "ai.onnx" }
+
+// An Attribute is a setting of a node, or the default of one of a function.
+type Attribute struct {
+	Name string
+	// Value is a float32, an int64, a string, a *tensor.Tensor, a *Graph, a *Type, a
+	// slice of one of these, or a Ref; nil where the file has none.
+	Value any
+
+	declared int32 // AttributeProto.AttributeType
+	others   []any // values of other fields
+}
+
+// A Ref is an attribute of the function around a node that gives the value.
+type Ref string
+
+// A Function is operators that a node can call by its domain, name and overload.
+type Function struct {
+	Domain     string
+	Name       string
+	Overload   string
+	Attributes []string    // that a caller has to give
+	Defaults   []Attribute // of the others
+	Opsets     []Opset
+	Graph      *Graph // the body
+}
+
+// A Training is how a model is trained: a graph that sets the values at its start, and
+// one for a step. Either may be nil.
+type Training struct{ Initialization, Algorithm *Graph }
+
+// A Value is a named value of a graph, and its type where that is known.
+type Value struct {
+	Name string
+	Type *Type
+
+	at int64
+}
+
+// A TypeKind is a kind of values.
+type TypeKind uint8
+
+// The kinds of TypeProto.
+const (
+	TensorType TypeKind = iota + 1
+	SparseTensorType
+	SequenceType
+	MapType
+	OptionalType
+	OpaqueType
+)
+
+// A Type is the type of a value.
+type Type struct {
+	Kind   TypeKind
+	Elem   int   // number of the dtype of a tensor, or of the keys of a map; see DType
+	Ranked bool  // the number of dimensions is known
+	Dims   []Dim // of a tensor
+	Of     *Type // of the elements of a sequence, an optional value or a map
+}
+
+// A Dim is a dimension: a number, a symbol, or unknown, which is the zero Dim.
+type Dim struct {
+	Size   int64
+	Symbol string
+	fixed  bool
+}
+
+// Fixed returns the size of a dimension that is a number.
+func (d Dim) Fixed() (size int64, ok bool) { return d.Size, d.fixed }
+
+// String returns the number or the symbol, and ? for an unknown dimension.
+func (d Dim) String() string {
+	switch {
+	case d.fixed:
+		return strconv.FormatInt(d.Size, 10)
+	case d.Symbol != "":
+		return d.Symbol
+	}
+	return "?"
+}
+
+// DType returns the name of the dtype of elements or keys, its number where it has no
+// name here.
+func (t *Type) DType() string { return wordOf(t.Elem) }
+
+// String returns the type in the form float32 [batch, 3, ?], sequence(int64 []) or
+// map(string, float32 ?); a tensor of unknown rank has a ? for its dimensions.
+func (t *Type) String() string {
+	if t == nil {
+		return "?"
+	}
+	switch t.Kind {
+	case TensorType, SparseTensorType:
+		s := t.DType() + " ?"
+		if t.Ranked {
+			all := make([]string, len(t.Dims))
+			for i, d := range t.Dims {
+				all[i] = d.String()
+			}
+			s = t.DType() + " [" + strings.Join(all, ", ") + "]"
+		}
+		if t.Kind == SparseTensorType {
+			return "sparse(" + s + ")"
+		}
+		return s
+	case SequenceType:
+		return "sequence(" + t.Of.String() + ")"
+	case OptionalType:
+		return "optional(" + t.Of.String() + ")"
+	case MapType:
+		return "map(" + t.DType() + ", " + t.Of.String() + ")"
+	case OpaqueType:
+		return "opaque"
+	}
+	return "?"
+}
+
+// Graphs yields the main graph, the bodies of functions and the graphs of training, each
+// followed by those in attributes of its nodes.
+func (m *Model) Graphs() iter.Seq[*Graph] {
+	return func(yield func(*Graph) bool) {
+		for _, g := range m.roots() {
+			if !g.each(yield) {
+				return
+			}
+		}
+	}
+}
+
+// roots are the graphs that are in no other.
+func (m *Model) roots() []*Graph {
+	all := []*Graph{m.Graph}
+	for _, f := range m.Functions {
+		all = append(all, f.Graph)
+	}
+	for _, t := range m.Training {
+		all = append(all, t.Initialization, t.Algorithm)
+	}
+	return slices.DeleteFunc(all, func(g *Graph) bool { return g == nil })
+}
+
+func (g *Graph) each(yield func(*Graph) bool) bool {
+	if !yield(g) {
+		return false
+	}
+	for i := range g.Nodes {
+		for sub := range g.Nodes[i].graphs() {
+			if !sub.each(yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// graphs are those in the attributes of a node.
+func (n *Node) graphs() iter.Seq[*Graph] {
+	return func(yield func(*Graph) bool) {
+		for i := range n.Attributes {
+			for v := range n.Attributes[i].values() {
+				switch v := v.(type) {
+				case *Graph:
+					if !yield(v) {
+						return
+					}
+				case []*Graph:
+					for _, g := range v {
+						if !yield(g) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// values are those of all fields of an attribute.
+func (a *Attribute) values() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		if a.Value == nil || !yield(a.Value) {
+			return
+		}
+		for _, v := range a.others {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Up returns the graph around this one and the node there that has it as an attribute;
+// nil for one that is in no other.
+func (g *Graph) Up() (*Graph, int) { return g.up, g.node }
+
+// Initializers yields the tensors of a graph, sparse ones included, under the names that
+// its nodes use; "" for one without a name.
+func (g *Graph) Initializers() iter.Seq2[string, *tensor.Tensor] {
+	return func(yield func(string, *tensor.Tensor) bool) {
+		for _, e := range g.initializers {
+			if !yield(e.local(g), &e.tensor) {
+				return
+			}
+		}
+	}
+}
+
+// local is the name of an initializer of g in g.
+func (e *entry) local(g *Graph) string {
+	if e.unnamed {
+		return ""
+	}
+	return e.tensor.Name[len(g.Path):]
+}
+
+// InputsOnly yields the inputs that are no initializers: before IR version 4 every
+// initializer is an input too.
+func (g *Graph) InputsOnly() iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		given := make(map[string]bool, len(g.initializers))
+		for name := range g.Initializers() {
+			given[name] = true
+		}
+		for _, v := range g.Inputs {
+			if !given[v.Name] && !yield(v) {
+				return
+			}
+		}
+	}
+}

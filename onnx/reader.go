@@ -1,0 +1,250 @@
+package onnx
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+const formatName = "onnx"
+
+// LatestIR is the newest version of the format that this package knows.
+const LatestIR = 14
+
+// ReaderOptions control how a model is opened. nil is the zero value.
+type ReaderOptions struct {
+	// Strict refuses what would otherwise be in Warnings.
+	Strict bool
+	// Limits bound what a file may ask for; zero fields mean the defaults. MaxDepth is
+	// that of protobuf, 100, unless it is less, and MaxRank at most 64.
+	Limits tensor.Limits
+	// NoMap makes Open read files instead of mapping them.
+	NoMap bool
+	// Companion opens the files that tensors refer to. Open sets it to the directory of
+	// the model, NewReader to that of a source that is a tensor.Companion; where it stays
+	// nil, such tensors cannot be read.
+	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse files that are links out of the directory, as they are in
+	// Hugging Face's cache.
+	NoLinks bool
+}
+
+// A Reader is an open model. It is safe for concurrent use. See package tensor for how
+// long what it hands out is valid.
+type Reader struct {
+	src       *source.Source
+	companion func(name string) (io.ReaderAt, int64, error)
+	model     *Model
+	entries   []*entry
+	files     map[string]*dataFile
+	warnings  func() []error
+	lookup    func() *naming.Table
+	closed    atomic.Bool
+}
+
+// Open maps the file and reads all but the elements of tensors.
+func Open(name string, opts *ReaderOptions) (*Reader, error) {
+	o := options(opts)
+	if o.Companion == nil {
+		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
+	}
+	return source.OpenAs(name, o.NoMap, o.newReader)
+}
+
+// OpenBytes reads a file that is in memory. It keeps b, which must not change.
+func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
+	return options(opts).newReader(source.OfBytes(b))
+}
+
+// NewReader reads the first size bytes of r, which stays the caller's. It skips the
+// elements of tensors: a read for what is between two large ones.
+func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
+	src, err := source.OfReaderAt(r, size)
+	if err != nil {
+		return nil, err
+	}
+	o := options(opts)
+	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
+		o.Companion = c.Companion
+	}
+	return o.newReader(src)
+}
+
+func options(opts *ReaderOptions) ReaderOptions {
+	if opts == nil {
+		return ReaderOptions{}
+	}
+	return *opts
+}
+
+func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
+	if o.Limits.MaxDepth == 0 {
+		o.Limits.MaxDepth = maxMessages
+	}
+	limits, err := format.CompleteLimits(o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{src: src, companion: o.Companion, model: new(Model),
+		files: map[string]*dataFile{}}
+	p := &parser{r: r}
+	p.size, p.limits = src.Size(), limits
+	parse := func(all []byte) error {
+		p.window = all
+		p.model(r.model)
+		namer{p}.model(r.model)
+		return p.err
+	}
+	mapped, err := src.Scan(parse)
+	if !mapped {
+		p.src = src
+		err = parse(nil)
+	}
+	if err == nil {
+		err = r.model.complete()
+	}
+	var placed *tensor.FormatError
+	if err != nil && !errors.As(err, &placed) { // the file was truncated under its mapping
+		err = &tensor.FormatError{Format: formatName, Offset: p.pos, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.lookup = sync.OnceValue(func() *naming.Table {
+		t, _ := naming.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
+		return t
+	})
+	r.warnings = sync.OnceValue(r.makeWarnings)
+	if o.Strict {
+		if w := r.Warnings(); len(w) > 0 {
+			r.Close()
+			return nil, w[0]
+		}
+	}
+	return r, nil
+}
+
+// complete refuses a message that is not a model.
+func (m *Model) complete() error {
+	missing := func(field string) error {
+		return fail(tensor.ErrMalformed, -1, field, "missing: this is no complete model")
+	}
+	switch {
+	case m.IRVersion == 0:
+		return missing("ir_version")
+	case m.IRVersion < 0 || m.IRVersion > math.MaxInt32:
+		return fail(tensor.ErrMalformed, -1, "ir_version", "%d", m.IRVersion)
+	case m.Graph == nil:
+		return missing("graph")
+	case len(m.Opsets) == 0 && m.IRVersion >= 3:
+		return missing("opset_import")
+	}
+	return nil
+}
+
+// Close releases the file, and those with elements of tensors. It may be called twice.
+func (r *Reader) Close() error {
+	r.closed.Store(true)
+	err := r.src.Close()
+	for _, d := range r.files {
+		err = errors.Join(err, d.close())
+	}
+	return err
+}
+
+// Version is ir_version, the version of the format, in decimal.
+func (r *Reader) Version() string { return strconv.FormatInt(r.model.IRVersion, 10) }
+
+// Size is the size of the file in bytes, without others that have elements of tensors.
+func (r *Reader) Size() int64 { return r.src.Size() }
+
+// Model returns what the file says apart from the elements of its tensors.
+func (r *Reader) Model() *Model { return r.model }
+
+// Len is the number of tensors.
+func (r *Reader) Len() int { return len(r.entries) }
+
+// Tensors yields all tensors in the order of the file. An initializer of the main graph
+// has its own name, or #INDEX if it has none, a sparse one sparse#INDEX; the value of a
+// Constant has the name of the node's output; another tensor in an attribute is
+// NODE.ATTRIBUTE, or NODE.ATTRIBUTE[INDEX] in a list, with #INDEX for a node without a
+// name. In a graph that is an attribute all that follows NODE.ATTRIBUTE/ or
+// NODE.ATTRIBUTE[INDEX]/, in a function DOMAIN:NAME/ or DOMAIN:NAME:OVERLOAD/, in a graph
+// of training training[INDEX].initialization/ or training[INDEX].algorithm/; the default
+// of an attribute of a function is attribute.NAME there. Names may repeat.
+//
+// A sparse tensor has the scheme sparse_coo and the parts values and indices: see package
+// sparse. Strings are of the dtype Unknown, and their data is the bytes of the fields
+// that have them.
+func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
+	return format.Each(len(r.entries), func(i int) *tensor.Tensor { return &r.entries[i].tensor })
+}
+
+// Tensor returns the first tensor of that name, or nil. The first call builds a table.
+func (r *Reader) Tensor(name string) *tensor.Tensor {
+	if i := r.lookup().Lookup(name); i >= 0 {
+		return &r.entries[i].tensor
+	}
+	return nil
+}
+
+// Blobs yields nothing: the format has tensors alone.
+func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+// Attributes yields metadata_props in the order of the file.
+func (r *Reader) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, kv := range r.model.metadata {
+			if !yield(kv[0], kv[1]) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reader) dataFiles() []*dataFile {
+	return slices.SortedFunc(maps.Values(r.files),
+		func(a, b *dataFile) int { return cmp.Compare(a.name, b.name) })
+}
+
+// Warnings returns what is not as the document of the format asks for and does not
+// prevent reading, and files that are missing: the first call opens them. Tensors that
+// cannot be read are what Verify reports.
+func (r *Reader) Warnings() []error { return r.warnings() }
+
+func (r *Reader) makeWarnings() []error {
+	w := format.Warnings{Format: formatName}
+	for _, err := range r.departures() {
+		w.Add(err)
+	}
+	for _, d := range r.dataFiles() {
+		if w.Full() {
+			break
+		}
+		if _, err := d.open(); err != nil {
+			w.Add(&tensor.FormatError{Format: formatName, Offset: -1, Field: "external_data",
+				Err: err})
+		}
+	}
+	return w.All()
+}
+
+// Spans yields what every byte of the file is for, in the order of offsets: elements of
+// tensors, and metadata around them.
+func (r *Reader) Spans() iter.Seq[tensor.Span] {
+	return format.SpansOf(r, format.MetadataSpan(0, r.Size()))
+}

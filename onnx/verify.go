@@ -1,0 +1,339 @@
+package onnx
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/sparse"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// Codes of findings about files with elements of tensors: see docs/check.md.
+const (
+	codeMissing = "missing-shard"
+	codeUnsafe  = "unsafe-path"
+	codeShort   = "truncated"
+	codeOverlap = "overlapping-data"
+)
+
+// Verify reports what is wrong with the tensors and the graph, and reads all elements,
+// those in other files too; with VerifyStructure it reads none. Errors are what ONNX's
+// checker or onnxruntime refuse, also of tensors that no node uses: elements that are
+// missing, of another number than the shape says, in two places, or in a file that is
+// missing, too short or not below the directory; sparse tensors whose indices do not
+// ascend; names that two values have, or none; nodes that wait for each other. Nodes in
+// another order than the format asks for, and tensors that overlap in a file, are
+// warnings. A checksum, which covers a whole file, is compared where opts is Strict. What
+// operators compute is not looked at.
+func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	l := format.NewFindings(opts)
+	v := &verifier{r: r, ctx: ctx, found: l, buf: make([]byte, 1<<20)}
+	return l.End(v.verify())
+}
+
+type verifier struct {
+	r           *Reader
+	ctx         context.Context
+	found       *format.Findings
+	done, total int64
+	buf         []byte
+}
+
+func (v *verifier) verify() error {
+	for _, err := range v.r.departures() {
+		v.found.Warn(err)
+	}
+	v.r.model.verify(v.found)
+	for _, e := range v.r.entries {
+		for _, err := range e.problems() {
+			v.found.Error(err)
+		}
+		v.total += max(e.tensor.Size(), 0)
+	}
+	if err := v.ctx.Err(); err != nil {
+		return err
+	}
+	if v.r.closed.Load() {
+		return fs.ErrClosed
+	}
+	for _, e := range v.r.entries {
+		if v.found.Full() {
+			return nil
+		}
+		if err := v.tensor(e); err != nil {
+			return err
+		}
+	}
+	v.overlaps()
+	return v.checksums()
+}
+
+// tensor checks the elements of a tensor. The error is why the Verify ends.
+func (v *verifier) tensor(e *entry) error {
+	t := &e.tensor
+	if t.Scheme == "" {
+		return v.data(t, t.DType, t.Data)
+	}
+	before := len(v.found.All())
+	for _, p := range t.Parts {
+		if err := v.data(t, p.DType, p.Data); err != nil {
+			return err
+		}
+	}
+	if e.wrong != nil || len(v.found.All()) > before ||
+		v.found.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	err := sparse.Check(v.ctx, t, &sparse.Options{Ordered: true})
+	if err == nil || v.ctx.Err() != nil {
+		return v.ctx.Err()
+	}
+	v.found.Error(&tensor.FormatError{Format: formatName, Offset: e.at,
+		Field: "indices of " + naming.Quote(t.Name), Err: errors.Unwrap(err)})
+	return nil
+}
+
+// data checks the elements of a dense tensor, or a part of a sparse one.
+func (v *verifier) data(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
+	field := "data of " + naming.Quote(t.Name)
+	switch s := b.Source().(type) {
+	case *unreadable:
+		v.found.Error(s.err)
+		return nil
+	case *unnamed:
+		if s.encoding == fieldNames[stringData] {
+			break
+		}
+		v.found.Error(fail(errors.ErrUnsupported, s.Offset(), field, "elements of the type %s",
+			s.word))
+	case *external:
+		if _, err := s.open(); err != nil {
+			v.found.Error(err)
+			return nil
+		}
+	}
+	if v.found.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	if s, ok := b.Source().(*typed); ok {
+		odd, err := s.check(func(r io.Reader) error { return v.read(r, nil) })
+		v.found.Warn(odd)
+		return v.ended(err, -1, field)
+	}
+	r, err := b.Open()
+	if err != nil {
+		return v.ended(err, -1, field)
+	}
+	defer r.Close()
+	off := int64(-1)
+	if st, ok := b.Stored(); ok && st.File == "" {
+		off = st.Offset
+	}
+	last, isBool, at := byte(0), true, int64(0)
+	err = v.read(r, func(p []byte) {
+		last = p[len(p)-1]
+		if i := le.NotBool(p); d == tensor.Bool && isBool && i >= 0 {
+			isBool = false
+			v.found.Warn(fail(tensor.ErrMalformed, off, field, "element %d is the bool %#02x",
+				at+int64(i), p[i]))
+		}
+		at += int64(len(p))
+	})
+	n, _ := t.Shape.Elements()
+	if used := n * 6 % 8; d.Bits() == 6 && used > 0 && last>>used != 0 {
+		v.found.Warn(fail(tensor.ErrMalformed, off, field,
+			"bits after the last element are not 0"))
+	}
+	return v.ended(err, off, field)
+}
+
+// read reads to the end, and calls look with the bytes if it is not nil.
+func (v *verifier) read(r io.Reader, look func(p []byte)) error {
+	for {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := source.ReadPiece(r, v.buf)
+		if n > 0 && look != nil {
+			look(v.buf[:n])
+		}
+		v.done += int64(n)
+		if p := v.found.Options.Progress; p != nil && n > 0 {
+			p(min(v.done, v.total), v.total)
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// ended adds an error of reading data at off. What is not about the file ends the Verify.
+func (v *verifier) ended(err error, off int64, field string) error {
+	var placed *tensor.FormatError
+	switch {
+	case err == nil:
+	case v.ctx.Err() != nil:
+		return v.ctx.Err()
+	case errors.As(err, &placed):
+		if tensor.ClassOf(err) == tensor.ClassIO {
+			return err
+		}
+		v.found.Error(err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		v.found.Error(&tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err})
+	default:
+		return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
+	}
+	return nil
+}
+
+// overlaps looks for tensors that share some of their bytes. Those that share all are
+// tied.
+func (v *verifier) overlaps() {
+	var reach *external // the one so far that ends last
+	for _, x := range v.r.externals() {
+		if reach != nil && x.file == reach.file {
+			end := reach.off + reach.size
+			if x.off < end && (x.off != reach.off || x.size != reach.size) {
+				v.found.Warn(&tensor.FormatError{Format: formatName, Offset: x.at,
+					Field: x.field(),
+					Code:  codeOverlap, Err: fmt.Errorf("%w: bytes %d to %d of %s are also those "+
+						"of %s",
+						tensor.ErrMalformed, x.off, x.off+x.size, naming.Quote(x.file.name),
+						naming.Quote(reach.tensor.Name))})
+			}
+			if x.off+x.size <= end {
+				continue
+			}
+		}
+		reach = x
+	}
+}
+
+// checksums compares the digests of other files.
+func (v *verifier) checksums() error {
+	if !v.found.Options.Strict || v.found.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	sums := map[*dataFile]string{}
+	for _, x := range v.r.externals() {
+		if x.sum == "" {
+			continue
+		}
+		if sums[x.file] == "" {
+			src, err := x.file.open()
+			if err != nil {
+				continue
+			}
+			h := sha1.New()
+			err = v.read(io.NewSectionReader(src, 0, src.Size()), func(p []byte) { h.Write(p) })
+			if err != nil {
+				return v.ended(err, x.at, x.field())
+			}
+			sums[x.file] = hex.EncodeToString(h.Sum(nil))
+		}
+		if !strings.EqualFold(x.sum, sums[x.file]) {
+			v.found.Error(fail(tensor.ErrChecksum, x.at, x.field(),
+				"the SHA-1 of %s is %s, not %s",
+				naming.Quote(x.file.name), sums[x.file], naming.Quote(x.sum)))
+		}
+	}
+	return nil
+}
+
+// departures are what is not as the document asks for and does not prevent reading.
+func (r *Reader) departures() (all []error) {
+	add := func(off int64, field, format string, args ...any) {
+		all = append(all, fail(tensor.ErrMalformed, off, field, format, args...))
+	}
+	m := r.model
+	if m.IRVersion > LatestIR {
+		all = append(all, fail(errors.ErrUnsupported, -1, "ir_version",
+			"%d is newer than this library, which knows %d", m.IRVersion, LatestIR))
+	}
+	seen := map[string]bool{}
+	for i, kv := range m.metadata {
+		if seen[kv[0]] {
+			add(-1, fmt.Sprintf("metadata_props[%d]", i), "a second value for the key %s",
+				naming.Quote(kv[0]))
+		}
+		seen[kv[0]] = true
+	}
+	for g := range m.Graphs() {
+		for i, x := range g.initializers {
+			if x.unnamed {
+				add(x.at, fmt.Sprintf("%s.initializer[%d]", g.field, i), "it has no name")
+			}
+		}
+		for i := range g.Nodes {
+			n := &g.Nodes[i]
+			for j := range n.Attributes {
+				if a := &n.Attributes[j]; !a.asDeclared() {
+					add(n.at, fmt.Sprintf("%s.node[%d].attribute[%d]", g.field, i, j),
+						"its type is %d, its value another", a.declared)
+				}
+			}
+		}
+	}
+	for _, e := range r.entries {
+		if x, ok := e.tensor.Data.Source().(*external); ok {
+			for _, key := range x.odd {
+				add(x.at, x.field(), "the key %s has no meaning", naming.Quote(key))
+			}
+		}
+	}
+	return all
+}
+
+// asDeclared reports whether the value of an attribute has the type that the file says.
+func (a *Attribute) asDeclared() bool {
+	if len(a.others) > 0 {
+		return false
+	}
+	want := int32(0)
+	switch v := a.Value.(type) {
+	case nil, Ref:
+		return true
+	case float32:
+		want = 1
+	case int64:
+		want = 2
+	case string:
+		want = 3
+	case *tensor.Tensor:
+		if want = 4; v.Scheme != "" {
+			want = 11
+		}
+	case *Graph:
+		want = 5
+	case []float32:
+		want = 6
+	case []int64:
+		want = 7
+	case []string:
+		want = 8
+	case []*tensor.Tensor:
+		if want = 9; len(v) > 0 && v[0].Scheme != "" {
+			want = 12
+		}
+	case []*Graph:
+		want = 10
+	case *Type:
+		want = 13
+	case []*Type:
+		want = 14
+	}
+	return a.declared == want || a.declared == 0
+}
