@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -47,6 +48,8 @@ func NewEdit(f *File) (Edit, error) {
 		return editOf[ptd.WriterOptions](ptd.NewEdit(r)), nil
 	case *pte.Reader:
 		return editOf[pte.WriterOptions](pte.NewEdit(r)), nil
+	case *ptn.Reader:
+		return editOf[ptn.WriterOptions](ptn.NewEdit(r)), nil
 	case *rten.Reader:
 		return editOf[rten.WriterOptions](rten.NewEdit(r)), nil
 	case *safetensors.Reader:

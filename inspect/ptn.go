@@ -2,8 +2,8 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -80,10 +80,10 @@ func ptnMethodInfo(m ptn.Method) PTNMethod {
 	d := PTNMethod{Name: m.Name(), Inputs: []PTNValue{}, Outputs: []PTNValue{},
 		Operators: map[string]int{}, Constants: []PTNValue{}, Buffers: []PTNValue{}}
 	values := ptnValues(m)
-	for name := range g.Inputs() {
+	for _, name := range g.Inputs {
 		d.Inputs = append(d.Inputs, ptnValueInfo(name, values))
 	}
-	for name := range g.Outputs() {
+	for _, name := range g.Outputs {
 		d.Outputs = append(d.Outputs, ptnValueInfo(name, values))
 	}
 	i := 0
@@ -103,24 +103,20 @@ func ptnMethodInfo(m ptn.Method) PTNMethod {
 		v.Key = fqn
 		d.Buffers = append(d.Buffers, v)
 	}
-	eachGraph(g, func(g ptn.Graph) {
-		for n := range g.Nodes() {
-			d.Nodes++
-			if op, ok := n.Operator(); ok {
-				d.Operators[op]++
-			}
-		}
-	})
+	d.count(g)
 	return d
 }
 
-// eachGraph visits a graph and those inside it, depth first.
-func eachGraph(g ptn.Graph, visit func(g ptn.Graph)) {
-	visit(g)
+// count counts the nodes of a graph and of those inside it.
+func (d *PTNMethod) count(g *ptn.Graph) {
 	for n := range g.Nodes() {
-		for a := range n.Arguments() {
-			if body, ok := a.Graph(); ok {
-				eachGraph(body, visit)
+		d.Nodes++
+		if n.Operator != "" {
+			d.Operators[n.Operator]++
+		}
+		for _, a := range n.Arguments {
+			if a.Graph != nil {
+				d.count(a.Graph)
 			}
 		}
 	}
@@ -128,10 +124,7 @@ func eachGraph(g ptn.Graph, visit func(g ptn.Graph)) {
 
 // ptnValues are the tensors of a method's own graph, by name.
 func ptnValues(m ptn.Method) map[string]ptn.TensorInfo {
-	values := map[string]ptn.TensorInfo{}
-	for name, info := range m.Graph().Values() {
-		values[name] = info
-	}
+	values := maps.Collect(m.Graph().Values())
 	for c := range m.Constants() {
 		values[c.Name] = c.Info
 	}
@@ -189,39 +182,24 @@ func quantOf(i ptn.TensorInfo) ptn.Quant {
 	return *i.Quant
 }
 
-func ptnGraphContent(o words, path string, g ptn.Graph) words {
-	list := func(what string, names func(func(string) bool)) {
-		var all []string
-		for name := range names {
-			all = append(all, name)
-		}
-		o.set(path+" "+what, fmt.Sprintf("%q", all))
-	}
-	list("inputs", g.Inputs())
-	list("outputs", g.Outputs())
+func ptnGraphContent(o words, path string, g *ptn.Graph) words {
+	o.set(path+" inputs", fmt.Sprintf("%q", g.Inputs))
+	o.set(path+" outputs", fmt.Sprintf("%q", g.Outputs))
 	for name, info := range g.Values() {
 		o.set(path+" value "+name, info.String())
 	}
 	for n := range g.Nodes() {
-		op, _ := n.Operator()
-		var text strings.Builder
-		text.WriteString(op)
-		i := 0
-		for a := range n.Arguments() {
-			fmt.Fprintf(&text, " %s=%s", a.Name(), a)
-			if a.Mutated() {
-				text.WriteString(" mutated")
+		text := n.Operator
+		for i, a := range n.Arguments {
+			text += fmt.Sprintf(" %s=%s", a.Name, a.Text)
+			if a.Mutated {
+				text += " mutated"
 			}
-			if body, ok := a.Graph(); ok {
-				o = ptnGraphContent(o, fmt.Sprintf("%s %s.%d", path, n.Name(), i), body)
+			if a.Graph != nil {
+				o = ptnGraphContent(o, fmt.Sprintf("%s %s.%d", path, n.Name, i), a.Graph)
 			}
-			i++
 		}
-		text.WriteString(" to")
-		for name := range n.Results() {
-			fmt.Fprintf(&text, " %q", name)
-		}
-		o.set(path+" node "+n.Name(), text.String())
+		o.set(path+" node "+n.Name, text+fmt.Sprintf(" to %q", n.Results))
 	}
 	return o
 }
@@ -252,66 +230,60 @@ func ptnMethod(out *Graph, name string, m ptn.Method) int {
 
 // ptnGroup adds the group of a graph, and those of the graphs inside it. It returns its
 // number.
-func ptnGroup(out *Graph, name string, g ptn.Graph, values map[string]ptn.TensorInfo,
+func ptnGroup(out *Graph, name string, g *ptn.Graph, values map[string]ptn.TensorInfo,
 	kinds map[string]NodeKind) int {
 	number := len(out.Groups)
-	out.Groups = append(out.Groups, Group{Name: name, Nodes: []Node{}, Edges: []Edge{}})
-	gr := &Group{Name: name, Nodes: []Node{}, Edges: []Edge{}}
+	out.Groups = append(out.Groups, Group{})
+	gr := Group{Name: name, Nodes: []Node{}, Edges: []Edge{}}
 	from := map[string]int{} // the node that a value comes from
-	add := func(label, detail string, kind NodeKind) int {
-		gr.Nodes = append(gr.Nodes, Node{label, detail, kind})
+	add := func(value string, kind NodeKind) int {
+		n := Node{Label: value, Kind: kind}
+		if info, ok := values[value]; ok {
+			n.Detail = info.String()
+		}
+		gr.Nodes = append(gr.Nodes, n)
 		return len(gr.Nodes) - 1
 	}
-	detail := func(value string) string {
-		if info, ok := values[value]; ok {
-			return info.String()
-		}
-		return ""
-	}
-	for name := range g.Inputs() {
-		from[name] = add(name, detail(name), NodeInput)
+	for _, value := range g.Inputs {
+		from[value] = add(value, NodeInput)
 	}
 	for n := range g.Nodes() {
-		op, ok := n.Operator()
-		if !ok {
+		if n.Operator == "" {
 			continue
 		}
-		at := add(op, n.Name(), NodeOperator)
-		for a := range n.Arguments() {
-			for value := range a.References() {
+		at := len(gr.Nodes)
+		gr.Nodes = append(gr.Nodes, Node{n.Operator, n.Name, NodeOperator})
+		for _, a := range n.Arguments {
+			for _, value := range a.References {
 				source, ok := from[value]
 				if kind, bound := kinds[value]; !ok && bound {
-					source = add(value, detail(value), kind)
-					from[value], ok = source, true
-				}
-				if !ok || source == at {
-					continue
+					source, ok = add(value, kind), true
+					from[value] = source
 				}
 				label := ""
-				if gr.Nodes[source].Kind == NodeOperator {
+				if ok && gr.Nodes[source].Kind == NodeOperator {
 					label = value
 				}
-				gr.Edges = append(gr.Edges, Edge{source, at, label})
-			}
-			if body, ok := a.Graph(); ok {
-				inner := map[string]ptn.TensorInfo{}
-				for name, info := range body.Values() {
-					inner[name] = info
+				if ok && source != at {
+					gr.Edges = append(gr.Edges, Edge{source, at, label})
 				}
-				to := ptnGroup(out, name+"/"+n.Name()+"/"+a.Name(), body, inner, nil)
-				out.Links = append(out.Links, Link{number, at, to, a.Name()})
+			}
+			if a.Graph != nil {
+				to := ptnGroup(out, name+"/"+n.Name+"/"+a.Name, a.Graph,
+					maps.Collect(a.Graph.Values()), nil)
+				out.Links = append(out.Links, Link{number, at, to, a.Name})
 			}
 		}
-		for name := range n.Results() {
-			from[name] = at
+		for _, value := range n.Results {
+			from[value] = at
 		}
 	}
-	for name := range g.Outputs() {
-		at := add(name, detail(name), NodeOutput)
-		if source, ok := from[name]; ok {
+	for _, value := range g.Outputs {
+		at := add(value, NodeOutput)
+		if source, ok := from[value]; ok {
 			gr.Edges = append(gr.Edges, Edge{source, at, ""})
 		}
 	}
-	out.Groups[number] = *gr
+	out.Groups[number] = gr
 	return number
 }

@@ -24,6 +24,9 @@ proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else faile
 
 proves "ExecuTorch writes packages with random content" "$py" interop/ptn/make.py "$work/" "$RANDOM$RANDOM" 100
 proves "we read every field of them, and judge them as it does" env TENSORFILE_PTN="$work/" go test -count=1 -run OfTheReference ./ptn
+mkdir "$work/edited"
+proves "we rename and replace their weights" env TENSORFILE_PTN="$work/" TENSORFILE_PTN_OUT="$work/edited" go test -count=1 -run ForTheReference ./ptn
+proves "it reads and checks what we edited, and the programs are the same but for names" "$py" interop/ptn/judge.py "$work/edited" "$work"
 
 echo "interop ptn: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -17,9 +17,8 @@ import (
 
 // Bounds of the runtime.
 const (
-	maxRank  = 64
-	maxDim   = 1<<31 - 1
-	maxBytes = 1 << 40
+	maxRank = 64
+	maxDim  = 1<<31 - 1
 )
 
 // A checker applies the rules of a program that Open does not need: those of the
@@ -100,7 +99,7 @@ func (c *checker) method(m *ptnfb.Method) {
 		c.bind(t.Table(), t.Name(), kind)
 		c.constant(t)
 	}
-	g := m.Graph(nil)
+	g := graphOf(m.Graph(nil))
 	values := c.values(g)
 	for _, t := range fb.Each(m.MutableBuffersLength(), m.MutableBuffers) {
 		name, fqn := le.String(t.Name()), le.String(t.Fqn())
@@ -128,12 +127,12 @@ func (c *checker) bind(t flatbuffers.Table, name []byte, kind ptnfb.InputKind) {
 
 // outputs checks that each output of a method's graph has a kind, and a target of that
 // kind.
-func (c *checker) outputs(m *ptnfb.Method, g *ptnfb.Graph, state map[string]bool) {
+func (c *checker) outputs(m *ptnfb.Method, g *Graph, state map[string]bool) {
 	inputs := map[string]bool{}
-	for name := range texts(g.InputsLength(), g.Inputs) {
+	for _, name := range g.Inputs {
 		inputs[name] = true
 	}
-	n, want := m.OutputSpecsLength(), g.OutputsLength()
+	n, want := m.OutputSpecsLength(), len(g.Outputs)
 	switch {
 	case n == 0 && want > 0:
 		c.warn(m.Table(), "no output_specs, which the runtime requires, for %d outputs", want)
@@ -144,30 +143,29 @@ func (c *checker) outputs(m *ptnfb.Method, g *ptnfb.Graph, state map[string]bool
 		name, target, kind := naming.Quote(string(t.Name())), le.String(t.Target()), t.Kind()
 		c.known(t.Table(), kind, int8(kind), 0, int8(ptnfb.OutputKindUSER_INPUT_MUTATION))
 		switch {
-		case i < want && string(t.Name()) != string(g.Outputs(i)):
+		case i < want && string(t.Name()) != g.Outputs[i]:
 			c.bad(t.Table(), "output_specs[%d] is of %s, the output is %s", i, name,
-				naming.Quote(string(g.Outputs(i))))
+				naming.Quote(g.Outputs[i]))
 		case kind == ptnfb.OutputKindUSER_OUTPUT && target != "":
 			c.warn(t.Table(), "the result %s has the target %s", name, naming.Quote(target))
 		case kind == ptnfb.OutputKindBUFFER_MUTATION && !state[target]:
 			c.bad(t.Table(), "%s replaces %s, which is no buffer", name, naming.Quote(target))
-		case kind == ptnfb.OutputKindUSER_INPUT_MUTATION && !inputs[target]:
+		case kind == ptnfb.OutputKindUSER_INPUT_MUTATION &&
+			!inputs[target]:
 			c.bad(t.Table(), "%s replaces %s, which is no input", name, naming.Quote(target))
 		}
 	}
 }
 
 // values checks the tensor_values of a graph and returns them by name.
-func (c *checker) values(g *ptnfb.Graph) map[string]TensorInfo {
+func (c *checker) values(g *Graph) map[string]TensorInfo {
 	values := map[string]TensorInfo{}
-	for _, t := range fb.Each(g.TensorValuesLength(), g.TensorValues) {
+	for _, t := range fb.Each(g.t.TensorValuesLength(), g.t.TensorValues) {
 		name := le.String(t.Name())
 		if _, ok := values[name]; ok {
 			c.bad(t.Table(), "two tensor_values of %s", naming.Quote(name))
 		}
-		if values[name] = infoOf(t.Meta(nil)); !c.found.Full() {
-			c.info(t.Table(), values[name])
-		}
+		values[name] = c.info(t.Table(), t.Meta(nil))
 	}
 	return values
 }
@@ -179,7 +177,7 @@ func (c *checker) hasInfo(t flatbuffers.Table, values map[string]TensorInfo, nam
 }
 
 // graph checks a graph and those inside it. bound has the values from outside.
-func (c *checker) graph(g *ptnfb.Graph, values map[string]TensorInfo,
+func (c *checker) graph(g *Graph, values map[string]TensorInfo,
 	bound map[string]ptnfb.InputKind) {
 	defined := map[string]bool{}
 	define := func(t flatbuffers.Table, name string) {
@@ -188,77 +186,78 @@ func (c *checker) graph(g *ptnfb.Graph, values map[string]TensorInfo,
 		}
 		defined[name] = true
 	}
-	for name := range texts(g.InputsLength(), g.Inputs) {
-		define(g.Table(), name)
-		c.hasInfo(g.Table(), values, name)
+	for _, name := range g.Inputs {
+		define(g.t.Table(), name)
+		c.hasInfo(g.t.Table(), values, name)
 	}
 	for name := range bound {
-		define(g.Table(), name)
+		define(g.t.Table(), name)
 	}
 	nodes := map[string]bool{}
-	for _, t := range fb.Each(g.NodesLength(), g.Nodes) {
-		name, kind := le.String(t.Name()), t.OpKind()
-		c.path = append(c.path, name)
+	for _, t := range fb.Each(g.t.NodesLength(), g.t.Nodes) {
+		n, kind := nodeOf(t), t.OpKind()
+		c.path = append(c.path, n.Name)
 		c.known(t.Table(), kind, int8(kind), 0, int8(ptnfb.OpKindOUTPUT))
-		if nodes[name] {
+		if nodes[n.Name] {
 			c.bad(t.Table(), "the name of a node is a duplicate")
 		}
-		nodes[name] = true
-		c.node(t, defined, bound)
+		nodes[n.Name] = true
+		c.node(t, n, defined, bound)
 		if kind != ptnfb.OpKindPLACEHOLDER {
-			for name := range (Node{*t}).Results() {
+			for _, name := range n.Results {
 				define(t.Table(), name)
 			}
-		} else if !defined[name] {
+		} else if !defined[n.Name] {
 			c.bad(t.Table(), "a placeholder that is neither an input nor bound")
 		}
 		if c.path = c.path[:len(c.path)-1]; c.found.Full() {
 			return
 		}
 	}
-	for name := range texts(g.OutputsLength(), g.Outputs) {
+	for _, name := range g.Outputs {
 		if name != "" && !defined[name] {
-			c.bad(g.Table(), "the output %s is not defined", naming.Quote(name))
+			c.bad(g.t.Table(), "the output %s is not defined", naming.Quote(name))
 		}
-		c.hasInfo(g.Table(), values, name)
+		c.hasInfo(g.t.Table(), values, name)
 	}
 }
 
 // node checks the arguments of a node, and which of them its results share memory with.
-func (c *checker) node(n *ptnfb.Node, defined map[string]bool,
+func (c *checker) node(t *ptnfb.Node, n Node, defined map[string]bool,
 	bound map[string]ptnfb.InputKind) {
 	own := map[string]bool{}
-	for _, t := range fb.Each(n.InputsLength(), n.Inputs) {
-		a := Argument{*t}
-		for name := range a.References() {
+	for _, a := range n.Arguments {
+		for _, name := range a.References {
 			own[name] = true
 			if !defined[name] {
 				c.bad(t.Table(), "the value %s is not defined before", naming.Quote(name))
 			}
-			if t.Mutated() && bound[name] == ptnfb.InputKindPARAMETER {
+			if a.Mutated && bound[name] == ptnfb.InputKindPARAMETER {
 				c.bad(t.Table(), "it writes the parameter %s", naming.Quote(name))
 			}
 		}
-		if n, parallel := a.each(func([]byte, string) bool { return false }); n != parallel {
-			c.bad(t.Table(), "an argument of two lists, of %d and %d elements", n, parallel)
+		if a.length != a.parallel {
+			c.bad(t.Table(), "an argument of two lists, of %d and %d elements", a.length,
+				a.parallel)
 		}
-		if g, ok := a.Graph(); ok {
-			c.graph(&g.t, c.values(&g.t), nil)
+		if a.Graph != nil {
+			c.graph(a.Graph, c.values(a.Graph), nil)
 		}
 	}
-	for _, t := range fb.Each(n.OutputsLength(), n.Outputs) {
-		c.known(t.Table(), t.Kind(), int8(t.Kind()), 0, int8(ptnfb.OutputValueKindFLOAT))
-		if of := le.String(t.AliasOf()); of != "" && !own[of] {
-			c.bad(t.Table(), "%s has the memory of %s, which is no argument",
-				naming.Quote(string(t.Name())), naming.Quote(of))
+	for _, o := range fb.Each(t.OutputsLength(), t.Outputs) {
+		c.known(o.Table(), o.Kind(), int8(o.Kind()), 0, int8(ptnfb.OutputValueKindFLOAT))
+		if of := le.String(o.AliasOf()); of != "" && !own[of] {
+			c.bad(o.Table(), "%s has the memory of %s, which is no argument",
+				naming.Quote(string(o.Name())), naming.Quote(of))
 		}
 	}
 }
 
-// info checks what is said of a tensor, and that the tensors of its scales are there.
-func (c *checker) info(t flatbuffers.Table, i TensorInfo) {
+// info checks and returns what is said of a tensor.
+func (c *checker) info(t flatbuffers.Table, m *ptnfb.TensorMeta) TensorInfo {
+	i := infoOf(m)
 	if !i.DType.Known() {
-		c.error(errors.ErrUnsupported, t, "dtype %d is not known", i.ScalarType)
+		c.error(errors.ErrUnsupported, t, "dtype %v", m.Dtype())
 	}
 	large := len(i.Dims) > maxRank
 	for k, d := range i.Dims {
@@ -271,23 +270,22 @@ func (c *checker) info(t flatbuffers.Table, i TensorInfo) {
 		c.warn(t, "%v is beyond the runtime's limits of %d dimensions of %d", i, maxRank, maxDim)
 	}
 	if len(i.Order) > 0 && !i.Order.Valid(len(i.Dims)) {
-		c.bad(t, "dim_order %v is not a permutation of %d dimensions", []int(i.Order), len(i.Dims))
+		c.bad(t, "dim_order %v is not a permutation of %d dimensions", []int(i.Order),
+			len(i.Dims))
 	}
-	if i.Quant == nil || c.lookup == nil {
-		return
-	}
-	for _, key := range []string{i.Quant.Scale, i.Quant.ZeroPoint} {
-		if key != "" && c.lookup(key) == nil {
-			c.error(tensor.ErrNoTensor, t, "no tensor %s of the scales or zero points",
-				naming.Quote(key))
+	if q := i.Quant; q != nil && c.lookup != nil {
+		for _, key := range []string{q.Scale, q.ZeroPoint} {
+			if key != "" && c.lookup(key) == nil {
+				c.error(tensor.ErrNoTensor, t, "no tensor %s of scales", naming.Quote(key))
+			}
 		}
 	}
+	return i
 }
 
 // constant compares the tensor of a constant with what the program says of it.
 func (c *checker) constant(t *ptnfb.NamedTensorRef) {
-	info, key := infoOf(t.Meta(nil)), string(t.DataKey())
-	c.info(t.Table(), info)
+	info, key := c.info(t.Table(), t.Meta(nil)), string(t.DataKey())
 	if !info.Order.RowMajor() {
 		c.bad(t.Table(), "dim_order %v of a constant, which is stored row-major",
 			[]int(info.Order))

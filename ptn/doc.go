@@ -11,6 +11,8 @@
 // all names; [Reader.Owner] tells which are aliases. A .ptg is the program alone: its
 // weights are listed as external tensors.
 //
+// An [Edit] renames and replaces weights of a package, and keeps its program in step.
+//
 // The program has methods, each a graph of nodes that call operators of PyTorch. Values
 // have names within a graph, and weights are bound to values by their keys, which are the
 // names of tensors. [Reader.Program] returns a view of it.

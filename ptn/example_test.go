@@ -45,8 +45,8 @@ func ExampleReader_Program() {
 			fmt.Println(c.Kind, c.Name, c.Key, c.Info)
 		}
 		for n := range m.Graph().Nodes() {
-			if op, ok := n.Operator(); ok {
-				fmt.Println(n.Name(), op)
+			if n.Operator != "" {
+				fmt.Println(n.Name, n.Operator)
 			}
 		}
 	}

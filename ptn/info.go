@@ -15,10 +15,8 @@ import (
 
 // A TensorInfo is what a program says of a tensor.
 type TensorInfo struct {
-	// ScalarType is the schema's number, DType what it stands for, or tensor.Unknown.
-	ScalarType int8
-	DType      tensor.DType
-	Dims       []Dim
+	DType tensor.DType // tensor.Unknown for numbers that the schema does not name
+	Dims  []Dim
 	// Order is the order of the value in the graph: weights are stored row-major. It
 	// may be no permutation of the dimensions.
 	Order tensor.Order
@@ -64,8 +62,7 @@ func (q *Quant) Bits() int {
 }
 
 func infoOf(t *ptnfb.TensorMeta) TensorInfo {
-	i := TensorInfo{ScalarType: int8(t.Dtype()), DType: dtypes[t.Dtype()],
-		Dims: make([]Dim, 0, t.SizesLength())}
+	i := TensorInfo{DType: dtypes[t.Dtype()], Dims: make([]Dim, 0, t.SizesLength())}
 	for _, d := range fb.Each(t.SizesLength(), t.Sizes) {
 		i.Dims = append(i.Dims, Dim{d.Min(), d.Max()})
 	}
@@ -106,7 +103,7 @@ func (i TensorInfo) String() string {
 	for k, d := range i.Dims {
 		parts[k] = d.String()
 	}
-	s := dtypeName(ptnfb.ScalarType(i.ScalarType)) + "[" + strings.Join(parts, ", ") + "]"
+	s := i.DType.String() + "[" + strings.Join(parts, ", ") + "]"
 	if !i.Order.RowMajor() {
 		s += fmt.Sprintf(" order %v", []int(i.Order))
 	}
@@ -118,13 +115,6 @@ func (i TensorInfo) String() string {
 	default:
 		return s + fmt.Sprintf(" of %d bits", q.Bits())
 	}
-}
-
-func dtypeName(t ptnfb.ScalarType) string {
-	if d, ok := dtypes[t]; ok {
-		return d.String()
-	}
-	return "dtype " + strconv.Itoa(int(t))
 }
 
 var dtypes = map[ptnfb.ScalarType]tensor.DType{

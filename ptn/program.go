@@ -63,7 +63,7 @@ type Method struct{ t ptnfb.Method }
 func (m Method) Name() string { return string(m.t.Name()) }
 
 // Graph returns the body of the method.
-func (m Method) Graph() Graph { return Graph{*m.t.Graph(nil)} }
+func (m Method) Graph() *Graph { return graphOf(m.t.Graph(nil)) }
 
 // A Constant binds a value of a method's graph to a tensor of the file.
 type Constant struct {
@@ -117,21 +117,27 @@ func (m Method) MutableBuffers() iter.Seq2[string, string] {
 }
 
 // A Graph is a list of nodes, each of which uses values of those before.
-type Graph struct{ t ptnfb.Graph }
+type Graph struct {
+	Inputs  []string // names of the values that the caller gives
+	Outputs []string // and of those that the graph gives
+	t       *ptnfb.Graph
+}
 
-// Inputs yields the names of the values that the caller gives.
-func (g Graph) Inputs() iter.Seq[string] { return texts(g.t.InputsLength(), g.t.Inputs) }
+func graphOf(t *ptnfb.Graph) *Graph {
+	return &Graph{texts(t.InputsLength(), t.Inputs), texts(t.OutputsLength(), t.Outputs), t}
+}
 
-// Outputs yields the names of the values that the graph gives.
-func (g Graph) Outputs() iter.Seq[string] { return texts(g.t.OutputsLength(), g.t.Outputs) }
-
-// texts yields strings of a vector. They alias the buffer, which nobody changes.
-func texts(n int, at func(int) []byte) iter.Seq[string] {
-	return format.Each(n, func(i int) string { return le.String(at(i)) })
+// texts returns strings of a vector. They alias the buffer, which nobody changes.
+func texts(n int, at func(int) []byte) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = le.String(at(i))
+	}
+	return all
 }
 
 // Values yields the values that are tensors, but not the constants of the method.
-func (g Graph) Values() iter.Seq2[string, TensorInfo] {
+func (g *Graph) Values() iter.Seq2[string, TensorInfo] {
 	return func(yield func(string, TensorInfo) bool) {
 		for _, t := range fb.Each(g.t.TensorValuesLength(), g.t.TensorValues) {
 			if !yield(le.String(t.Name()), infoOf(t.Meta(nil))) {
@@ -141,47 +147,37 @@ func (g Graph) Values() iter.Seq2[string, TensorInfo] {
 	}
 }
 
-// Nodes yields the nodes in the order in which they run.
-func (g Graph) Nodes() iter.Seq[Node] {
-	return format.Each(g.t.NodesLength(), func(i int) (n Node) {
-		g.t.Nodes(&n.t, i)
-		return n
-	})
-}
-
 // A Node is a call of an operator, or stands for an input, a constant or the outputs.
-type Node struct{ t ptnfb.Node }
-
-// Name is the name of the node and, where it has one result, of that value.
-func (n Node) Name() string { return string(n.t.Name()) }
-
-// Operator returns the name of the operator, such as torch.ops.aten.linear.default, and
-// false for a node that calls none.
-func (n Node) Operator() (string, bool) {
-	return string(n.t.Target()), n.t.OpKind() == ptnfb.OpKindCALL_FUNCTION
+type Node struct {
+	Name      string // also of its value, where it has one
+	Operator  string // such as torch.ops.aten.linear.default; "" where none is called
+	Arguments []Argument
+	Results   []string // the names of the values that the node makes
 }
 
-// Arguments yields the arguments of the operator.
-func (n Node) Arguments() iter.Seq[Argument] {
-	return format.Each(n.t.InputsLength(), func(i int) (a Argument) {
-		n.t.Inputs(&a.t, i)
-		return a
+// Nodes yields the nodes in the order in which they run.
+func (g *Graph) Nodes() iter.Seq[Node] {
+	return format.Each(g.t.NodesLength(), func(i int) Node {
+		var t ptnfb.Node
+		g.t.Nodes(&t, i)
+		return nodeOf(&t)
 	})
 }
 
-// Results yields the names of the values that the node makes.
-func (n Node) Results() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, o := range fb.Each(n.t.OutputsLength(), n.t.Outputs) {
-			n, at := o.NamesLength(), o.Names
-			if o.Kind() != ptnfb.OutputValueKindTENSOR_LIST {
-				n, at = 1, func(int) []byte { return o.Name() }
-			}
-			for name := range texts(n, at) {
-				if !yield(name) {
-					return
-				}
-			}
+func nodeOf(t *ptnfb.Node) Node {
+	n := Node{Name: le.String(t.Name())}
+	if t.OpKind() == ptnfb.OpKindCALL_FUNCTION {
+		n.Operator = le.String(t.Target())
+	}
+	for _, a := range fb.Each(t.InputsLength(), t.Inputs) {
+		n.Arguments = append(n.Arguments, argumentOf(a))
+	}
+	for _, o := range fb.Each(t.OutputsLength(), t.Outputs) {
+		if o.Kind() == ptnfb.OutputValueKindTENSOR_LIST {
+			n.Results = append(n.Results, texts(o.NamesLength(), o.Names)...)
+		} else {
+			n.Results = append(n.Results, le.String(o.Name()))
 		}
 	}
+	return n
 }

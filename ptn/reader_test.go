@@ -360,27 +360,21 @@ func walk(t testing.TB, r *Reader) (shown int64) {
 		}
 		end = s.Offset + s.Size
 	}
-	var graph func(g Graph)
-	graph = func(g Graph) {
-		for name := range g.Inputs() {
-			see(name)
-		}
-		for name := range g.Outputs() {
-			see(name)
-		}
+	var graph func(g *Graph)
+	graph = func(g *Graph) {
+		see(g.Inputs...)
+		see(g.Outputs...)
 		for name, info := range g.Values() {
 			see(name, info.String())
 		}
 		for n := range g.Nodes() {
-			op, _ := n.Operator()
-			see(n.Name(), op)
-			for name := range n.Results() {
-				see(name)
-			}
-			for a := range n.Arguments() {
-				see(a.Name(), a.String())
-				if g, ok := a.Graph(); ok {
-					graph(g)
+			see(n.Name, n.Operator)
+			see(n.Results...)
+			for _, a := range n.Arguments {
+				see(a.Name, a.Text)
+				see(a.References...)
+				if a.Graph != nil {
+					graph(a.Graph)
 				}
 			}
 		}

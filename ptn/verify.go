@@ -3,6 +3,8 @@ package ptn
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
@@ -53,63 +55,49 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 
 // verifyDTypes reports weights that a program cannot describe.
 func (r *Reader) verifyDTypes(l *format.Findings) {
-	known := map[tensor.DType]bool{tensor.Unknown: true} // has its own error
-	for _, d := range dtypes {
-		known[d] = true
-	}
+	known := slices.Collect(maps.Values(dtypes))
 	for i := range r.owners {
-		t := &r.owners[i]
-		if !known[t.DType] {
-			l.Warn(errs.At(-1, jsonheader.Field(t.Name)+".dtype", errors.ErrUnsupported,
+		if t := &r.owners[i]; t.DType.Known() && !slices.Contains(known, t.DType) {
+			l.Warn(errs.At(-1, jsonheader.Field(t.Name), errors.ErrUnsupported,
 				"%v, for which the runtime refuses the file", t.DType))
-		}
-		if n := t.Data.Size(); n > maxBytes {
-			l.Warn(errs.At(-1, jsonheader.Field(t.Name), tensor.ErrLimit,
-				"%d bytes, the runtime's limit is %d", n, int64(maxBytes)))
 		}
 	}
 }
 
 // verifyData reads all members, and then bools, to check them.
 func (r *Reader) verifyData(ctx context.Context, l *format.Findings) error {
+	type part struct {
+		tensor.Blob
+		dtype tensor.DType
+		field string
+	}
+	var all []part
+	for i := range r.archive.Members {
+		m := &r.archive.Members[i]
+		all = append(all, part{m.Blob(0, ""), tensor.Unknown, zipfile.Field(m.File.Name)})
+	}
+	for i := range r.owners {
+		if t := &r.owners[i]; t.DType == tensor.Bool {
+			all = append(all, part{t.Data, t.DType, jsonheader.Field(t.Name)})
+		}
+	}
 	var done, total int64
+	for _, p := range all {
+		total += p.Size()
+	}
 	buf := make([]byte, 1<<20)
-	read := func(b tensor.Blob, d tensor.DType, off int64, field string) error {
-		at, err := format.ReadBlob(ctx, b, d, buf, func(n int64) {
+	for _, p := range all {
+		at, err := format.ReadBlob(ctx, p.Blob, p.dtype, buf, func(n int64) {
 			if done += n; l.Options.Progress != nil {
 				l.Options.Progress(done, total)
 			}
 		})
-		if err != nil && ctx.Err() == nil {
-			l.Error(&tensor.FormatError{Format: string(errs), Offset: off + at, Field: field,
-				Err: err})
+		if e := ctx.Err(); e != nil || l.Full() {
+			return e
 		}
-		return ctx.Err()
-	}
-	members, owners := r.archive.Members, r.owners
-	for i := range members {
-		total += members[i].Size()
-	}
-	for i := range owners {
-		if owners[i].DType == tensor.Bool {
-			total += owners[i].Data.Size()
-		}
-	}
-	for i := range members {
-		m := &members[i]
-		x := m.Extent()
-		err := read(m.Blob(0, ""), tensor.Unknown, x.Offset(), zipfile.Field(m.File.Name))
-		if err != nil || l.Full() {
-			return err
-		}
-	}
-	for i := range owners {
-		if t := &owners[i]; t.DType == tensor.Bool {
-			st, _ := t.Data.Stored()
-			if err := read(t.Data, t.DType, st.Offset, jsonheader.Field(t.Name)); err != nil ||
-				l.Full() {
-				return err
-			}
+		if st, _ := p.Stored(); err != nil {
+			l.Error(&tensor.FormatError{Format: string(errs), Offset: st.Offset + at,
+				Field: p.field, Err: err})
 		}
 	}
 	return nil

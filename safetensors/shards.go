@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -222,15 +223,15 @@ func (d *division) marshalIndex(id string) []byte {
 	b := []byte("{\n  \"metadata\": {\n")
 	if id != "" {
 		b = append(b, "    \""+setKey+"\": "...)
-		b = append(appendString(b, id), ",\n"...)
+		b = append(jsonheader.AppendString(b, id), ",\n"...)
 	}
 	b = append(b, "    \"total_size\": "+strconv.FormatInt(d.total,
 		10)+"\n  },\n  \"weight_map\": {"...)
 	for i, key := range slices.Sorted(maps.Keys(d.where)) {
-		b = append(comma(b, i), "\n    "...)
-		b = appendString(b, key)
+		b = append(jsonheader.Comma(b, i), "\n    "...)
+		b = jsonheader.AppendString(b, key)
 		b = append(b, ": "...)
-		b = appendString(b, d.files[d.where[key]])
+		b = jsonheader.AppendString(b, d.files[d.where[key]])
 	}
 	return append(b, "\n  }\n}\n"...)
 }

@@ -3,7 +3,6 @@ package safetensors
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +10,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
@@ -241,98 +238,16 @@ func (c *contextWriter) Write(p []byte) (written int, err error) {
 
 // header returns the bytes before the data, and the size of the whole file.
 func (w *Writer) header() ([]byte, int64, error) {
-	b := make([]byte, jsonheader.Start, jsonheader.Start+128*(len(w.tensors)+1))
-	b = append(b, '{')
-	if len(w.opts.Metadata) > 0 {
-		b = append(b, `"`+jsonheader.MetadataKey+`":{`...)
-		for i, key := range slices.Sorted(maps.Keys(w.opts.Metadata)) {
-			value := w.opts.Metadata[key]
-			if !utf8.ValidString(key) || !utf8.ValidString(value) {
-				return nil, 0, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w",
-					naming.Quote(key), errors.ErrUnsupported)
-			}
-			b = comma(b, i)
-			b = appendString(b, key)
-			b = append(b, ':')
-			b = appendString(b, value)
+	var metadata [][2]string
+	for _, key := range slices.Sorted(maps.Keys(w.opts.Metadata)) {
+		value := w.opts.Metadata[key]
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return nil, 0, fmt.Errorf("safetensors: metadata %s is not UTF-8: %w",
+				naming.Quote(key), errors.ErrUnsupported)
 		}
-		b = append(b, '}')
-		b = comma(b, len(w.tensors)) // only if a tensor follows
+		metadata = append(metadata, [2]string{key, value})
 	}
-	at := int64(0)
-	for i, t := range w.tensors {
-		b = comma(b, i)
-		b = appendString(b, t.Name)
-		b = append(b, `:{"dtype":"`...)
-		b = append(b, jsonheader.Word(t.DType)...)
-		b = append(b, `","shape":[`...)
-		for k, d := range t.Shape {
-			b = strconv.AppendInt(comma(b, k), d, 10)
-		}
-		end, ok := align.Add(at, t.Data.Size())
-		if !ok {
-			return nil, 0, fmt.Errorf("%w: safetensors: data beyond 2^63 bytes", tensor.ErrLimit)
-		}
-		b = append(b, `],"data_offsets":[`...)
-		b = strconv.AppendInt(b, at, 10)
-		b = append(b, ',')
-		b = strconv.AppendInt(b, end, 10)
-		b = append(b, "]}"...)
-		at = end
-	}
-	b = append(b, '}')
-	for len(b)%8 != 0 {
-		b = append(b, ' ')
-	}
-	n := len(b) - jsonheader.Start
-	if n > jsonheader.Max {
-		return nil, 0, fmt.Errorf("%w: safetensors: a header of %d bytes, the format allows %d",
-			tensor.ErrLimit, n, jsonheader.Max)
-	}
-	binary.LittleEndian.PutUint64(b, uint64(n))
-	total, ok := align.Add(at, int64(len(b)))
-	if !ok {
-		return nil, 0, fmt.Errorf("%w: safetensors: a file beyond 2^63 bytes", tensor.ErrLimit)
-	}
-	return b, total, nil
-}
-
-func comma(b []byte, i int) []byte {
-	if i > 0 {
-		return append(b, ',')
-	}
-	return b
-}
-
-// appendString writes a JSON string with the escapes that the reference uses,
-// so that files are equal to the byte.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\b':
-			b = append(b, `\b`...)
-		case '\f':
-			b = append(b, `\f`...)
-		case '\n':
-			b = append(b, `\n`...)
-		case '\r':
-			b = append(b, `\r`...)
-		case '\t':
-			b = append(b, `\t`...)
-		default:
-			if c < 0x20 {
-				b = append(b, `\u00`...)
-				b = append(b, hex[c>>4], hex[c&15])
-			} else {
-				b = append(b, c)
-			}
-		}
-	}
-	return append(b, '"')
+	return jsonheader.Make(formatName, metadata, w.tensors)
 }
 
 // WriteFile writes a whole file: it appears with all tensors, or not at all.

@@ -76,13 +76,13 @@ counts.
 
 An optimizer file of primitiv has its settings for attributes. The operators of a .rten
 keep what they are connected to. The attributes of a .pte are its constant getters, such
-as get_vocab_size; of its tensors and named blobs the names can be changed, and
-named/KEY blobs be left out. Metadata of a .gguf keeps its types: a value must fit the
-one that its key has, new keys are strings, and KEY:TYPE is another type (uint32,
-float32, bool, []string, …; arrays as JSON). A .bpte keeps its test cases. Shards of
-safetensors become one file, as is said. Stored bytes of a .zt stay as they are, those in
-shards in their files next to IN, so that OUT is in the same directory; convert writes
-version 2 in canonical form again.`,
+as get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY
+blobs be left out. The program of a .ptn follows new names of its tensors. Metadata of a
+.gguf keeps its types: a value must fit the one that its key has, new keys are strings,
+and KEY:TYPE is another type (uint32, float32, bool, []string, …; arrays as JSON). A
+.bpte keeps its test cases. Shards of safetensors become one file, as is said. Stored
+bytes of a .zt stay as they are, those in shards in their files next to IN, so that OUT
+is in the same directory; convert writes version 2 in canonical form again.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(e.attributes)+len(e.rename)+len(e.drop) == 0 && !e.modernize {

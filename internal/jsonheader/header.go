@@ -77,9 +77,6 @@ func RankOf(d tensor.DType) int {
 	return -1
 }
 
-// Word returns the name of a dtype in a header, which must have a rank.
-func Word(d tensor.DType) string { return words[RankOf(d)].word }
-
 // DTypes returns the dtypes that a file can hold.
 func DTypes() []tensor.DType {
 	all := make([]tensor.DType, len(words))
