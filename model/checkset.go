@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -60,8 +61,8 @@ func (m *Model) checkSet(s *Set) {
 func (m *Model) missingShard(s *Set, name string, tensors int64) {
 	by := "named by its siblings' names"
 	switch e := m.entries[name]; {
-	case s.Index != "" && tensors > 0:
-		by = fmt.Sprintf("named by %s for %d tensor%s", s.Index, tensors,
+	case (s.Index != "" || s.root) && tensors > 0:
+		by = fmt.Sprintf("named by %s for %d tensor%s", cmp.Or(s.Index, s.Files[0]), tensors,
 			strings.Repeat("s", int(min(tensors-1, 1))))
 	case s.Index != "":
 		by = "named by " + s.Index

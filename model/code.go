@@ -14,18 +14,15 @@ type Code string
 // Errors that names, sizes, links, indexes and headers show.
 const (
 	NoWeights         Code = "no-weights"         // no weights file, no index
-	MissingShard      Code = "missing-shard"      // named by an index or its siblings, not there
 	DanglingLink      Code = "dangling-link"      // a link without a target, or in a cycle
 	MissingSnapshot   Code = "missing-snapshot"   // a ref names a commit that is not in the cache
 	MissingComponent  Code = "missing-component"  // named by model_index.json, not there
 	EmptyFile         Code = "empty-file"         // 0 bytes
 	PointerFile       Code = "pointer-file"       // cloned without Git LFS
 	WrongFormat       Code = "wrong-format"       // HTML, JSON or another format under this name
-	Truncated         Code = "truncated"          // ends before its header or its last tensor does
 	TrailingBytes     Code = "trailing-bytes"     // goes on after its last tensor
 	Malformed         Code = "malformed"          // any other refusal of the format's reader
 	IndexMalformed    Code = "index-malformed"    // not a JSON object with a weight_map of strings
-	UnsafePath        Code = "unsafe-path"        // a file name in an index is not a path below it
 	WrongExtension    Code = "wrong-extension"    // an index names a file of another extension
 	MissingTensor     Code = "missing-tensor"     // in the index, in no shard
 	MisplacedTensor   Code = "misplaced-tensor"   // in another shard than the index says
@@ -43,6 +40,10 @@ const (
 	InterruptedWrite  Code = "interrupted-write"  // the files of a set were not all replaced
 
 	RunsCode Code = tensor.CodeRunsCode // loading the file in Python calls a function
+
+	MissingShard Code = tensor.CodeMissingShard // named by an index or its siblings
+	Truncated    Code = tensor.CodeTruncated    // ends before its header or a tensor does
+	UnsafePath   Code = tensor.CodeUnsafePath   // a file name is not a path below the index
 )
 
 // Errors that reading the data shows.
@@ -72,11 +73,19 @@ const (
 	Inf                Code = "inf"                   // elements are infinite
 	AllZero            Code = "all-zero"              // as a hole in a file reads
 	Constant           Code = "constant"              // every element is the same
+
+	OverlappingData Code = tensor.CodeOverlappingData // tensors of an ONNX model share bytes
+)
+
+// Notes: what is allowed, and good to know.
+const (
+	UnalignedData Code = "unaligned-data" // of an ONNX model
+	RefusedLink   Code = "refused-link"   // to elements of an ONNX model
 )
 
 var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
 	TotalSize, NoTensors, ConfigDType, Pickle, UnknownClass, UnlistedData, OutsideLink,
-	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant}
+	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant, OverlappingData}
 
 // properties returns the severity of a code, and the class of its errors that come from
 // no reader.
@@ -84,6 +93,9 @@ func (c Code) properties() (tensor.Severity, error) {
 	severity := tensor.SeverityError
 	if slices.Contains(warnings, c) {
 		severity = tensor.SeverityWarning
+	}
+	if c == UnalignedData || c == RefusedLink {
+		severity = tensor.SeverityNote
 	}
 	switch c {
 	case BlobName, DigestMismatch, Checksum:

@@ -20,7 +20,8 @@ import (
 type file struct {
 	*entry
 	open     *tensorfile.File // nil: missing, damaged, or a pickle that is not read
-	mapped   int64            // how many tensors an index has in it
+	mapped   int64            // how many tensors an index or a model has in it
+	data     bool             // elements of tensors of an ONNX model, and nothing else
 	findings findings
 }
 
@@ -132,13 +133,17 @@ func unknownDType(t *tensor.Tensor) (word string, ok bool) {
 	return stored.Type, true
 }
 
-// companions opens what a root of zTensor 2 refers to.
+// companions opens what a root of zTensor 2, or an ONNX model, refers to.
 func (d *directory) companions(root string, noMap bool) func(string) (io.ReaderAt, int64, error) {
 	return func(shard string) (io.ReaderAt, int64, error) {
-		if err := safetensors.CheckShardName(shard); err != nil {
-			return nil, 0, err
+		names := []string{path.Join(path.Dir(root), shard)}
+		if formatOf(root) != tensorfile.ONNX {
+			if err := safetensors.CheckShardName(shard); err != nil {
+				return nil, 0, err
+			}
+			names = companionNames(root, shard)
 		}
-		for _, name := range companionNames(root, shard) {
+		for _, name := range names {
 			if e := d.look(name); e.regular {
 				return openReaderAt(d.fsys, d.path(name), e.size, noMap)
 			}

@@ -38,10 +38,14 @@ func (f Finding) place() (s string) {
 	return s
 }
 
-// Class returns the class of the error, tensor.ClassWarning for warnings.
+// Class returns the class of the error, tensor.ClassWarning and tensor.ClassNote for
+// warnings and notes.
 func (f Finding) Class() tensor.Class {
-	if f.Severity == tensor.SeverityWarning {
+	switch f.Severity {
+	case tensor.SeverityWarning:
 		return tensor.ClassWarning
+	case tensor.SeverityNote:
+		return tensor.ClassNote
 	}
 	return tensor.ClassOf(f.Err)
 }
@@ -101,7 +105,7 @@ const maxFindings = 10_000
 // findings collects what is found.
 type findings struct {
 	list []Finding
-	n    [2]int // by Severity, with those that are not in the list
+	n    [3]int // by Severity, with those that are not in the list
 }
 
 func (l *findings) add(all ...Finding) {

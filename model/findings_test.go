@@ -416,7 +416,7 @@ func TestDocumentedCodes(t *testing.T) {
 	}
 	documented := map[string]string{}
 	for _, row := range regexp.MustCompile(
-		"(?m)^\\| `([a-z-]+)` \\| (error|warning) \\|").FindAllStringSubmatch(string(b), -1) {
+		"(?m)^\\| `([a-z-]+)` \\| (error|warning|note) \\|").FindAllStringSubmatch(string(b), -1) {
 		documented[row[1]] = row[2]
 	}
 	for _, c := range regexp.MustCompile(`Code\w* += "([a-z-]+)"`).FindAllStringSubmatch(

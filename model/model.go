@@ -142,6 +142,7 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	if err := m.readFiles(m.joinShards(), opts); err != nil {
 		return nil, err
 	}
+	m.joinData()
 	for _, s := range m.sets {
 		m.checkSet(s)
 	}
@@ -240,7 +241,7 @@ func (m *Model) note(code Code, file, name, format string, args ...any) {
 
 // countFile adds what opening a file read.
 func (m *Model) countFile(f *file) {
-	if !f.regular {
+	if !f.regular || f.data {
 		return
 	}
 	m.read.Files++

@@ -69,6 +69,9 @@ func (d *dataFile) close() error {
 	return err
 }
 
+// DataAlignment is what the format recommends offsets in other files to be multiples of.
+const DataAlignment = 4096
+
 // A DataFile is a file with elements of tensors, below the directory of the model.
 type DataFile struct {
 	Name    string
@@ -76,8 +79,9 @@ type DataFile struct {
 	Err     error // why not
 	Tensors int   // that have elements there, parts of sparse ones counted by themselves
 	Bytes   int64 // that are theirs; shared ones count once
-	// Alignment is the largest power of two, up to 4096, that all offsets are multiples
-	// of.
+	End     int64 // of the last of them
+	// Alignment is the largest power of two, up to DataAlignment, that all offsets are
+	// multiples of.
 	Alignment int64
 }
 
@@ -87,7 +91,7 @@ func (r *Reader) DataFiles() []DataFile {
 	index := map[*dataFile]int{}
 	for _, d := range r.dataFiles() {
 		index[d] = len(all)
-		x := DataFile{Name: d.name, Size: -1, Alignment: 4096}
+		x := DataFile{Name: d.name, Size: -1, Alignment: DataAlignment}
 		if src, err := d.open(); err != nil {
 			x.Err = err
 		} else {
@@ -103,6 +107,7 @@ func (r *Reader) DataFiles() []DataFile {
 			end, before = 0, x.file
 		}
 		d.Tensors++
+		d.End = max(d.End, x.off+x.size)
 		d.Bytes += max(0, x.off+x.size-max(end, x.off))
 		end = max(end, x.off+x.size)
 		for x.off%d.Alignment != 0 {
@@ -181,7 +186,8 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 	case err != nil:
 		p.charge(256)
 		return tensor.NewBlob(&unreadable{size: size, err: &tensor.FormatError{
-			Format: formatName, Offset: at, Field: p.where("external_data"), Code: codeUnsafe,
+			Format: formatName, Offset: at, Field: p.where("external_data"),
+			Code: tensor.CodeUnsafePath,
 			Err: fmt.Errorf("%w: the location %s: %w", tensor.ErrMalformed, naming.Quote(location),
 				err)}})
 	case length >= 0 && length != size:
@@ -242,14 +248,14 @@ func (x *external) open() (source.Extent, error) {
 	src, err := x.file.open()
 	if err != nil {
 		if failed.Err = err; errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			failed.Code = codeMissing
+			failed.Code = tensor.CodeMissingShard
 			failed.Err = fmt.Errorf("%w: %w", tensor.ErrMalformed, err)
 		}
 		return source.Extent{}, failed
 	}
 	e, err := src.Extent(x.off, x.size)
 	if err != nil {
-		failed.Code = codeShort
+		failed.Code = tensor.CodeTruncated
 		failed.Err = fmt.Errorf("%w: %d bytes at %d of %s, which has %d", io.ErrUnexpectedEOF,
 			x.size, x.off, naming.Quote(x.file.name), src.Size())
 		return e, failed

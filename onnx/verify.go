@@ -18,14 +18,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Codes of findings about files with elements of tensors: see docs/check.md.
-const (
-	codeMissing = "missing-shard"
-	codeUnsafe  = "unsafe-path"
-	codeShort   = "truncated"
-	codeOverlap = "overlapping-data"
-)
-
 // Verify reports what is wrong with the tensors and the graph, and reads all elements,
 // those in other files too; with VerifyStructure it reads none. Errors are what ONNX's
 // checker or onnxruntime refuse, also of tensors that no node uses: elements that are
@@ -209,7 +201,8 @@ func (v *verifier) overlaps() {
 			if x.off < end && (x.off != reach.off || x.size != reach.size) {
 				v.found.Warn(&tensor.FormatError{Format: formatName, Offset: x.at,
 					Field: x.field(),
-					Code:  codeOverlap, Err: fmt.Errorf("%w: bytes %d to %d of %s are also those "+
+					Code:  tensor.CodeOverlappingData,
+					Err: fmt.Errorf("%w: bytes %d to %d of %s are also those "+
 						"of %s",
 						tensor.ErrMalformed, x.off, x.off+x.size, naming.Quote(x.file.name),
 						naming.Quote(reach.tensor.Name))})

@@ -466,7 +466,7 @@ func TestDataFilesAreOpenedOnceAndLate(t *testing.T) {
 	}
 	if got := r.DataFiles(); len(got) != 1 || got[0] != (DataFile{Name: "w.bin", Size: 100,
 		Tensors: 50,
-		Bytes:   2, Alignment: 2}) {
+		Bytes:   2, Alignment: 2, End: 12}) {
 		t.Error(got)
 	}
 	if x, y := r.Tensor("A").Data.Identity(), r.Tensor("B").Data.Identity(); x != y || x == nil {

@@ -72,6 +72,7 @@ const (
 	ClassUnsupported Class = "unsupported"
 	ClassTruncated   Class = "truncated"
 	ClassWarning     Class = "warning"
+	ClassNote        Class = "note"
 	ClassUnfinished  Class = "unfinished" // of a set of files that is being replaced
 	ClassIO          Class = "io"         // of the operating system or a server
 )

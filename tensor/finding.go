@@ -7,19 +7,24 @@ import (
 	"io"
 )
 
-// Severity separates damage from a departure that does not prevent reading.
+// Severity separates damage from a departure that does not prevent reading, and from
+// what is allowed and good to know.
 type Severity uint8
 
 // The severities.
 const (
 	SeverityError Severity = iota
 	SeverityWarning
+	SeverityNote
 )
 
-// String returns "error" or "warning".
+// String returns "error", "warning" or "note".
 func (s Severity) String() string {
-	if s == SeverityWarning {
+	switch s {
+	case SeverityWarning:
 		return "warning"
+	case SeverityNote:
+		return "note"
 	}
 	return "error"
 }
@@ -30,7 +35,7 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // A Finding is one entry of a Report: an error or a warning.
 type Finding struct {
 	Severity Severity
-	Class    Class  // ClassWarning for warnings
+	Class    Class  // ClassWarning for warnings, ClassNote for notes
 	Code     string // what kind of finding it is, a code of docs/check.md; "" for most
 	Offset   int64  // -1 when there is none
 	Field    string // in the format's own words
@@ -43,6 +48,11 @@ const (
 	CodeRunsCode     = "runs-code"     // loading the file in Python calls a function
 	CodeUnknownClass = "unknown-class" // an object of a class that tensors are not made of
 	CodeUnlistedData = "unlisted-data" // bytes of elements that no listed tensor refers to
+	// what is wrong with files that have elements of tensors
+	CodeMissingShard    = "missing-shard"
+	CodeUnsafePath      = "unsafe-path"
+	CodeTruncated       = "truncated"
+	CodeOverlappingData = "overlapping-data"
 )
 
 // FindingOf returns err as a finding of SeverityError. A *FormatError in it gives

@@ -135,7 +135,7 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	}
 	for _, f := range report.Findings {
 		switch {
-		case f.Severity != tensor.SeverityError && !a.strict:
+		case f.Severity == tensor.SeverityNote, f.Severity != tensor.SeverityError && !a.strict:
 		case f.Code == model.Limit:
 			a.status = worse(a.status, statusLimit)
 		case f.Code == model.Unreadable:
@@ -195,13 +195,14 @@ func (a *app) printCheck(name string, r *model.Report) {
 	}
 	t.print(a)
 	var all []string
-	for _, s := range []tensor.Severity{tensor.SeverityError, tensor.SeverityWarning} {
+	if counts[tensor.SeverityError]+counts[tensor.SeverityWarning] == 0 {
+		all = append(all, "ok")
+	}
+	for _, s := range []tensor.Severity{tensor.SeverityError, tensor.SeverityWarning,
+		tensor.SeverityNote} {
 		if n := counts[s]; n > 0 {
 			all = append(all, count(n, s.String()))
 		}
-	}
-	if len(all) == 0 {
-		all = []string{"ok"}
 	}
 	fmt.Fprintln(a.out, strings.Join(all, ", "))
 }
