@@ -161,7 +161,7 @@ func pteGraph(r *pte.Reader) *Graph {
 	}
 	groups := map[*ptn.Reader]int{}
 	for _, c := range calls {
-		for m := range c.program.Program().Methods() {
+		for m := range c.program.Methods() {
 			if _, ok := groups[c.program]; !ok {
 				groups[c.program] = ptnMethod(out, c.name, m)
 			}

@@ -69,7 +69,7 @@ func ptnInfo(r *ptn.Reader) *PTNInfo {
 			d.Ignored = append(d.Ignored, s.Name)
 		}
 	}
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		d.Methods = append(d.Methods, ptnMethodInfo(m))
 	}
 	return d
@@ -158,7 +158,7 @@ func ptnValueInfo(name string, values map[string]ptn.TensorInfo) PTNValue {
 // ptnContent describes every value and node of every method.
 func ptnContent(r *ptn.Reader) words {
 	var o words
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		for c := range m.Constants() {
 			o.set(m.Name()+" constant "+c.Name,
 				fmt.Sprintf("%s %q %v mutated %v %+v", c.Kind, c.Key, c.Info, c.Mutated,
@@ -207,7 +207,7 @@ func ptnGraphContent(o words, path string, g *ptn.Graph) words {
 // ptnGraph draws a group a method and a group a body: calls as nodes, values as edges.
 func ptnGraph(r *ptn.Reader) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		ptnMethod(out, m.Name(), m)
 	}
 	return out

@@ -42,7 +42,7 @@ func (r *Reader) openArchive() (err error) {
 	if program == nil {
 		return errs.Malformed(-1, "archive", "it has no %s", programMember)
 	}
-	if r.program, err = r.readProgram(program.Offset(), program.Size()); err != nil {
+	if err := r.readProgram(program.Offset(), program.Size()); err != nil {
 		return err
 	}
 	if x := members[weightsMember]; x != nil {
@@ -138,7 +138,7 @@ func (r *Reader) openAliases(x *source.Extent) error {
 // listExternal lists the tensors that a program without weights expects.
 func (r *Reader) listExternal() error {
 	seen := map[string]bool{}
-	for m := range r.program.Methods() {
+	for m := range r.Methods() {
 		for c := range m.Constants() {
 			if seen[c.Key] {
 				continue

@@ -34,12 +34,12 @@ func argumentOf(t *ptnfb.NamedArgument) Argument {
 		}
 		return literal
 	}
-	list := func(n, parallel int, at func(i int) ([]byte, string)) {
+	list := func(n int, at func(i int) ([]byte, string)) {
 		parts := make([]string, n)
 		for i := range parts {
 			parts[i] = one(at(i))
 		}
-		a.Text, a.length, a.parallel = "["+strings.Join(parts, ", ")+"]", n, parallel
+		a.Text, a.length, a.parallel = "["+strings.Join(parts, ", ")+"]", n, n
 	}
 	var x flatbuffers.Table
 	v := t.Arg(nil)
@@ -67,8 +67,8 @@ func argumentOf(t *ptnfb.NamedArgument) Argument {
 		a.Text = dtypes[as[ptnfb.ScalarTypeArg](x).Value()].String()
 	case ptnfb.ArgumentValueIntListArg:
 		t := as[ptnfb.IntListArg](x)
-		n, refs := t.ValuesLength(), t.RefsLength()
-		list(n, n, func(i int) (ref []byte, _ string) {
+		refs := t.RefsLength()
+		list(t.ValuesLength(), func(i int) (ref []byte, _ string) {
 			if i < refs {
 				ref = t.Refs(i)
 			}
@@ -79,24 +79,28 @@ func argumentOf(t *ptnfb.NamedArgument) Argument {
 		}
 	case ptnfb.ArgumentValueFloatListArg:
 		t := as[ptnfb.FloatListArg](x)
-		n := t.ValuesLength()
-		list(n, n, func(i int) ([]byte, string) { return nil, fmt.Sprint(t.Values(i)) })
+		list(t.ValuesLength(), func(i int) ([]byte, string) {
+			return nil,
+				fmt.Sprint(t.Values(i))
+		})
 	case ptnfb.ArgumentValueBoolListArg:
 		t := as[ptnfb.BoolListArg](x)
-		n := t.ValuesLength()
-		list(n, n, func(i int) ([]byte, string) { return nil, fmt.Sprint(t.Values(i)) })
+		list(t.ValuesLength(), func(i int) ([]byte, string) {
+			return nil,
+				fmt.Sprint(t.Values(i))
+		})
 	case ptnfb.ArgumentValueTensorListArg:
 		t := as[ptnfb.TensorListArg](x)
-		n := t.NamesLength()
-		list(n, n, func(i int) ([]byte, string) { return t.Names(i), "" })
+		list(t.NamesLength(), func(i int) ([]byte, string) { return t.Names(i), "" })
 	case ptnfb.ArgumentValueOptionalTensorListArg:
 		t := as[ptnfb.OptionalTensorListArg](x)
-		list(t.NamesLength(), t.HasValueLength(), func(i int) ([]byte, string) {
+		list(t.NamesLength(), func(i int) ([]byte, string) {
 			if i < t.HasValueLength() && t.HasValue(i) {
 				return t.Names(i), ""
 			}
 			return nil, "none"
 		})
+		a.parallel = t.HasValueLength()
 	case ptnfb.ArgumentValueGraphArg:
 		t := as[ptnfb.GraphArg](x)
 		a.Text, a.Graph = "graph "+strconv.Quote(string(t.Name())), graphOf(t.Graph(nil))

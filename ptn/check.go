@@ -24,8 +24,8 @@ const (
 // A checker applies the rules of a program that Open does not need: those of the
 // validation in ExecuTorch's exporter, and those of its runtime.
 type checker struct {
-	program *Program
-	found   *format.Findings
+	r     *Reader
+	found *format.Findings
 	// lookup returns the tensor of a key, nil if there is none. It is nil where nothing
 	// is known of the data.
 	lookup func(key string) *tensor.Tensor
@@ -47,7 +47,7 @@ func (c *checker) fail(class error, t flatbuffers.Table, text string, args ...an
 		fmt.Fprintf(&field, "%s[%s]", [...]string{"methods", ".nodes"}[min(i, 1)],
 			naming.Quote(name))
 	}
-	return errs.At(c.program.at+int64(t.Pos), field.String(), class, text, args...)
+	return errs.At(c.r.programAt+int64(t.Pos), field.String(), class, text, args...)
 }
 
 func (c *checker) bad(t flatbuffers.Table, text string, args ...any) {
@@ -68,7 +68,7 @@ func (c *checker) known(t flatbuffers.Table, v fmt.Stringer, number, least, most
 func (c *checker) check() {
 	c.buffers = map[string]string{}
 	seen := map[string]bool{}
-	root := c.program.root
+	root := c.r.root
 	for _, m := range fb.Each(root.MethodsLength(), root.Methods) {
 		name := le.String(m.Name())
 		c.path = append(c.path[:0], name)

@@ -15,7 +15,7 @@
 //
 // The program has methods, each a graph of nodes that call operators of PyTorch. Values
 // have names within a graph, and weights are bound to values by their keys, which are the
-// names of tensors. [Reader.Program] returns a view of it.
+// names of tensors. [Reader.Methods] yields them.
 //
 // Open checks the archive, the FlatBuffer and the headers. Whether the graphs make
 // sense, and whether weights are what the program expects, [Reader.Verify] checks. The

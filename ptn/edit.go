@@ -53,13 +53,13 @@ func NewEdit(r *Reader) *Edit {
 		}
 		return nil
 	})
-	for m := range r.program.Methods() {
+	for m := range r.Methods() {
 		for _, fqn := range m.MutableBuffers() {
 			e.fqns[fqn] = true
 		}
 	}
 	tables := ptnfb.Schema.Tables
-	buf := r.program.root.Table().Bytes
+	buf := r.root.Table().Bytes
 	fb.EachTable(buf, &ptnfb.Schema, ptnfb.TableProgram, func(v *fb.Visit) bool {
 		add := func(slots ...int) {
 			for _, slot := range slots {
@@ -248,7 +248,7 @@ func (e *Edit) encode(out *format.Output, items []item) error {
 // program returns the program with the new names. They follow the old FlatBuffer, whose
 // offsets to the old ones lead to them: nothing else of it changes, known or not.
 func (e *Edit) program() ([]byte, error) {
-	buf := bytes.Clone(e.r.program.root.Table().Bytes)
+	buf := bytes.Clone(e.r.root.Table().Bytes)
 	at := map[string]int{}
 	for _, ref := range e.references {
 		c, err := format.ChangeOf(&e.Edit, e.r.lookup().Lookup(ref.name), ref.name)

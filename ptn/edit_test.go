@@ -97,7 +97,7 @@ func edited(t testing.TB, b []byte, change func(e *Edit) error) (*Reader, error)
 
 // keys are the names that the program refers to, and what its outputs replace.
 func keys(r *Reader) (all []string) {
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		for c := range m.Constants() {
 			all = append(all, c.Key)
 		}
@@ -274,7 +274,7 @@ func TestEditOfAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		for c := range m.Constants() {
 			if c.Info.Quant.Scale != "s" {
 				t.Errorf("the scale is %q", c.Info.Quant.Scale)

@@ -33,13 +33,13 @@ func ExampleOpen() {
 }
 
 // Show what the methods of a program compute.
-func ExampleReader_Program() {
+func ExampleReader_Methods() {
 	r, err := ptn.Open("../testdata/ptn/export-1.5.1-linear.ptn", nil)
 	if err != nil {
 		panic(err)
 	}
 	defer r.Close()
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		fmt.Println("method", m.Name())
 		for c := range m.Constants() {
 			fmt.Println(c.Kind, c.Name, c.Key, c.Info)

@@ -13,45 +13,41 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Program is a view of a verified FlatBuffer: what it returns is read when it is asked
-// for, and is what the file has. Whether it makes sense, [Reader.Verify] checks.
-type Program struct {
-	root *ptnfb.Program
-	at   int64 // where the FlatBuffer is in the file
-}
-
 // maxProgram is the runtime's limit.
 const maxProgram = 1 << 30
 
-// readProgram reads and verifies the FlatBuffer that is the size bytes at off.
-func (r *Reader) readProgram(off, size int64) (*Program, error) {
+// readProgram reads and verifies the FlatBuffer that is the size bytes at off. Whether it
+// makes sense, Verify checks.
+func (r *Reader) readProgram(off, size int64) error {
 	if most := min(r.limits.MaxMetadata, maxProgram); size > most {
-		return nil, errs.At(off, programMember, tensor.ErrLimit, "%d bytes, the limit is %d", size,
+		return errs.At(off, programMember, tensor.ErrLimit, "%d bytes, the limit is %d", size,
 			most)
 	}
 	buf, err := r.src.Metadata(off, size)
 	if err != nil {
-		return nil, &tensor.FormatError{Format: string(errs), Offset: off, Field: programMember,
+		return &tensor.FormatError{Format: string(errs), Offset: off, Field: programMember,
 			Err: err}
 	}
 	if !isProgram(buf) {
-		return nil, errs.Malformed(off, programMember, "the identifier is not %s",
+		return errs.Malformed(off, programMember, "the identifier is not %s",
 			ptnfb.ProgramIdentifier)
 	}
 	err = fb.Verify(buf, &ptnfb.Schema, ptnfb.TableProgram, fb.Limits{UTF8: true})
 	if err != nil {
-		return nil, executorch.Unverified(string(errs), err, off)
+		return executorch.Unverified(string(errs), err, off)
 	}
-	return &Program{ptnfb.GetRootAsProgram(buf, 0), off}, nil
+	r.root, r.programAt = ptnfb.GetRootAsProgram(buf, 0), off
+	return nil
 }
 
-// Raw is the root table with the accessors that flatc generates.
-func (p *Program) Raw() *ptnfb.Program { return p.root }
+// Raw is the root table of the program with the accessors that flatc generates.
+func (r *Reader) Raw() *ptnfb.Program { return r.root }
 
-// Methods yields the methods in the order of the file.
-func (p *Program) Methods() iter.Seq[Method] {
-	return format.Each(p.root.MethodsLength(), func(i int) (m Method) {
-		p.root.Methods(&m.t, i)
+// Methods yields the methods of the program in the order of the file. What they return is
+// read from a copy of the program when it is asked for; it is valid after Close too.
+func (r *Reader) Methods() iter.Seq[Method] {
+	return format.Each(r.root.MethodsLength(), func(i int) (m Method) {
+		r.root.Methods(&m.t, i)
 		return m
 	})
 }

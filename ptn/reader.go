@@ -36,15 +36,16 @@ type ReaderOptions struct {
 type Reader struct {
 	src      *source.Source
 	limits   tensor.Limits
-	program  *Program
+	root     *ptnfb.Program
 	archive  *zipfile.Archive // nil: a .ptg
 	owners   []tensor.Tensor  // stored or, of a .ptg, external
 	aliases  []alias
 	metadata [][2]string
 	warnings format.Warnings
 
-	tensors func() []tensor.Tensor // owners and aliases; the first call makes them
-	lookup  func() *naming.Table
+	programAt int64                  // where root is in the file
+	tensors   func() []tensor.Tensor // owners and aliases; the first call makes them
+	lookup    func() *naming.Table
 }
 
 // An alias is another name of a stored tensor.
@@ -125,7 +126,7 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	}
 	if bytes.HasPrefix(head, []byte("PK")) {
 		err = r.openArchive()
-	} else if r.program, err = r.readProgram(0, src.Size()); err == nil {
+	} else if err = r.readProgram(0, src.Size()); err == nil {
 		err = r.listExternal()
 	}
 	if err != nil {
@@ -151,13 +152,10 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 func (r *Reader) Close() error { return r.src.Close() }
 
 // Version returns the version of the program, "1" in all that ExecuTorch writes.
-func (r *Reader) Version() string { return string(r.program.root.Version()) }
+func (r *Reader) Version() string { return string(r.root.Version()) }
 
 // Size is the size of the file in bytes.
 func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Program returns the program. It is valid after Close too.
-func (r *Reader) Program() *Program { return r.program }
 
 // Len is the number of names, aliases included.
 func (r *Reader) Len() int { return len(r.owners) + len(r.aliases) }

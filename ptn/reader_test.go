@@ -379,7 +379,7 @@ func walk(t testing.TB, r *Reader) (shown int64) {
 			}
 		}
 	}
-	for m := range r.Program().Methods() {
+	for m := range r.Methods() {
 		see(m.Name())
 		for c := range m.Constants() {
 			see(c.Name, c.Key, c.Kind, c.Info.String())

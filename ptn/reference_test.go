@@ -90,7 +90,7 @@ func testReference(t *testing.T, name string) {
 			t.Errorf("the owner of %q is %q, want %q", x.Name, owner, want)
 		}
 	}
-	got := described(r.Program().Raw().Table(), ptnfb.TableProgram)
+	got := described(r.Raw().Table(), ptnfb.TableProgram)
 	if d := difference("program", got, want.Program); d != "" {
 		t.Error(d)
 	}

@@ -38,7 +38,7 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 			l.Warn(w)
 		}
 	}
-	c := checker{program: r.program, found: l, lookup: r.Tensor}
+	c := checker{r: r, found: l, lookup: r.Tensor}
 	if r.archive == nil {
 		c.lookup = l.Options.External
 	}
@@ -46,22 +46,17 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	if r.archive == nil || l.Full() {
 		return nil
 	}
-	r.verifyDTypes(l)
-	if l.Options.Depth <= tensor.VerifyStructure {
-		return nil
-	}
-	return r.verifyData(ctx, l)
-}
-
-// verifyDTypes reports weights that a program cannot describe.
-func (r *Reader) verifyDTypes(l *format.Findings) {
-	known := slices.Collect(maps.Values(dtypes))
+	known := slices.Collect(maps.Values(dtypes)) // that a program can describe
 	for i := range r.owners {
 		if t := &r.owners[i]; t.DType.Known() && !slices.Contains(known, t.DType) {
 			l.Warn(errs.At(-1, jsonheader.Field(t.Name), errors.ErrUnsupported,
 				"%v, for which the runtime refuses the file", t.DType))
 		}
 	}
+	if l.Options.Depth <= tensor.VerifyStructure {
+		return nil
+	}
+	return r.verifyData(ctx, l)
 }
 
 // verifyData reads all members, and then bools, to check them.
