@@ -15,12 +15,15 @@ import (
 
 // TestSetWeights replaces one weight inside of a program and one in its .ptd by one call.
 func TestSetWeights(t *testing.T) {
-	for _, apart := range []bool{false, true} {
-		dir, other := t.TempDir(), t.TempDir()
-		if !apart {
-			other = dir
+	for _, names := range [][2]string{{"p.pte", "p.ptd"}, {"p.pte", "foundation.ptd"},
+		{"p.pte", "../other/p.ptd"}, {"program", "data"}} { // the last two are no set
+		dir := filepath.Join(t.TempDir(), "dir")
+		for _, d := range []string{dir, filepath.Join(dir, "..", "other")} {
+			if err := os.Mkdir(d, 0o777); err != nil {
+				t.Fatal(err)
+			}
 		}
-		program, data := filepath.Join(dir, "p.pte"), filepath.Join(other, "p.ptd")
+		program, data := filepath.Join(dir, names[0]), filepath.Join(dir, names[1])
 		for to, from := range map[string]string{program: "export-1.5.1-external-some.pte",
 			data: "export-1.5.1-external-some.ptd"} {
 			b, err := os.ReadFile("../testdata/pte/" + from)

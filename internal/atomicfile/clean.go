@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -58,6 +57,7 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 	}
 	var temps, all []Leftover
 	named, allNamed := map[string]bool{}, false
+	var sets sets
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -76,7 +76,12 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 		switch {
 		case !isJournal:
 			temps = append(temps, l)
-		case l.cleanJournal(opts, named, func() bool { return hasSet(entries, index) }):
+		case l.cleanJournal(opts, named, func() bool {
+			if sets == nil {
+				sets = setsOf(entries)
+			}
+			return sets.have(index)
+		}):
 			all = append(all, l)
 			allNamed = allNamed || l.Err != nil && l.State == Stale // what it names is not known
 		}
@@ -93,18 +98,6 @@ func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, err
 		all = append(all, *l)
 	}
 	return all, nil
-}
-
-// hasSet reports whether a directory has files, or temporary files, of the set of that
-// index.
-func hasSet(entries []fs.DirEntry, index string) bool {
-	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		name := e.Name()
-		if base, ok := tempOf(name); ok {
-			name = base
-		}
-		return e.Type().IsRegular() && InSet(index, name)
-	})
 }
 
 // cleanJournal adds to named the pieces of the set that the journal leaves. It is false

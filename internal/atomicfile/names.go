@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"io/fs"
 	"path/filepath"
 	"strings"
 )
@@ -68,3 +69,33 @@ func shardOf(name string) (s shard, ok bool) {
 }
 
 func isNumber(s string) bool { return len(s) >= 5 && strings.Trim(s, "0123456789") == "" }
+
+// sets are the names of the files of a directory, and the prefixes of its shards, each
+// with a slash.
+type sets map[string]bool
+
+// setsOf returns the sets of a directory, to which temporary files belong too.
+func setsOf(entries []fs.DirEntry) sets {
+	all := sets{}
+	for _, e := range entries {
+		name := e.Name()
+		if base, ok := tempOf(name); ok {
+			name = base
+		}
+		if !e.Type().IsRegular() {
+			continue
+		}
+		all[name] = true
+		if s, ok := shardOf(name); ok {
+			all[s.prefix+"/"] = true
+		}
+	}
+	return all
+}
+
+// have reports whether there is a file that a set of that index may have.
+func (s sets) have(index string) bool {
+	plain, hasIndex := strings.CutSuffix(index, indexSuffix)
+	stem := strings.TrimSuffix(plain, filepath.Ext(plain))
+	return s[index] || s[index+"/"] || s[stem+"/"] || hasIndex && (s[plain] || s[stem])
+}

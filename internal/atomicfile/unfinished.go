@@ -63,7 +63,11 @@ func isPending(err error) bool { return err == nil || errors.Is(err, errors.ErrU
 func UnfinishedFS(fsys fs.FS, index string) error {
 	dir, base := path.Split(index)
 	for _, base := range []string{base, base + indexSuffix} {
-		f, err := fsys.Open(path.Join(dir, filepath.Base(journalName("", base))))
+		name := path.Join(dir, filepath.Base(journalName("", base)))
+		if fi, err := fs.Lstat(fsys, name); err != nil || !fi.Mode().IsRegular() {
+			continue // opening a pipe waits
+		}
+		f, err := fsys.Open(name)
 		if err != nil {
 			continue
 		}
