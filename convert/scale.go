@@ -15,7 +15,7 @@ func (p *Plan) loseScale(it *item, from, to string) {
 		p.scales = scalesOf(p.files)
 	}
 	if where := p.scales.of(&it.t); where != "" {
-		p.lose(LossScale, fieldOf(it.src), "%s becomes %s, and the scale in %s is not applied",
+		p.lose(LossScale, fieldOf(it.src), "%s becomes %s, and its scale, %s, is not applied",
 			from, to, where)
 	}
 }
@@ -36,12 +36,12 @@ func scalesOf(files []*tensorfile.File) scales {
 	return all
 }
 
-// of returns the last part of the name of the tensor that has the scale of t; "" where t
-// has none.
+// of returns the end of the name of the tensor that has the scale of t, such as
+// *.weight_scale; "" where t has none.
 func (s scales) of(t *tensor.Tensor) string {
 	switch t.DType {
 	case tensor.QI8, tensor.QU8, tensor.QI32, tensor.QU4x2, tensor.QU2x4:
-		return "its quantizer"
+		return "of the quantizer"
 	}
 	for _, r := range scaleRules {
 		base, ok := strings.CutSuffix(t.Name, r.weight)
@@ -49,7 +49,10 @@ func (s scales) of(t *tensor.Tensor) string {
 			continue
 		}
 		if scale := s[base+r.scale]; scale != nil && scale.Dense() && r.fits(t, scale) {
-			return scale.Name[strings.LastIndexByte(scale.Name, '.')+1:]
+			if dot := strings.LastIndexByte(scale.Name, '.'); dot > 0 {
+				return "*" + scale.Name[dot:] // so that losses of all layers have one reason
+			}
+			return scale.Name
 		}
 	}
 	return ""

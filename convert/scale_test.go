@@ -120,10 +120,13 @@ func TestScale(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ts := range [][]*tensor.Tensor{{c.weight, c.scale}, {c.scale, c.weight}} {
-				l := lossesOf(t, LossScale, ts...)
+				l, where := lossesOf(t, LossScale, ts...), c.where
+				if strings.Contains(c.scale.Name, ".") {
+					where = "*." + where
+				}
 				if len(l) != 1 || l[0].Field != fieldOf(c.weight) || l[0].Requested ||
-					!strings.HasSuffix(l[0].Reason, " becomes float32, and the scale in "+c.where+
-						" is not applied") {
+					!strings.HasSuffix(l[0].Reason, " becomes float32, and its scale, "+where+
+						", is not applied") {
 					t.Errorf("%v", l)
 				}
 			}

@@ -15,22 +15,28 @@ func overflowed(dst []byte, to DType, src []byte, from DType, n int) int {
 	if to.IsComplex() {
 		width, to = 2, component(to)
 	}
-	for i := 0; i < n*width; i++ {
-		next := notFinite(dst[i*to.Size():], to)
-		if next < 0 {
-			return -1
+	for first := 0; first < n; first += blockLen / 2 {
+		k := min(blockLen/2, n-first)
+		size := width * to.Size()
+		part := dst[first*size : (first+k)*size]
+		if notFinite(part, to) < 0 {
+			continue
 		}
-		i += next
-		was := 0.0
-		switch {
+		var was, is [blockLen]float64
+		decodeFloat64(is[:k*width], part, to, true)
+		switch part := src[first*from.Bits()/8 : ((first+k)*from.Bits()+7)/8]; {
 		case from.IsComplex():
-			was = number(src, component(from), i)
-		case i%width == 0:
-			was = number(src, from, i/width)
+			decodeFloat64(was[:k*width], part, component(from), true)
+		default:
+			decodeFloat64(was[:k], part, from, true)
+			for i := k - 1; i > 0 && width == 2; i-- {
+				was[2*i], was[i] = was[i], 0 // the real part; is has zeros for the other
+			}
 		}
-		is := number(dst, to, i)
-		if math.IsNaN(is) && !math.IsNaN(was) || math.IsInf(is, 0) && !math.IsInf(was, 0) {
-			return i / width
+		for i, v := range is[:k*width] {
+			if v != v && was[i] == was[i] || math.IsInf(v, 0) && !math.IsInf(was[i], 0) {
+				return first + i/width
+			}
 		}
 	}
 	return -1

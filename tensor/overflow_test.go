@@ -3,12 +3,13 @@ package tensor
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestAsFinite(t *testing.T) {
-	inf := math.Inf(1)
+	inf, inf32 := math.Inf(1), float32(math.Inf(1))
 	for name, c := range map[string]struct {
 		x    *Tensor
 		to   DType
@@ -31,7 +32,15 @@ func TestAsFinite(t *testing.T) {
 			"element 1 of float64 is -Inf"},
 		"infinities of float8": {New("x", Shape{1}, []float64{inf}), F8E5M2FNUZ,
 			"element 0 of float64 is +Inf"},
-		"NaN stays": {New("x", Shape{1}, []float64{math.NaN()}), F8E4M3FNUZ, ""},
+		"NaN stays":                {New("x", Shape{1}, []float64{math.NaN()}), F8E4M3FNUZ, ""},
+		"real and imaginary parts": {New("x", Shape{3}, []complex128{1, 2i, 3}), C64, ""},
+		"a complex dtype of few":   {New("x", Shape{5}, []float64{1, 2, inf, 4, -5}), C32, ""},
+		"the last of many blocks": {New("x", Shape{70_000}, append(slices.Repeat(
+			[]float32{-inf32, 1}, 34_999), 0, 1e9)), F16,
+			"element 69999 of float32 is 1e+09"},
+		"the last of many parts": {New("x", Shape{70_000}, append(slices.Repeat(
+			[]float64{-inf, 1}, 34_999), 0, 1e9)), C32,
+			"element 69999 of float64 is 1e+09"},
 		"the imaginary part": {New("x", Shape{2}, []complex128{1, 1e300i}), C64,
 			"element 1 of complex128 is (0, 1e+300)"},
 		"float16 of complex": {New("x", Shape{2}, []int32{1, 70000}), C32,
