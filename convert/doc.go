@@ -7,7 +7,9 @@
 // dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
 // Options.Allow; [Plan.Write] refuses, with all losses at once, while one of them is not
 // allowed. Nothing else is changed: what comes back is what went in, but for the losses.
-// [File] does all of it with two names.
+// A loss that other options ask for, such as a narrower dtype, is listed as well, and
+// needs no permission. A number that becomes an infinity or NaN is found while it is
+// written: tensor.ErrOverflow. [File] does all of it with two names.
 //
 // Write streams: of dense tensors of any size it holds at most 64 MiB of its own on two
 // cores, where the source requires zstd windows of at most 8 MiB and the target is

@@ -269,7 +269,7 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 
 func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int64,
 	c *conversion) error {
-	if err := c.checkNames(files[0]); err != nil {
+	if err := c.checkNames(files); err != nil {
 		return err
 	}
 	if r, ok := files[0].Sys().(*pte.Reader); ok && c.target == tensorfile.PTE && len(files) == 1 {
@@ -360,22 +360,24 @@ func (c *conversion) numbersOf(t *tensor.Tensor) tensor.DType {
 	return t.DType
 }
 
-// checkNames refuses a --filter, --rename or --dtype that nothing in the file matches.
-func (c *conversion) checkNames(f *tensorfile.File) error {
+// checkNames refuses a --filter, --rename or --dtype that nothing in the files matches.
+func (c *conversion) checkNames(files []*tensorfile.File) error {
 	isKept := false
 	used := make([]bool, len(c.rename))
 	// The dtypes of the file, those of which blocks are made, and of those the ones that
 	// have a matrix.
 	dtypes, numbers, quantized := map[tensor.DType]bool{}, map[tensor.DType]bool{},
 		map[tensor.DType]bool{}
-	for t := range f.Tensors() {
-		isKept = isKept || c.passes(t.Name)
-		dtypes[t.DType] = true
-		made := *t
-		made.DType = c.numbersOf(t)
-		numbers[made.DType] = true
-		quantized[made.DType] = quantized[made.DType] || c.blocksOf(&made) != ""
-		c.rename.newName(t.Name, used)
+	for _, f := range files {
+		for t := range f.Tensors() {
+			isKept = isKept || c.passes(t.Name)
+			dtypes[t.DType] = true
+			made := *t
+			made.DType = c.numbersOf(t)
+			numbers[made.DType] = true
+			quantized[made.DType] = quantized[made.DType] || c.blocksOf(&made) != ""
+			c.rename.newName(t.Name, used)
+		}
 	}
 	if !isKept && len(c.filter) > 0 {
 		return wrong(tryNames, "--filter: no tensor or blob is named %s",
