@@ -22,8 +22,9 @@ func (p *Plan) WriteFile(ctx context.Context, name string) error {
 
 // Write writes the converted file to w, which it neither seeks nor closes. A loss that is
 // not allowed is a *LossError before anything is written; after another error, such as a
-// wrong digest of the source or tensor.ErrOverflow, w has part of a file. It ends soon after ctx does. If w has
-// a method Reserve(bytes int64), it is called first, with an estimate of the size.
+// wrong digest of the source or tensor.ErrOverflow, w has part of a file. It ends soon
+// after ctx does. If w has a method Reserve(bytes int64), it is called first, with an
+// estimate of the size.
 func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err := p.Err(); err != nil {
 		return err
