@@ -72,10 +72,9 @@ var edges = map[string][]string{
 	"remote":              {"internal/naming", "tensor"},
 	"quant": {"tensor", "internal/ggml", "internal/le", "internal/naming",
 		"internal/parallel"},
-	"inspect": {".", "tensor", "internal/ggml", "internal/le", "internal/parallel",
-		"internal/naming", "sparse", "onnx", "primitiv", "ptd", "pte", "ptn", "rten", "ztensor",
-		"gguf",
-		"safetensors"},
+	"inspect": {".", "tensor", "internal/format", "internal/ggml", "internal/le",
+		"internal/parallel", "internal/naming", "sparse", "onnx", "primitiv", "ptd", "pte", "ptn",
+		"rten", "ztensor", "gguf", "safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},

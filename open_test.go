@@ -422,6 +422,60 @@ func TestNoLinks(t *testing.T) {
 	}
 }
 
+// A link out of the directory is found in the middle of a path too, and after many steps.
+func TestNoLinksOnTheWay(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model")
+	for _, name := range []string{"outside", "model", "model/real"} {
+		if err := os.Mkdir(filepath.Join(dir, filepath.FromSlash(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index := `{"metadata":{},"weight_map":{"t0":"sub/a.safetensors"}}`
+	for name, b := range map[string][]byte{"model/m.safetensors.index.json": []byte(index),
+		"outside/a.safetensors":    manyTensors(t, 1, 64),
+		"model/real/a.safetensors": manyTensors(t, 1, 64)} {
+		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), b,
+			0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sub := filepath.Join(model, "sub")
+	for _, c := range []struct {
+		link   string
+		inside bool
+	}{
+		{"real", true}, {"./real/../real", true}, {"../outside", false},
+		{strings.Repeat("./", 1500) + "../outside", false},
+		{filepath.Join(dir, "outside"), false},
+	} {
+		if err := os.Symlink(c.link, sub); err != nil {
+			t.Skipf("no links here: %v", err)
+		}
+		for name, open := range map[string]func(o *Options) (*File, error){
+			"Open": func(o *Options) (*File, error) {
+				return Open(filepath.Join(model, "m.safetensors.index.json"), o)
+			},
+			"OpenFS": func(o *Options) (*File, error) {
+				return OpenFS(os.DirFS(dir), "model/m.safetensors.index.json", o)
+			},
+		} {
+			for _, o := range []*Options{nil, {NoLinks: true}} {
+				f, err := open(o)
+				if err == nil {
+					f.Close()
+				}
+				if want := o == nil || c.inside; (err == nil) != want {
+					t.Errorf("%s, NoLinks %v, a link to %.20s: %v", name, o != nil, c.link, err)
+				}
+			}
+		}
+		if err := os.Remove(sub); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestOpenFSFindsShardsAndMaps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "model")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -41,19 +41,14 @@ func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
 // companionsFS opens the files that the named file refers to, in its directory.
 func companionsFS(fsys fs.FS, name string, o Options) func(string) (io.ReaderAt, int64, error) {
 	dir := path.Dir(name)
+	if o.NoLinks {
+		fsys = source.Confine(fsys, "", dir)
+	}
 	return func(companion string) (io.ReaderAt, int64, error) {
 		if !fs.ValidPath(companion) || companion == "." {
 			return nil, 0, &fs.PathError{Op: "open", Path: companion, Err: fs.ErrInvalid}
 		}
-		name := path.Join(dir, companion)
-		if o.NoLinks {
-			if fi, err := fs.Lstat(fsys, name); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-				return nil, 0,
-					&fs.PathError{Op: "open", Path: name,
-						Err: fmt.Errorf("%w: a link", fs.ErrInvalid)}
-			}
-		}
-		return openInFS(fsys, name, o)
+		return openInFS(fsys, path.Join(dir, companion), o)
 	}
 }
 

@@ -22,7 +22,7 @@ func openShards(o Options, dir string, names []string) (*File, error) {
 			return nil, inFile(filepath.Join(dir, name), err)
 		}
 		shards = append(shards, torch.Shard{Name: name, Tensors: r.Tensors(),
-			Attributes: r.Attributes(), Closer: r})
+			Attributes: r.Attributes(), Spans: r.Spans(), Closer: r})
 	}
 	r, err := torch.FromShards(shards)
 	if err != nil {

@@ -30,6 +30,8 @@ type CompareOptions struct {
 // A Comparison says how the values of two tensors of one shape differ.
 type Comparison struct {
 	Different int64 `json:"different"`
+	// NotFinite is how many of them have a NaN or an infinity on either side.
+	NotFinite int64 `json:"not_finite,omitempty"`
 	Of        int64 `json:"of"`
 	// index of the first element that differs, row-major
 	First []int64 `json:"first,omitempty"`
@@ -38,7 +40,8 @@ type Comparison struct {
 	// Largest is the largest distance, within the tolerance or not; NaN where there is
 	// none.
 	Largest Float `json:"largest"`
-	// The figures are of the differences b - a where both values are finite.
+	// The figures are of the differences b - a: NaN if NotFinite is not 0, and nil if no
+	// pair of values is finite.
 	*Figures
 }
 
@@ -140,7 +143,7 @@ type comparing struct {
 type compared struct {
 	of, different, first int64 // first is -1 where nothing differs
 	largest              float64
-	finite               int64
+	finite, notFinite    int64
 	sum, squares         float64 // of differences
 	aa, bb, ab           float64
 	x, y                 []float64
@@ -159,6 +162,7 @@ func (c *comparing) run() (*Comparison, error) {
 			total.largest = r.largest
 		}
 		total.finite += r.finite
+		total.notFinite += r.notFinite
 		total.sum += r.sum
 		total.squares += r.squares
 		total.aa += r.aa
@@ -168,8 +172,14 @@ func (c *comparing) run() (*Comparison, error) {
 	}); err != nil {
 		return nil, err
 	}
-	out := &Comparison{Different: total.different, Of: total.of, Largest: Float(total.largest)}
-	if c.o.Figures && total.finite > 0 {
+	out := &Comparison{Different: total.different, NotFinite: total.notFinite, Of: total.of,
+		Largest: Float(total.largest)}
+	switch {
+	case !c.o.Figures:
+	case total.notFinite > 0:
+		nan := Float(math.NaN())
+		out.Figures = &Figures{nan, nan, nan, nan}
+	case total.finite > 0:
 		count := float64(total.finite)
 		out.Figures = &Figures{
 			Mean:        Float(total.sum / count),
@@ -359,6 +369,7 @@ func (c *comparing) complexPiece(a, b *tensor.Tensor, raw [][]byte, r *compared)
 		if parts.different > 0 {
 			r.differ(int64(i))
 		}
+		r.notFinite += min(parts.notFinite, 1)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ const (
 )
 
 // Largest returns the n tensors whose values differ most: by their relative RMS where
-// there are figures, else by the largest distance.
+// there are figures, else by the largest distance; those with elements that became NaN or
+// infinite first.
 func (r *DiffReport) Largest(n int) []Difference {
 	var all []Difference
 	for _, d := range r.Differences {
@@ -80,7 +81,10 @@ func (r *DiffReport) Largest(n int) []Difference {
 		if d.Figures != nil {
 			v = float64(d.RelativeRMS)
 		}
-		if v != v {
+		switch {
+		case d.NotFinite > 0:
+			return math.Inf(1)
+		case v != v:
 			return math.Inf(-1)
 		}
 		return v

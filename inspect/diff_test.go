@@ -219,6 +219,26 @@ func TestLargestFindsWhatChangedMost(t *testing.T) {
 	}
 }
 
+func TestLargestBeginsWithWhatBecameNaN(t *testing.T) {
+	tensors := func(a float32) *tensorfile.File {
+		return fileOf(tensor.New("a", tensor.Shape{2}, []float32{a, 1}),
+			tensor.New("b", tensor.Shape{2}, []float32{a + 9, 1}),
+			tensor.New("c", tensor.Shape{2}, []float32{100 * a, 1}))
+	}
+	x, y := tensors(1), tensors(2)
+	clear := tensor.New("b", tensor.Shape{2}, []float32{float32(math.NaN()), 1})
+	*y.Tensor("b") = *clear
+	for _, figures := range []bool{false, true} {
+		r, err := Diff(t.Context(), x, y, &DiffOptions{Figures: figures})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if top := r.Largest(2); len(top) != 2 || top[0].Name != "b" || top[1].Name != "c" {
+			t.Errorf("%+v", top)
+		}
+	}
+}
+
 // Integers that a float64 does not tell apart are different nevertheless.
 func TestDistanceOfIntegers(t *testing.T) {
 	x := tensor.New("", tensor.Shape{4}, []int64{1<<53 + 1, math.MinInt64, -1, 5})

@@ -204,6 +204,9 @@ func exactly[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byt
 		if !same {
 			r.differ(at + int64(i))
 		}
+		if !same && (u-u != 0 || v-v != 0) {
+			r.notFinite++
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/onnx"
@@ -12,7 +13,6 @@ import (
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/rten"
-	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
@@ -65,7 +65,7 @@ func FormatName(f *tensorfile.File) string {
 // NewInfo walks the metadata of a file; it reads the start of blobs of a .pte, to
 // recognise them.
 func NewInfo(f *tensorfile.File) *Info {
-	d := &Info{Format: FormatName(f), Version: f.Version(), Size: f.Size(),
+	d := &Info{Format: FormatName(f), Version: f.Version(), Size: TotalSize(f),
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
 	for t := range f.Tensors() {
 		n, _ := t.Shape.Elements()
@@ -92,7 +92,9 @@ func NewInfo(f *tensorfile.File) *Info {
 		d.Warnings = append(d.Warnings, w.Error())
 	}
 	if Shards(f) != nil {
-		d.Shards = NewUsage(f, nil).Shards
+		d.Shards = shardGroups(f)
+		slices.SortStableFunc(d.Shards,
+			func(a, b UsageGroup) int { return CompareNames(a.Name, b.Name) })
 	}
 	switch r := f.Sys().(type) {
 	case *ptd.Reader:
@@ -127,30 +129,6 @@ func DecodedSize(t *tensor.Tensor) int64 {
 		return t.Data.Size()
 	}
 	return t.Size()
-}
-
-// Shards returns the names of the files that an index or a root refers to, nil for any
-// other file.
-func Shards(f *tensorfile.File) []string {
-	var names []string
-	switch r := f.Sys().(type) {
-	case *safetensors.Reader:
-		for name := range r.Shards() {
-			names = append(names, name)
-		}
-	case *ztensor.Reader:
-		for s := range r.Shards() {
-			names = append(names, s.Name)
-		}
-	case joined:
-		if len(r.Files()) > 1 {
-			return r.Names()
-		}
-		for _, f := range r.Files() {
-			names = Shards(f)
-		}
-	}
-	return names
 }
 
 // An AttributeList is a JSON object, in the order of the file.

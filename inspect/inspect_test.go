@@ -296,8 +296,9 @@ func TestCompareFindsTheFirstAcrossOrdersAndPieces(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	a := tensor.New("x", tensor.Shape{4}, []float32{1, 2, float32(math.NaN()), 2})
-	b := tensor.New("x", tensor.Shape{4}, []float32{2, 4, 1, 4})
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	a := tensor.New("x", tensor.Shape{5}, []float32{1, 2, nan, inf, 2})
+	b := tensor.New("x", tensor.Shape{5}, []float32{2, 4, nan, inf, 4})
 	got, err := Compare(t.Context(), a, b, &CompareOptions{Numeric: true, Figures: true})
 	if err != nil {
 		t.Fatal(err)
@@ -305,6 +306,24 @@ func TestFigures(t *testing.T) {
 	if f := got.Figures; !near(float64(f.Cosine), 1) || !near(float64(f.Mean), 5.0/3) ||
 		!near(float64(f.RMS), math.Sqrt(3)) || !near(float64(f.RelativeRMS), 1) {
 		t.Errorf("%+v", f)
+	}
+	// What is no number on one side only has no difference, and neither have all.
+	for _, c := range []struct {
+		b         []float32
+		notFinite int64
+	}{{[]float32{1, 2, nan, 3, 2}, 1}, {[]float32{1, nan, 3, inf, 2}, 2},
+		{[]float32{nan, nan, nan, -inf, nan}, 4}} {
+		b := tensor.New("x", tensor.Shape{5}, c.b)
+		for _, o := range []CompareOptions{{Figures: true}, {}, {Figures: true, Tolerance: 9}} {
+			got, err := Compare(t.Context(), a, b, &o)
+			if err != nil || got.NotFinite != c.notFinite || o.Figures != (got.Figures != nil) {
+				t.Fatalf("%v: %+v, %v", c.b, got, err)
+			}
+			if f := got.Figures; f != nil && (f.Mean == f.Mean || f.RMS == f.RMS ||
+				f.RelativeRMS == f.RelativeRMS || f.Cosine == f.Cosine) {
+				t.Errorf("%v: %+v", c.b, f)
+			}
+		}
 	}
 }
 

@@ -2,10 +2,12 @@ package inspect
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -44,94 +46,89 @@ type UsageGroup struct {
 	Bytes   int64  `json:"bytes"` // as they are stored
 }
 
-// NewUsage returns what the bytes of a file are for. Of an index it sums up the tensors
-// in the shards.
+// NewUsage returns what the bytes of a file are for, of an index or a root those of its
+// shards too, which it opens.
 func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	var o UsageOptions
 	if opts != nil {
 		o = *opts
 	}
-	u := &Usage{Size: f.Size(), Gaps: []UsageGap{}}
-	for s := range f.Spans() {
-		switch s.Kind {
-		case tensor.SpanTensor:
-			u.Tensors += s.Size
-		case tensor.SpanBlob:
-			u.Blobs += s.Size
-		case tensor.SpanPadding:
-			u.Padding += s.Size
-		case tensor.SpanUnused:
-			u.Unused += s.Size
-			u.Gaps = append(u.Gaps, UsageGap{s.Offset, s.Size})
-		default:
-			u.Metadata += s.Size
-		}
-	}
-	used := int64(0)
-	shards := newGrouping(func(name string) string { return name })
-	r, isJoined := f.Sys().(joined)
-	if isJoined {
-		u.addFiles(r, shards)
-	}
+	u := &Usage{Gaps: []UsageGap{}, Shards: shardGroups(f)}
+	u.add(f)
+	u.Size = u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused
 	var all []UsageGroup // one for each tensor
 	for t := range f.Tensors() {
-		if t.External {
-			continue
-		}
-		size := int64(0)
-		for i := range 1 + len(t.Parts) {
-			b := t.Data
-			if i > 0 {
-				b = t.Parts[i-1].Data
+		if !t.External {
+			size := int64(0)
+			for b := range format.Blobs(t) {
+				size += storedSize(b)
 			}
-			st, ok := b.Stored()
-			switch {
-			case !ok:
-			case st.File != "" || isJoined:
-				if size += st.Size; !isJoined {
-					shards.add(UsageGroup{st.File, 1, st.Size})
-				}
-			case st.Offset >= 0:
-				used += min(st.Size, f.Size()-min(st.Offset, f.Size()))
-				size += st.Size
-			}
-		}
-		all = append(all, UsageGroup{t.Name, 1, size})
-	}
-	for _, b := range f.Blobs() {
-		if st, ok := b.Stored(); ok && st.File == "" && st.Offset >= 0 && !isJoined {
-			used += min(st.Size, f.Size()-min(st.Offset, f.Size()))
+			all = append(all, UsageGroup{t.Name, 1, size})
 		}
 	}
-	u.Shared += max(used-u.Tensors-u.Blobs, 0)
-	u.Shards = shards.sorted()
 	u.Groups = groupsOf(all, o.Depth)
 	return u
 }
 
-// A joined file is several, as package model makes of a directory.
-type joined interface {
-	Files() []*tensorfile.File
-	Names() []string // of the files
-}
-
-// addFiles adds what is in each file, whose gaps have offsets of their own.
-func (u *Usage) addFiles(r joined, shards *grouping) {
-	for i, f := range r.Files() {
-		one := NewUsage(f, nil)
-		u.Tensors += one.Tensors
-		u.Blobs += one.Blobs
-		u.Metadata += one.Metadata
-		u.Padding += one.Padding
-		u.Unused += one.Unused
-		u.Shared += one.Shared
-		for _, s := range one.Shards {
-			shards.add(s)
+// add adds what the bytes of a file and of its shards are for. Gaps are those of the file
+// alone, since they have offsets in it.
+func (u *Usage) add(f *tensorfile.File) {
+	if r, ok := f.Sys().(joined); ok {
+		u.Metadata += r.IndexSize()
+		for _, f := range r.Files() {
+			u.add(f)
 		}
-		if len(r.Files()) > 1 {
-			shards.add(UsageGroup{r.Names()[i], int64(f.Len()), one.Tensors})
+		u.Gaps = []UsageGap{}
+		return
+	}
+	used := map[string]int64{} // bytes that tensors and blobs use, by file
+	use := func(b tensor.Blob) {
+		if st, ok := b.Stored(); ok && st.Offset >= 0 {
+			used[st.File] += st.Size
 		}
 	}
+	for t := range f.Tensors() {
+		if !t.External {
+			for b := range format.Blobs(t) {
+				use(b)
+			}
+		}
+	}
+	for _, b := range f.Blobs() {
+		use(b)
+	}
+	for s := range f.Spans() {
+		if s.Kind == tensor.SpanUnused {
+			u.Gaps = append(u.Gaps, UsageGap{s.Offset, s.Size})
+		}
+	}
+	u.Shared += max(used[""]-u.addSpans(f.Spans()), 0)
+	if r, ok := f.Sys().(sharded); ok {
+		for name, spans := range r.ShardSpans() {
+			u.Shared += max(used[name]-u.addSpans(spans), 0)
+		}
+	}
+}
+
+// addSpans adds the spans of one file. It returns how many bytes tensors and blobs have.
+func (u *Usage) addSpans(spans iter.Seq[tensor.Span]) (payload int64) {
+	for s := range spans {
+		switch s.Kind {
+		case tensor.SpanTensor:
+			u.Tensors += s.Size
+			payload += s.Size
+		case tensor.SpanBlob:
+			u.Blobs += s.Size
+			payload += s.Size
+		case tensor.SpanPadding:
+			u.Padding += s.Size
+		case tensor.SpanUnused:
+			u.Unused += s.Size
+		default:
+			u.Metadata += s.Size
+		}
+	}
+	return payload
 }
 
 // maxAutomaticDepth bounds how deep names are cut without being asked to.

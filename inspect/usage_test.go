@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/json"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 func TestUsageAddsUpToTheSize(t *testing.T) {
@@ -25,9 +27,9 @@ func TestUsageAddsUpToTheSize(t *testing.T) {
 		defer f.Close()
 		found++
 		u := NewUsage(f, nil)
-		if sum := u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused; sum != f.Size() ||
-			u.Size != sum {
-			t.Errorf("%s: %+v adds up to %d of %d", name, u, sum, f.Size())
+		if sum := u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused; u.Size != sum ||
+			sum != TotalSize(f) {
+			t.Errorf("%s: %+v adds up to %d of %d", name, u, sum, TotalSize(f))
 		}
 		n := int64(0)
 		for _, g := range u.Groups {
@@ -76,8 +78,48 @@ func TestUsageOfShards(t *testing.T) {
 	for _, s := range u.Shards {
 		n += s.Bytes
 	}
-	if len(u.Shards) != 3 || n != 1200 || u.Tensors != 0 {
+	if len(u.Shards) != 3 || n != 1200 || u.Tensors != 1200 {
 		t.Errorf("%+v", u)
+	}
+}
+
+// TestTotalSize compares sizes with those of the files of a directory.
+func TestTotalSize(t *testing.T) {
+	index, root := t.TempDir(), t.TempDir()
+	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
+		tensor.New("b", tensor.Shape{100}, make([]float32, 100))}
+	writeShards(t, index, ts)
+	if _, err := ztensor.WriteShards(t.Context(), filepath.Join(root, "m.zt"), tensor.Of(ts...),
+		&ztensor.ShardOptions{MaxSize: 400}); err != nil {
+		t.Fatal(err)
+	}
+	for name, shards := range map[string]int{filepath.Join(index, "m.safetensors.index.json"): 2,
+		filepath.Join(root, "m.zt"): 2, "../testdata/torch/dcp/.metadata": 4} {
+		f, err := tensorfile.Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		size := int64(0)
+		entries, err := os.ReadDir(filepath.Dir(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += info.Size()
+		}
+		info, bytes := NewInfo(f), int64(0)
+		for _, s := range info.Shards {
+			bytes += s.Bytes
+		}
+		if info.Size != size || NewUsage(f, nil).Size != size || len(Shards(f)) != shards ||
+			len(info.Shards) != shards || bytes != info.Bytes {
+			t.Errorf("%s: %d bytes, want %d; shards %+v", name, info.Size, size, info.Shards)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
 )
 
 // A cache is the repository in Hugging Face's cache that a directory is a snapshot of:
@@ -77,6 +78,32 @@ func locate(fsys fs.FS, dir, revision string) (*cache, string, []Finding, error)
 			fs.ErrNotExist)
 	}
 	return newCache(dir, commit), path.Join(dir, "snapshots", commit), found, nil
+}
+
+// cacheDirs returns a directory and, if it is a snapshot or a repository in a cache, the
+// repository and the blobs that repositories share.
+func cacheDirs(fsys fs.FS, dir string) []string {
+	repo := dir
+	if isSnapshot(fsys, dir) {
+		repo = path.Dir(path.Dir(dir))
+	} else if !isDir(fsys, path.Join(dir, "snapshots")) {
+		return []string{dir}
+	}
+	return []string{dir, repo, path.Join(repo, "../blobs")}
+}
+
+// linkTargets returns the directories to which links may lead, without links.
+func (d *directory) linkTargets() (roots []string) {
+	dirs := []string{d.dir}
+	if d.cache != nil { // blobs of the repository, and those that repositories share
+		dirs = append(dirs, path.Join(d.cache.repo, "blobs"), path.Join(d.cache.repo, "../blobs"))
+	}
+	for _, dir := range dirs {
+		if at, err := source.Follow(d.fsys, d.local, dir); err == nil {
+			roots = append(roots, at)
+		}
+	}
+	return roots
 }
 
 // isSnapshot reports whether a directory is one by where it is.

@@ -39,7 +39,12 @@ func (m *Model) checkSet(s *Set) {
 	if !s.root {
 		m.compare(s)
 	}
-	s.file = joined(s.files())
+	var index int64
+	if s.Index != "" {
+		index = m.entries[s.Index].size
+	}
+	files, names := s.files()
+	s.file = joined(files, names, index)
 	s.summary = s.file.Summary()
 	s.Figures = figuresOf(s.summary)
 	if s.index != nil {

@@ -137,6 +137,9 @@ func (m *Model) components() []string {
 			m.note(UnsafePath, name, "", "%s does not name a directory", naming.Quote(key))
 			continue
 		}
+		if e := m.look(key); e.outside && m.noLinks { // a finding of its own
+			continue
+		}
 		if !isDir(m.fsys, m.path(key)) {
 			m.note(MissingComponent, key, "", "named by %s", name)
 			continue

@@ -6,11 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -18,6 +17,7 @@ import (
 type directory struct {
 	fsys       fs.FS
 	dir        string     // within fsys
+	roots      []string   // where links may lead to: dir, and of a cache the blobs; without links
 	local      string     // of the root of fsys on this machine; "" elsewhere
 	cache      *cache     // nil: not in Hugging Face's cache
 	repository Repository // nil: not one
@@ -33,7 +33,7 @@ type entry struct {
 	size    int64
 	regular bool   // links followed
 	link    string // what it contains, where it is a link
-	outside bool   // the link points out of the directory and its cache
+	outside bool   // a link in its path points out of the directory and its cache
 	err     error  // of looking at it, or at the link's target
 }
 
@@ -103,82 +103,24 @@ func (d *directory) look(name string) *entry {
 		return e
 	}
 	e := &entry{name: name}
+	at, err := source.Follow(d.fsys, d.local, d.path(name))
+	e.outside = err != nil && err != source.ErrCycle ||
+		err == nil && !source.IsBelow(at, d.roots...)
 	info, err := fs.Lstat(d.fsys, d.path(name))
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if e.link, err = fs.ReadLink(d.fsys, d.path(name)); err == nil {
-			info, err = fs.Stat(d.fsys, d.path(name))
-		}
+	isLink := err == nil && info.Mode()&fs.ModeSymlink != 0
+	if isLink {
+		e.link, err = fs.ReadLink(d.fsys, d.path(name))
 	}
-	if e.link != "" || strings.Contains(name, "/") {
-		e.outside = d.pointsOutside(name)
+	if e.outside && d.noLinks {
+		return e
+	}
+	if isLink && err == nil {
+		info, err = fs.Stat(d.fsys, d.path(name))
 	}
 	if e.err = err; err == nil {
 		e.size, e.regular = info.Size(), info.Mode().IsRegular()
 	}
-	if e.outside && d.noLinks {
-		e.regular = false
-	}
 	return e
-}
-
-// pointsOutside reports whether the target of a link is neither in the directory nor
-// among the blobs of the cache.
-func (d *directory) pointsOutside(name string) bool {
-	at, ok := d.follow(d.path(name))
-	if !ok {
-		return true
-	}
-	dirs := []string{d.dir}
-	if d.cache != nil { // blobs of the repository, and those that repositories share
-		dirs = append(dirs, path.Join(d.cache.repo, "blobs"), path.Join(d.cache.repo, "../blobs"))
-	}
-	return !slices.ContainsFunc(dirs, func(dir string) bool {
-		return dir == "." || at == dir || strings.HasPrefix(at, dir+"/")
-	})
-}
-
-// maxSteps bounds how many elements of paths follow walks over: links may form a cycle.
-const maxSteps = 1000
-
-// follow walks along the links of a path, element by element, since "a/.." is not "."
-// where a is a link. It is false for a target out of the fs.FS. A cycle is not
-// outside.
-func (d *directory) follow(name string) (at string, inside bool) {
-	rest := strings.Split(name, "/")
-	at = "."
-	for range maxSteps {
-		if len(rest) == 0 {
-			break
-		}
-		element := rest[0]
-		rest = rest[1:]
-		switch element {
-		case "", ".":
-			continue
-		case "..":
-			if at == "." {
-				return "", false
-			}
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, element)
-		link, err := fs.ReadLink(d.fsys, next)
-		if err != nil { // not a link
-			at = next
-			continue
-		}
-		link = filepath.ToSlash(link)
-		if path.IsAbs(link) || filepath.IsAbs(link) {
-			local, ok := strings.CutPrefix(link, strings.TrimSuffix(d.local, "/")+"/")
-			if d.local == "" || !ok {
-				return "", false
-			}
-			at, link = ".", local
-		}
-		rest = slices.Concat(strings.Split(link, "/"), rest)
-	}
-	return at, true
 }
 
 // maxJSON bounds an index or a configuration, as safetensors bounds a header.

@@ -107,6 +107,9 @@ func (d *directory) refusal(f *file, err error) *Finding {
 		err = named.Err
 	}
 	x := findingOf(code, f.name, err)
+	if code == MissingShard && x.File != f.name {
+		x = finding(code, x.File, "", "named by %s", f.name)
+	}
 	return &x
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -83,8 +84,16 @@ func findingOf(code Code, file string, err error) Finding {
 	severity, _ := code.properties()
 	f := Finding{Severity: severity, Code: code, File: file, Offset: -1, Err: err}
 	var fe *tensor.FormatError
-	if errors.As(err, &fe) {
-		f.Offset, f.Field = fe.Offset, fe.Field
+	if !errors.As(err, &fe) {
+		return f
+	}
+	f.Offset, f.Field = fe.Offset, fe.Field
+	if fe.File != "" { // a shard of the file
+		f.File = path.Join(path.Dir(file), fe.File)
+		if e, ok := err.(*tensor.FormatError); ok {
+			unnamed := *e
+			unnamed.File, f.Err = "", &unnamed
+		}
 	}
 	return f
 }

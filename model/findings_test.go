@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,6 +344,57 @@ func TestLinksToNoRegularFile(t *testing.T) {
 			if _, err := m.Whole(); err == nil && c.name != "config.json" {
 				t.Errorf("%s: Whole returns no error", c.name)
 			}
+		}
+	}
+}
+
+// TestNoLinksOnTheWay checks that nothing is read through a link in the middle of a path.
+func TestNoLinksOnTheWay(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, data string) {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, []byte(data), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("outside/a.safetensors", file32(t, "a"))
+	write("index/"+indexJ, index(64, "a=sub/a.safetensors"))
+	write("pipeline/model_index.json", `{"sub": ["diffusers", "X"]}`)
+	write("cache/models--a--b/blobs/x", "")
+	write("cache/models--a--b/refs/main", "c0ffee")
+	write("cache/models--a--b/snapshots/x", "")
+	for _, link := range []string{"../outside", strings.Repeat("./", 1500) + "../outside"} {
+		for dir, want := range map[string]string{"index": "outside-link sub/a.safetensors",
+			"pipeline": "outside-link sub"} {
+			at := filepath.Join(root, dir, "sub")
+			if err := os.Symlink(link, at); err != nil {
+				t.Skip(err)
+			}
+			m, err := Open(filepath.Join(root, dir), &Options{NoLinks: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.File().Len() != 0 || !slices.ContainsFunc(m.Findings(), func(f Finding) bool {
+				return string(f.Code)+" "+f.File == want && f.Severity == tensor.SeverityError
+			}) {
+				t.Errorf("%s: %d tensors, %v", dir, m.File().Len(), m.Findings())
+			}
+			m.Close()
+			os.Remove(at)
+		}
+	}
+	if err := os.Symlink("../../../outside",
+		filepath.Join(root, "cache/models--a--b/snapshots/c0ffee")); err != nil {
+		t.Fatal(err)
+	}
+	for noLinks, isOpen := range map[bool]bool{false: true, true: false} {
+		m, err := Open(filepath.Join(root, "cache/models--a--b"), &Options{NoLinks: noLinks})
+		if (err == nil) != isOpen {
+			t.Errorf("a snapshot that is a link out of the cache, NoLinks %v: %v", noLinks, err)
+		}
+		if err == nil {
+			m.Close()
 		}
 	}
 }

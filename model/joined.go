@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -15,30 +16,35 @@ type reader struct {
 	*tensorfile.File // their tensors
 	files            []*tensorfile.File
 	names            []string // of the files
+	from             []int32  // the file of each tensor
+	index            int64    // the size of the index, or of several, which name the files
 }
 
 // joined returns the tensors and attributes of all files, which have names, as one, the
 // first of each name.
-func joined(files []*tensorfile.File, fileNames []string) *tensorfile.File {
+func joined(files []*tensorfile.File, fileNames []string, index int64) *tensorfile.File {
 	var all []*tensor.Tensor
-	for _, f := range files {
+	var from []int32
+	for i, f := range files {
 		for t := range f.Tensors() {
-			all = append(all, t)
+			all, from = append(all, t), append(from, int32(i))
 		}
 	}
 	table, _ := naming.Build(len(all), func(i int) string { return all[i].Name })
-	first := make([]*tensor.Tensor, 0, len(all))
+	n := 0
 	for i, t := range all {
 		if table.Lookup(t.Name) == i {
-			first = append(first, t)
+			all[n], from[n] = t, from[i]
+			n++
 		}
 	}
-	return asFile(first, files, fileNames)
+	return asFile(all[:n], &reader{files: files, names: fileNames, from: from[:n], index: index})
 }
 
-// asFile returns tensors of files as one file.
-func asFile(ts []*tensor.Tensor, files []*tensorfile.File, names []string) *tensorfile.File {
-	return tensorfile.FromReader(&reader{tensorfile.FromTensors(ts, nil), files, names})
+// asFile returns tensors, each from one of the files of r, as one file.
+func asFile(ts []*tensor.Tensor, r *reader) *tensorfile.File {
+	r.File = tensorfile.FromTensors(ts, nil)
+	return tensorfile.FromReader(r)
 }
 
 // Attributes yields the first value of each key, without what shards say about their
@@ -67,6 +73,9 @@ func (r *reader) Files() []*tensorfile.File { return r.files }
 // Names returns the names of the files, relative to the directory.
 func (r *reader) Names() []string { return r.names }
 
+// FileOf returns the name of the file that has a tensor, by its place among all.
+func (r *reader) FileOf(i int) string { return r.names[r.from[i]] }
+
 // File returns the primary set as one file, for the packages that take one. It is valid
 // until Close of the Model; its own does nothing.
 func (m *Model) File() *tensorfile.File {
@@ -75,18 +84,21 @@ func (m *Model) File() *tensorfile.File {
 		return primary[0].file
 	}
 	var all []*tensor.Tensor
-	var files []*tensorfile.File
-	var fileNames []string
+	r := &reader{}
 	for _, s := range primary {
+		within := s.file.Sys().(*reader)
+		i := 0
 		for t := range s.file.Tensors() {
 			named := *t
 			named.Name = s.part + "/" + t.Name
 			all = append(all, &named)
+			r.from = append(r.from, int32(len(r.files))+within.from[i])
+			i++
 		}
-		of, names := s.files()
-		files, fileNames = append(files, of...), append(fileNames, names...)
+		r.files, r.names = append(r.files, within.files...), append(r.names, within.names...)
+		r.index += within.index
 	}
-	return asFile(all, files, fileNames)
+	return asFile(all, r)
 }
 
 // Format and Version are those of the first file.
@@ -104,7 +116,12 @@ func (r *reader) Version() string {
 	return r.files[0].Version()
 }
 
-func (r *reader) Size() (n int64) {
+// IndexSize returns the size of the index that names the files, 0 if there is none.
+func (r *reader) IndexSize() int64 { return r.index }
+
+// Size returns the sum of the sizes of all files.
+func (r *reader) Size() int64 {
+	n := r.index
 	for _, f := range r.files {
 		n += f.Size()
 	}
@@ -124,8 +141,10 @@ func (r *reader) Blobs() iter.Seq2[string, tensor.Blob] {
 }
 
 func (r *reader) Warnings() (all []error) {
-	for _, f := range r.files {
-		all = append(all, f.Warnings()...)
+	for i, f := range r.files {
+		for _, w := range f.Warnings() {
+			all = append(all, format.InFile(f.Format().String(), r.names[i], w))
+		}
 	}
 	return all
 }
@@ -138,12 +157,16 @@ func (r *reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 	}
 	all, before := &tensor.Report{Findings: []tensor.Finding{}}, int64(0)
 	progress, total := o.Progress, r.Size()
-	for _, f := range r.files {
+	for i, f := range r.files {
 		if progress != nil {
 			o.Progress = func(done, _ int64) { progress(min(before+done, total), total) }
 		}
-		report, _ := f.Verify(ctx, &o) // its error is of the findings
-		all.Findings = append(all.Findings, report.Findings...)
+		one, _ := f.Verify(ctx, &o) // its error is of the findings
+		for _, x := range one.Findings {
+			x.Err = format.InFile(f.Format().String(), r.names[i], x.Err)
+			x.File = tensor.FindingOf(x.Err).File
+			all.Findings = append(all.Findings, x)
+		}
 		if ctx.Err() != nil {
 			return all, ctx.Err()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -100,8 +101,12 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m := &Model{files: map[string]*file{}, configs: map[string]*Config{}}
-	m.directory = directory{fsys: fsys, dir: dir, local: local, limits: limits,
-		noLinks: opts.NoLinks, entries: map[string]*entry{}}
+	repository, _ := fsys.(Repository)
+	if opts.NoLinks {
+		fsys = source.Confine(fsys, local, cacheDirs(fsys, dir)...)
+	}
+	m.directory = directory{fsys: fsys, dir: dir, local: local, repository: repository,
+		limits: limits, noLinks: opts.NoLinks, entries: map[string]*entry{}}
 	defer func() {
 		if err != nil {
 			m.Close()
@@ -112,13 +117,13 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m.cache, m.dir = cache, dir
-	m.repository, _ = fsys.(Repository)
 	all := m.cache != nil || m.repository != nil
 	m.found.add(refs...)
 	if dir == "" { // a repository without a snapshot
 		m.finish()
 		return m, nil
 	}
+	m.roots = m.linkTargets()
 	if err := m.list(".", all); err != nil {
 		return nil, err
 	}
@@ -194,6 +199,9 @@ func (m *Model) finish() {
 		if e.outside && !e.dangling() {
 			x := finding(OutsideLink, name, "", "a link to %s, out of the directory",
 				naming.Quote(e.link))
+			if e.link == "" {
+				x = finding(OutsideLink, name, "", "its path has a link out of the directory")
+			}
 			if m.noLinks {
 				x.Severity = tensor.SeverityError
 			}
@@ -312,23 +320,52 @@ func (m *Model) Dir() string {
 // but the order of names says which are the model.
 var ErrNoModel = errors.New("is a directory without one model")
 
-// Whole returns the primary set, nil if there are several, those of components. It is an
-// error if the set is damaged: what is left of it is another model.
+// A DamageError is the error of a model that is damaged.
+type DamageError struct{ Findings []Finding } // errors, one at least
+
+func (e *DamageError) Error() string {
+	f := &e.Findings[0]
+	s := fmt.Sprintf("%s%s: %v", f.place(), f.Code, f.Err)
+	if n := len(e.Findings) - 1; n > 0 {
+		s += fmt.Sprintf(" (and %d more)", n)
+	}
+	return s
+}
+
+// Unwrap returns the errors of the findings.
+func (e *DamageError) Unwrap() (all []error) {
+	for _, f := range e.Findings {
+		all = append(all, f.Err)
+	}
+	return all
+}
+
+// Whole returns the primary set, nil if there are several, those of components. It is a
+// *DamageError if the set is damaged: what is left of it is another model.
 func (m *Model) Whole() (*Set, error) {
 	primary := m.primary()
 	if len(primary) == 0 || m.ambiguous() {
 		return nil, ErrNoModel
 	}
-	var files []string
+	var files []string // and what they refer to
 	for _, s := range primary {
 		files = append(append(files, s.Index), s.Files...)
+		for _, sh := range s.shards {
+			for _, f := range sh.findings.list {
+				files = append(files, f.File)
+			}
+		}
 	}
+	var damage []Finding
 	for _, f := range m.Findings() {
 		if f.Severity == tensor.SeverityError && f.Code != ShadowedIndex &&
 			f.Code != UnknownDType &&
 			(slices.Contains(files, f.File) || f.Code == InterruptedWrite) {
-			return nil, fmt.Errorf("%s%s: %w", f.place(), f.Code, f.Err)
+			damage = append(damage, f)
 		}
+	}
+	if len(damage) > 0 {
+		return nil, &DamageError{damage}
 	}
 	if len(primary) > 1 {
 		return nil, nil

@@ -93,7 +93,7 @@ func TestSummaryOfShards(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var files int64
-	for _, name := range []string{shard1, shard2, shard3} {
+	for _, name := range []string{indexJ, shard1, shard2, shard3} {
 		files += int64(len(tiny(t)[name].(string)))
 	}
 	if s.Size != files {
@@ -128,7 +128,10 @@ func TestDistributedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := openFixture(t, map[string]any{".metadata": string(b)}, ".", nil)
-	wantFindings(t, alone.Findings(), "missing-shard .metadata")
+	wantFindings(t, alone.Findings(), "missing-shard __0_0.distcp")
+	if _, err := alone.Whole(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Whole: %v", err)
+	}
 }
 
 func TestComponentsAddUp(t *testing.T) {

@@ -24,7 +24,7 @@ func figuresOf(s tensorfile.Summary) Figures {
 }
 
 // A Summary is about the primary set: tensors of the same name count once, and Size is
-// that of all its files.
+// that of all its files, the index included.
 type Summary struct {
 	tensorfile.Summary
 	Shards int // how many files the set has, those that are missing included
@@ -38,7 +38,7 @@ type Summary struct {
 // name count once, and each of the Attributes is that of the first file that has it.
 // Format and Version are those of the first file.
 func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
-	return joined(files, nil).Summary()
+	return joined(files, nil, 0).Summary()
 }
 
 // Summary sums up the primary set, or those of all components.

@@ -250,8 +250,7 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 func (r *Reader) addShard(name string, o ReaderOptions) error {
 	at, size, err := o.Companion(name)
 	if err != nil {
-		return &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap,
-			Err: fmt.Errorf("shard %s: %w", naming.Quote(name), err)}
+		return format.InFile(formatName, name, err)
 	}
 	if c, ok := at.(io.Closer); ok {
 		r.closers = append(r.closers, c)
@@ -259,22 +258,22 @@ func (r *Reader) addShard(name string, o ReaderOptions) error {
 	o.Companion = nil // an index does not name another
 	shard, err := openShard(at, size, o)
 	if err != nil {
-		return fmt.Errorf("shard %s: %w", naming.Quote(name), err)
+		return format.InFile(formatName, name, err)
 	}
 	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 0 {
 		r.setID = shard.setID // of an index of another program
 	}
 	if shard.setID != r.setID {
-		return malformed(-1, jsonheader.MetadataKey,
-			"shard %s is of the set %s, not of %s: files of two models are mixed",
-			naming.Quote(name), naming.Quote(shard.setID), naming.Quote(r.setID))
+		return format.InFile(formatName, name, malformed(-1, jsonheader.MetadataKey,
+			"of the set %s, not of %s: files of two models are mixed", naming.Quote(shard.setID),
+			naming.Quote(r.setID)))
 	}
 	for i := range shard.tensors {
 		shard.tensors[i].Data.Source().(*jsonheader.Extent).Shard = name
 	}
 	r.shards = append(r.shards, shard)
 	for _, w := range shard.warnings {
-		r.warnings = append(r.warnings, fmt.Errorf("shard %s: %w", naming.Quote(name), w))
+		r.warnings = append(r.warnings, format.InFile(formatName, name, w))
 	}
 	r.tensors = append(r.tensors, shard.tensors...)
 	return nil

@@ -316,18 +316,24 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 		t := &r.tensors[i]
 		st, _ := t.Data.Stored()
 		field := fmt.Sprintf("data[%s]", naming.Quote(t.Name))
+		fail := func(err error) {
+			if st.File != "" {
+				err = format.InFile(formatName, st.File, err)
+			}
+			l.Error(err)
+		}
 		for off := int64(0); off < st.Size && !l.Full(); off += int64(len(buf)) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			p := buf[:min(int64(len(buf)), st.Size-off)]
 			if _, err := t.Data.ReadAt(p, off); err != nil {
-				l.Error(readError(field, st.Offset+off, err))
+				fail(readError(field, st.Offset+off, err))
 				break
 			}
 			if t.DType == tensor.Bool {
 				if k := le.NotBool(p); k >= 0 {
-					l.Error(malformed(st.Offset+off+int64(k), field,
+					fail(malformed(st.Offset+off+int64(k), field,
 						"element %d is the bool %#02x", off+int64(k), p[k]))
 					break
 				}

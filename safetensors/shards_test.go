@@ -634,7 +634,8 @@ func TestWarningsNameTheShard(t *testing.T) {
 	}
 	defer r.Close()
 	w := r.Warnings()
-	if len(w) == 0 || !strings.HasPrefix(w[0].Error(), `shard "m-00002-of-00003.safetensors": `) {
+	if len(w) == 0 || !strings.HasPrefix(w[0].Error(),
+		`safetensors: "m-00002-of-00003.safetensors": `) {
 		t.Errorf("%q", w)
 	}
 }

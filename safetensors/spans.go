@@ -17,3 +17,23 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.HeaderSpan(0, jsonheader.Start),
 		format.MetadataSpan(jsonheader.Start, r.dataAt-jsonheader.Start))
 }
+
+// ShardSpans yields the shards of an index by name, each with what every byte of it is
+// for, in the order of offsets; nothing for a plain file.
+func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
+	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
+		for i, shard := range r.shards {
+			list := []tensor.Span{format.HeaderSpan(0, jsonheader.Start),
+				format.MetadataSpan(jsonheader.Start, shard.dataAt-jsonheader.Start)}
+			for j := range shard.tensors {
+				t := &shard.tensors[j]
+				st, _ := t.Data.Stored()
+				list = append(list, tensor.Span{Offset: st.Offset, Size: st.Size,
+					Kind: tensor.SpanTensor, Name: t.Name})
+			}
+			if !yield(r.files[i], format.CoverSpans(shard.Size(), list)) {
+				return
+			}
+		}
+	}
+}

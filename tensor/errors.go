@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
 // The classes of errors, for errors.Is. In addition there are errors.ErrUnsupported
@@ -29,6 +31,9 @@ var (
 // A FormatError says which format's rule a file breaks, and where.
 type FormatError struct {
 	Format string // "ptd", "pte", "rten", "ztensor", "primitiv", "safetensors", …
+	// File is another file than the one that was opened, such as a shard of an index:
+	// its name relative to the directory of that one, with slashes. Else it is "".
+	File   string
 	Offset int64  // from the start of the file; -1 when there is none
 	Field  string // a path in the format's own words, such as segments[3].size
 	Code   string // what kind of finding it is, a code of docs/check.md; "" for most
@@ -37,6 +42,9 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	s := e.Format + ": "
+	if e.File != "" {
+		s += naming.Quote(e.File) + ": "
+	}
 	if e.Field != "" {
 		s += e.Field
 	}

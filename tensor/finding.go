@@ -37,6 +37,7 @@ type Finding struct {
 	Severity Severity
 	Class    Class  // ClassWarning for warnings, ClassNote for notes
 	Code     string // what kind of finding it is, a code of docs/check.md; "" for most
+	File     string // which of several files, as FormatError.File; "" for the verified one
 	Offset   int64  // -1 when there is none
 	Field    string // in the format's own words
 	Err      error
@@ -56,12 +57,12 @@ const (
 )
 
 // FindingOf returns err as a finding of SeverityError. A *FormatError in it gives
-// the code, the offset and the field.
+// the code, the file, the offset and the field.
 func FindingOf(err error) Finding {
 	f := Finding{Severity: SeverityError, Class: ClassOf(err), Offset: -1, Err: err}
 	var fe *FormatError
 	if errors.As(err, &fe) {
-		f.Code, f.Offset, f.Field = fe.Code, fe.Offset, fe.Field
+		f.Code, f.File, f.Offset, f.Field = fe.Code, fe.File, fe.Offset, fe.Field
 	}
 	return f
 }
@@ -70,16 +71,17 @@ func FindingOf(err error) Finding {
 func (f Finding) String() string { return f.Severity.String() + ": " + f.Err.Error() }
 
 // MarshalJSON writes an object of severity, class, message and, where they are
-// known, code, offset and field.
+// known, code, file, offset and field.
 func (f Finding) MarshalJSON() ([]byte, error) {
 	o := struct {
 		Severity Severity `json:"severity"`
 		Class    Class    `json:"class"`
 		Code     string   `json:"code,omitempty"`
+		File     string   `json:"file,omitempty"`
 		Offset   *int64   `json:"offset,omitempty"`
 		Field    string   `json:"field,omitempty"`
 		Message  string   `json:"message"`
-	}{Severity: f.Severity, Class: f.Class, Code: f.Code, Field: f.Field, Message: f.Err.Error()}
+	}{f.Severity, f.Class, f.Code, f.File, nil, f.Field, f.Err.Error()}
 	if f.Offset >= 0 {
 		o.Offset = &f.Offset
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,12 +29,19 @@ type entry struct {
 	used    bool
 }
 
+// fail makes an error about an entry.
+func (e *entry) fail(class error, text string, args ...any) error {
+	return format.InFile(formatName, e.file, formatError(e.at, printable(e.name), class, text,
+		args...))
+}
+
 // A distributed is a distributed checkpoint that is being opened.
 type distributed struct {
 	r         *Reader
 	companion func(name string) (io.ReaderAt, int64, error)
 	files     map[string]*source.Source
-	entries   map[string][]*entry // by name
+	spans     map[string][]tensor.Span // by file
+	entries   map[string][]*entry      // by name
 	rows      rows
 }
 
@@ -66,6 +74,7 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 		return metadataError("", "not the metadata of a distributed checkpoint")
 	}
 	d := &distributed{r: r, companion: companion, files: map[string]*source.Source{},
+		spans:   map[string][]tensor.Span{},
 		entries: map[string][]*entry{}}
 	d.rows.limits, d.rows.notes = r.limits, &r.notes
 	d.rows.grow(c.pickle, c.steps)
@@ -78,6 +87,10 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 		return err
 	}
 	r.spans = []tensor.Span{format.MetadataSpan(0, c.size)}
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		r.shards = append(r.shards,
+			shardSpans{name, format.CoverSpans(d.files[name].Size(), d.spans[name])})
+	}
 	r.version, r.tensors, r.attributes = c.version, d.rows.tensors, d.rows.attributes
 	return nil
 }
@@ -213,11 +226,18 @@ func (d *distributed) value(name string) error {
 	if err != nil {
 		return err
 	}
+	tensors, arrays := len(d.rows.tensors), len(d.rows.arrays)
 	if err := d.rows.add(name, c.root); err != nil {
 		return err
 	}
+	d.addSpans(c, &rows{tensors: d.rows.tensors[tensors:], arrays: d.rows.arrays[arrays:]})
 	d.r.addPart(c)
 	return nil
+}
+
+// addSpans adds those of the archive of an entry, whose rows are given.
+func (d *distributed) addSpans(c *checkpoint, w *rows) {
+	d.spans[c.file] = append(d.spans[c.file], c.spans(w)...)
 }
 
 // read opens the archive of an entry.
@@ -225,16 +245,14 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	e.used = true
 	src, err := d.open(e.file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", printable(e.file), err)
+		return nil, format.InFile(formatName, e.file, err)
 	}
 	if e.at > src.Size() || e.n > src.Size()-e.at {
-		return nil, formatError(e.at, e.file, io.ErrUnexpectedEOF,
-			"%d bytes of %s, the file has %d", e.n,
-			printable(e.name), src.Size())
+		return nil, e.fail(io.ErrUnexpectedEOF, "%d bytes, the file has %d", e.n, src.Size())
 	}
 	c := &checkpoint{limits: d.r.limits, src: src, at: e.at, size: e.n, file: e.file}
 	if err := c.openArchive(); err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", printable(e.file), printable(e.name), err)
+		return nil, format.InFile(formatName, e.file, err)
 	}
 	d.rows.grow(c.pickle, c.steps)
 	return c, nil
@@ -326,14 +344,13 @@ func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Bl
 	}
 	a, ok := c.root.(*array)
 	if !ok || a.storage == nil || a.scheme != "" || len(a.parts) > 0 {
-		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed,
-			"the entry of %s is not a tensor", printable(e.name))
+		return tensor.Blob{}, e.fail(tensor.ErrMalformed, "not a tensor")
 	}
 	if a.dtype != want || !a.shape.Equal(shape) {
-		return tensor.Blob{}, formatError(e.at, e.file, tensor.ErrMalformed,
-			"the entry of %s is %v of %s, not %v of %s",
-			printable(e.name), a.shape, a.dtype.word, shape, want.word)
+		return tensor.Blob{}, e.fail(tensor.ErrMalformed, "%v of %s, not %v of %s", a.shape,
+			a.dtype.word, shape, want.word)
 	}
+	d.addSpans(c, &rows{tensors: []tensor.Tensor{{Name: e.name}}, arrays: []*array{a}})
 	a.list()
 	d.r.addPart(c)
 	return a.blob(d.r.limits)

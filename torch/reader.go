@@ -43,6 +43,7 @@ type Reader struct {
 	warnings   format.Warnings
 	globals    []Global
 	spans      []tensor.Span
+	shards     []shardSpans  // of a distributed checkpoint
 	parts      []*checkpoint // one, or the entries of a distributed checkpoint
 	closers    []io.Closer
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -18,6 +19,7 @@ type Shard struct {
 	Name       string // of the file
 	Tensors    iter.Seq[*tensor.Tensor]
 	Attributes iter.Seq2[string, string]
+	Spans      iter.Seq[tensor.Span]
 	Closer     io.Closer
 }
 
@@ -45,6 +47,7 @@ func FromShards(shards []Shard) (*Reader, error) {
 	r := &Reader{src: source.OfBytes(nil), version: "dcp"}
 	for _, s := range shards {
 		r.closers = append(r.closers, s.Closer)
+		r.shards = append(r.shards, shardSpans{s.Name, s.Spans})
 	}
 	err := r.join(shards)
 	if err != nil {
@@ -103,12 +106,12 @@ func (r *Reader) join(shards []Shard) error {
 	return nil
 }
 
-func shardError(file, name, format string, args ...any) error {
-	field := printable(name)
+func shardError(file, name, text string, args ...any) error {
+	err := formatError(-1, printable(name), tensor.ErrMalformed, text, args...)
 	if file != "" {
-		field = printable(file) + ": " + field
+		err = format.InFile(formatName, file, err)
 	}
-	return formatError(-1, field, tensor.ErrMalformed, format, args...)
+	return err
 }
 
 // offsets reads where in their tensors the chunks are.

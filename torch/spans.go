@@ -15,6 +15,24 @@ import (
 // the .metadata of a distributed checkpoint is metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] { return format.CoverSpans(r.Size(), r.spans) }
 
+// shardSpans are the spans of another file.
+type shardSpans struct {
+	name  string
+	spans iter.Seq[tensor.Span]
+}
+
+// ShardSpans yields the other files of a distributed checkpoint by name, each with what
+// every byte of it is for, in the order of offsets; nothing for another file.
+func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
+	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
+		for _, s := range r.shards {
+			if !yield(s.name, s.spans) {
+				return
+			}
+		}
+	}
+}
+
 // spans returns those of storages, of what is between them, and of tensors.
 func (c *checkpoint) spans(w *rows) []tensor.Span {
 	stored := slices.Clone(c.storages.order)

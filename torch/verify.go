@@ -110,11 +110,8 @@ func (v *verifier) members(c *checkpoint) error {
 			continue
 		}
 		x := m.Extent()
-		field := zipfile.Field(m.File.Name)
-		if c.file != "" {
-			field = c.file + ": " + field
-		}
-		err = &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: field, Err: err}
+		err = &tensor.FormatError{Format: formatName, File: c.file, Offset: x.Offset(),
+			Field: zipfile.Field(m.File.Name), Err: err}
 		if errors.Is(err, tensor.ErrChecksum) && m.File.CRC32 == 0 {
 			v.list.Warn(err)
 		} else {
@@ -146,8 +143,8 @@ func (v *verifier) tensor(t *tensor.Tensor) error {
 		if !ok {
 			st.Offset = -1
 		}
-		err = &tensor.FormatError{Format: formatName, Offset: st.Offset, Field: printable(t.Name),
-			Err: err}
+		err = &tensor.FormatError{Format: formatName, File: st.File, Offset: st.Offset,
+			Field: printable(t.Name), Err: err}
 		v.list.Error(err)
 	}
 	return nil

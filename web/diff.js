@@ -1,7 +1,14 @@
 // What differs between two files.
 import { add, count, run, section, table } from './dom.js';
 
-const text = v => v === undefined || v === null ? '' : typeof v === 'object' ? JSON.stringify(v) : String(v);
+// text shows a value: numbers that JSON lacks are {$float: 'nan'}, complex ones [real, imaginary].
+function text(v) {
+  if (v === undefined || v === null) return '';
+  if (typeof v !== 'object') return String(v);
+  if ('$float' in v) return v.$float;
+  if (Array.isArray(v)) return `[${v.map(text).join(', ')}]`;
+  return JSON.stringify(v);
+}
 
 export function showDiff(backend, names) {
   const s = section('Difference');
@@ -11,7 +18,7 @@ export function showDiff(backend, names) {
     if (d.equal) return;
     table(out, 'Differences', [{title: 'kind'}, {title: 'name'}, {title: 'what'}, {title: 'a'}, {title: 'b'}, {title: 'elements', number: true}, {title: 'largest', number: true}, {title: 'relative RMS', number: true}],
       d.differences.map(x => [x.kind, x.name, x.error ?? x.change.replace('_', ' '), text(x.a), text(x.b),
-        x.different === undefined ? '' : `${x.different} of ${x.of}`, text(x.largest), text(x.relative_rms)]));
+        x.different === undefined ? '' : `${x.different.toLocaleString('en')} of ${x.of.toLocaleString('en')}`, text(x.largest), text(x.relative_rms)]));
   });
   if (names.length > 1) add(out, 'button', `Compare ${names[0]} (a) with ${names[names.length - 1]} (b)`, {click: compare});
   if (!backend.open) return;

@@ -88,7 +88,7 @@ function level(node) {
 export function showUsage(facts, rows, openRow) {
   const s = section('What takes up the space');
   const u = facts.usage, info = facts.info;
-  bar(s, 'Bytes of the file', ['tensors', 'blobs', 'metadata', 'padding', 'unused'].map(k => ({name: k, bytes: u[k]})));
+  bar(s, facts.info.shards?.length ? 'Bytes of all files' : 'Bytes of the file', ['tensors', 'blobs', 'metadata', 'padding', 'unused'].map(k => ({name: k, bytes: u[k]})));
   const dtypes = [...Object.keys(info.dtypes), 'blob'];
   const colourOf = d => colours[Math.max(dtypes.indexOf(d), 0) % colours.length];
   bar(s, 'Dtypes', Object.keys(info.dtypes).map(d => ({name: d, bytes: info.dtypes[d].bytes, colour: colourOf(d)})).sort((a, b) => b.bytes - a.bytes));

@@ -13,10 +13,11 @@ function fold(rows) {
     const pattern = r.name.replace(/\d+/g, '*');
     const key = JSON.stringify([pattern, r.dtype, r.text, r.how]);
     const g = groups.get(key);
-    if (!g) groups.set(key, {...r, pattern, times: 1});
-    else { g.times++; g.bytes += r.bytes; g.offset = -1; }
+    if (!g) groups.set(key, {...r, pattern, times: 1, shards: new Set([r.shard])});
+    else { g.times++; g.bytes += r.bytes; g.offset = -1; g.shards.add(r.shard); }
   }
-  return [...groups.values()].map(g => g.times > 1 ? {...g, name: `${g.pattern} (${g.times} times)`, folded: true} : g);
+  return [...groups.values()].map(g => g.times > 1 ? {...g, name: `${g.pattern} (${g.times} times)`, folded: true,
+    shard: g.shards.size > 1 ? `in ${g.shards.size} files` : g.shard} : g);
 }
 
 // page is how many rows come at once: more when the end of the table comes into view.

@@ -240,6 +240,24 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 		format.HeaderSpan(r.Size()-r.f.Footer, r.f.Footer))
 }
 
+// ShardSpans yields the shards by name, each with what every byte of it is for, in the
+// order of offsets. Those that cannot be opened are left out; the others are open until
+// the file is closed.
+func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
+	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
+		for i, s := range r.f.Shards {
+			src, _, err := r.f.Generation.Shard(i)
+			if err != nil {
+				continue
+			}
+			shard, err := newReader(src, "", "", ReaderOptions{Limits: r.f.Limits}, nil)
+			if err == nil && !yield(s.Name, shard.Spans()) {
+				return
+			}
+		}
+	}
+}
+
 // Verify reads the whole file on all cores and reports what is wrong with it:
 // lengths that do not fit shapes, roles that are missing, digests, payloads
 // that do not decode, bools other than 0 and 1, sparse indices that lead

@@ -54,6 +54,19 @@ func (a *app) bar(what string, total int64) *bar {
 	return b
 }
 
+// progress returns a function that shows progress from when it is known of how much, and
+// one that ends it.
+func (a *app) progress(what string) (show func(done, total int64), end func()) {
+	var b *bar
+	show = func(done, total int64) {
+		if b == nil {
+			b = a.bar(what, total)
+		}
+		b.set(done)
+	}
+	return show, func() { b.done() }
+}
+
 // baseName is a name without its directories, and an address without its query.
 func baseName(name string) string {
 	if strings.Contains(name, "://") {

@@ -121,15 +121,10 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 		return nil, err
 	}
 	defer m.Close()
-	var progress *bar
-	o.Progress = func(done, total int64) {
-		if progress == nil {
-			progress = a.bar(name, total)
-		}
-		progress.set(done)
-	}
+	var end func()
+	o.Progress, end = a.progress(name)
 	report, err := m.Check(a.ctx, &o)
-	progress.done()
+	end()
 	if report == nil {
 		return nil, err
 	}

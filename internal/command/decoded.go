@@ -3,13 +3,15 @@ package command
 import (
 	"slices"
 
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // checkDecodedTotal compares what is to be decoded with the limit, before anything is.
 func (a *app) checkDecodedTotal(in *input, l *lister) error {
-	return format.CheckDecoded(a.limits, in.Size(), func(yield func(tensor.Blob) bool) {
+	size := inspect.TotalSize(in.File)
+	return format.CheckDecoded(a.limits, size, func(yield func(tensor.Blob) bool) {
 		for r := range in.eachRow() {
 			if !l.passes(r.name) {
 				continue
@@ -30,5 +32,5 @@ func (a *app) checkDecodedTotal(in *input, l *lister) error {
 
 // checkDecoded is checkDecodedTotal of one tensor or blob.
 func (a *app) checkDecoded(in *input, blobs ...tensor.Blob) error {
-	return format.CheckDecoded(a.limits, in.Size(), slices.Values(blobs))
+	return format.CheckDecoded(a.limits, inspect.TotalSize(in.File), slices.Values(blobs))
 }

@@ -163,6 +163,9 @@ func differenceLine(d inspect.Difference) string {
 	if largest := float64(d.Largest); !math.IsNaN(largest) {
 		line += fmt.Sprintf("; largest difference %.6g", largest)
 	}
+	if d.NotFinite > 0 {
+		line += fmt.Sprintf("; %d with a NaN or an infinity", d.NotFinite)
+	}
 	return line
 }
 

@@ -34,14 +34,13 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 	case len(primary.Files) == 1 || primary.Format == tensorfile.ZTensor.String():
 		name = primary.Files[0]
 	}
-	in.set = firstOf(primary)
+	in.set, in.dir = firstOf(primary), m
 	if name == "" {
 		in.File, in.path = m.File(), ""
-		a.cleanup = append(a.cleanup, func() { m.Close() })
 		return nil
 	}
 	in.path = filepath.Join(m.Dir(), filepath.FromSlash(name))
-	return m.Close()
+	return nil
 }
 
 // firstOf returns the index of a set, or its first file; "" of several sets.

@@ -78,7 +78,7 @@ type fileHash struct {
 // hashOne prints one hash of a file.
 func (a *app) hashOne(in *input, content bool,
 	sum func(inspect.Progress) (inspect.Sum, error)) (document, error) {
-	bar := a.bar(in.name, in.Size())
+	bar := a.bar(in.name, inspect.TotalSize(in.File))
 	defer bar.done()
 	s, err := sum(bar.add)
 	if err != nil {

@@ -58,15 +58,16 @@ const maxText = 1000
 func (a *app) printInfo(in *input, d *inspect.Info) {
 	line := func(label, text string) field { return field{label: label, text: text} }
 	all := []field{line("format", d.Format)}
-	if d.Version != "" {
+	switch d.Version {
+	case "":
+	case d.Format: // a kind of PyTorch's
+		all[0].text += ", a checkpoint of torch.distributed"
+	default:
 		all = append(all, line("version", escape(d.Version)))
 	}
 	size := sizeInWords(d.Size)
-	if len(d.Shards) > 0 {
-		if _, isJoined := in.Sys().(interface{ Names() []string }); !isJoined {
-			size += ", of the index"
-		}
-		size += "; " + count(len(d.Shards), "shard")
+	if n := len(d.Shards); n > 0 {
+		size += " in " + count(n, "shard")
 	}
 	all = append(all, line("size", size), line("tensors", fmt.Sprint(d.Tensors)),
 		line("parameters", fmt.Sprint(d.Parameters)), line("bytes", sizeInWords(d.Bytes)))

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/torch"
 )
@@ -21,10 +22,11 @@ import (
 // An input is a file that a command reads.
 type input struct {
 	*tensorfile.File
-	name string      // as it was given
-	path string      // of the file on disk, "" where there is none
-	set  string      // of a directory the index or first file of what it was opened as
-	raw  io.ReaderAt // its bytes, once they have been asked for
+	name string       // as it was given
+	path string       // of the file on disk, "" where there is none
+	set  string       // of a directory the index or first file of what it was opened as
+	dir  *model.Model // the directory; nil of a file
+	raw  io.ReaderAt  // its bytes, once they have been asked for
 }
 
 // readAt reads bytes of the file itself, for what no tensor or blob covers.
@@ -59,6 +61,9 @@ func (in *input) payload() int64 {
 
 func (in *input) Close() error {
 	err := in.File.Close()
+	if in.dir != nil {
+		err = errors.Join(err, in.dir.Close())
+	}
 	if f, ok := in.raw.(io.Closer); ok {
 		f.Close()
 	}
@@ -129,6 +134,9 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 		err = advise("- in its place, with the pipe as standard input", err)
 	}
 	if err != nil {
+		if in.dir != nil {
+			in.dir.Close()
+		}
 		return nil, a.explain(in, err)
 	}
 	return in, nil

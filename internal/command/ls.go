@@ -151,8 +151,8 @@ type lsDocument struct {
 }
 
 func (l *lister) document(in *input) *lsDocument {
-	d := &lsDocument{in.name, inspect.FormatName(in.File), in.Version(), in.Size(),
-		inspect.Attributes(in.File),
+	d := &lsDocument{in.name, inspect.FormatName(in.File), in.Version(),
+		inspect.TotalSize(in.File), inspect.Attributes(in.File),
 		[]tensorRow{}, []blobRow{}, in.warnings()}
 	for r := range l.each(in) {
 		d.Tensors = append(d.Tensors, r.document())

@@ -95,12 +95,12 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		if err != nil {
 			return err
 		}
-		a.cleanup = append(a.cleanup, func() { m.Close() })
 		primary, err := m.Whole()
 		if err != nil {
+			m.Close()
 			return adviseCheck(err)
 		}
-		in.set = firstOf(primary)
+		in.set, in.dir = firstOf(primary), m
 		in.File, in.path = m.File(), ""
 		return nil
 	}

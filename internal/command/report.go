@@ -48,14 +48,13 @@ func reportCommand(a *app) *cobra.Command {
 
 // report makes the page, with what it shows inside.
 func (a *app) report(in *input, verify bool) ([]byte, error) {
-	bar := a.bar(in.name, in.Size())
-	defer bar.done()
-	return page.NewSession(a.source(in)).Report(a.ctx, web.Files, verify,
-		func(done, _ int64) { bar.set(done) })
+	progress, end := a.progress(in.name)
+	defer end()
+	return page.NewSession(a.source(in)).Report(a.ctx, web.Files, verify, progress)
 }
 
 // source is a file for the page.
 func (a *app) source(in *input) page.Source {
-	return page.Source{Name: in.name, File: in.File, External: a.findExternal, Strict: a.strict,
-		Limits: a.limits}
+	return page.Source{Name: in.name, File: in.File, Model: in.dir, External: a.findExternal,
+		Strict: a.strict, Limits: a.limits}
 }

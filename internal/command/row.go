@@ -55,6 +55,7 @@ func (in *input) eachRow() iter.Seq[*row] {
 			if !t.External && t.Dense() {
 				r.stored, r.inFile = t.Data.Stored()
 				r.inFile = r.inFile && (r.stored.Offset >= 0 || r.stored.Encoding != "")
+				r.stored.File = inspect.FileOf(in.File, i, r.stored)
 			}
 			switch f := in.Sys().(type) {
 			case *pte.Reader:

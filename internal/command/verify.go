@@ -56,6 +56,7 @@ type findingRow struct {
 	Severity string    `json:"severity"`
 	Class    string    `json:"class"`
 	Code     string    `json:"code,omitempty"`
+	File     string    `json:"file,omitempty"`
 	Offset   knownSize `json:"offset,omitzero"`
 	Field    string    `json:"field,omitempty"`
 	Message  string    `json:"message"`
@@ -64,7 +65,7 @@ type findingRow struct {
 func findingRows(findings []tensor.Finding) []findingRow {
 	all := []findingRow{}
 	for _, f := range findings {
-		all = append(all, findingRow{f.Severity.String(), string(f.Class), f.Code,
+		all = append(all, findingRow{f.Severity.String(), string(f.Class), f.Code, f.File,
 			knownSize(f.Offset), f.Field, describe(f.Err)})
 	}
 	return all
@@ -82,8 +83,7 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, e
 		} else {
 			a.status = worse(a.status, statusFound)
 		}
-		return &verifyDocument{File: name,
-			Findings: findingRows([]tensor.Finding{tensor.FindingOf(err)})}, nil
+		return &verifyDocument{File: name, Findings: findingRows(findingsOf(err))}, nil
 	}
 	defer in.Close()
 	found, err := a.findings(in, opts)
@@ -121,6 +121,20 @@ func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, e
 	return d, nil
 }
 
+// findingsOf returns the findings of a file, or of a directory, that could not be opened.
+func findingsOf(err error) (all []tensor.Finding) {
+	var damage *model.DamageError
+	if !errors.As(err, &damage) {
+		return []tensor.Finding{tensor.FindingOf(err)}
+	}
+	for i, f := range damage.Findings {
+		one := &model.DamageError{Findings: damage.Findings[i : i+1]}
+		all = append(all, tensor.Finding{Severity: f.Severity, Class: f.Class(),
+			Code: string(f.Code), File: f.File, Offset: f.Offset, Field: f.Field, Err: one})
+	}
+	return all
+}
+
 // isDamage reports an error of opening that is about the content of a file of a known
 // format.
 func isDamage(err error) bool {
@@ -138,10 +152,10 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	if len(a.externals) > 0 {
 		opts.External = a.findExternal
 	}
-	bar := a.bar(in.name, in.Size())
-	opts.Progress = func(done, total int64) { bar.set(done) }
+	var end func()
+	opts.Progress, end = a.progress(in.name)
 	report, _ := in.Verify(a.ctx, &opts)
-	bar.done()
+	end()
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
 	}

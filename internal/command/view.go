@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/page"
 	"github.com/tensorfile/tensorfile/internal/view"
-	"github.com/tensorfile/tensorfile/model"
 )
 
 func viewCommand(a *app) *cobra.Command {
@@ -35,16 +33,7 @@ this machine only, and to who knows its address, which has a random part.`,
 					return onFile(name, err)
 				}
 				defer in.Close()
-				src := a.source(in)
-				if info, err := os.Stat(name); err == nil && info.IsDir() {
-					m, err := model.Open(name, &model.Options{Limits: a.limits, NoMap: a.noMap})
-					if err != nil {
-						return onFile(name, err)
-					}
-					defer m.Close()
-					src.Model = m
-				}
-				sources = append(sources, src)
+				sources = append(sources, a.source(in))
 			}
 			return a.serve(page.NewSession(sources...), noOpen)
 		},

@@ -94,6 +94,7 @@ func (f *file) rows() []row {
 		if t.Dense() {
 			if !t.External {
 				r.place(t.Data)
+				r.Shard = inspect.FileOf(f.File, i, tensor.Stored{File: r.Shard})
 			}
 		} else {
 			r.Scheme = t.Scheme

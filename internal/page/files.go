@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -32,8 +33,13 @@ func OpenContents(files ...Content) (Source, error) {
 		if err != nil {
 			return Source{}, err
 		}
-		if _, err = m.Whole(); err == nil {
-			return Source{Name: files[0].Name, File: m.File(), Model: m}, nil
+		set, err := m.Whole()
+		if err == nil {
+			name := "model_index.json" // of a set for each component
+			if set != nil {
+				name = cmp.Or(set.Index, set.Files[0])
+			}
+			return Source{Name: name, File: m.File(), Model: m}, nil
 		}
 		m.Close()
 		if !errors.Is(err, model.ErrNoModel) {
@@ -43,10 +49,17 @@ func OpenContents(files ...Content) (Source, error) {
 	var opened []Source
 	for _, c := range files {
 		f, err := open(c)
+		if errors.Is(err, tensorfile.ErrUnknownFormat) && len(files) > 1 {
+			continue // what lies next to weights, such as a README
+		}
 		if err != nil {
 			return Source{}, &tensorfile.FileError{Name: c.Name, Err: err}
 		}
 		opened = append(opened, Source{Name: c.Name, File: f})
+	}
+	if len(opened) == 0 {
+		return Source{}, fmt.Errorf("page: none of the %d files: %w", len(files),
+			tensorfile.ErrUnknownFormat)
 	}
 	first := max(slices.IndexFunc(opened, func(s Source) bool {
 		return s.File.Format() == tensorfile.PTE

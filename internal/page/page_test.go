@@ -299,6 +299,30 @@ func TestFilesSideBySideAreOneModel(t *testing.T) {
 	if src.File.Len() != 2 || src.Model == nil {
 		t.Errorf("%d tensors", src.File.Len())
 	}
+	text := func(name, data string) page.Content {
+		return page.Content{ReaderAt: strings.NewReader(data), Name: name, Size: int64(len(data))}
+	}
+	const index = "model.safetensors.index.json"
+	src, err = page.OpenContents(append([]page.Content{text("config.json", "{}"), text(index,
+		`{"weight_map": {"`+all[0].Name+`": "`+all[0].Name+`", "`+all[1].Name+`": "`+all[1].Name+
+			`"}}`)}, all...)...)
+	if err != nil || src.Name != index {
+		t.Errorf("a directory with an index is titled %q, %v", src.Name, err)
+	}
+	rows := call[[]struct{ Shard string }](t, page.NewSession(src), "tensors", "{}")
+	if len(rows) != 2 || rows[0].Shard != all[0].Name || rows[1].Shard != all[1].Name {
+		t.Errorf("%+v", rows)
+	}
+	src, err = page.OpenContents(text("README.md", "# Two models"),
+		page.Content{ReaderAt: all[0].ReaderAt, Name: "a.safetensors", Size: all[0].Size},
+		page.Content{ReaderAt: all[1].ReaderAt, Name: "b.safetensors", Size: all[1].Size})
+	if err != nil || src.Name != "a.safetensors" {
+		t.Errorf("two models and a README: %q, %v", src.Name, err)
+	}
+	if _, err := page.OpenContents(text("README.md", "#"), text("LICENSE", "MIT")); !errors.Is(err,
+		tensorfile.ErrUnknownFormat) {
+		t.Errorf("no tensor file: %v", err)
+	}
 	if _, err := page.OpenContents(all[0]); err != nil {
 		t.Errorf("a shard by itself: %v", err)
 	}

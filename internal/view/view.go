@@ -21,8 +21,12 @@ import (
 	"github.com/tensorfile/tensorfile/web"
 )
 
-// maxRequest is how many bytes a call may have.
-const maxRequest = 64 << 10
+const (
+	// maxRequest is how many bytes a call may have.
+	maxRequest = 64 << 10
+	// requestTimeout is how long a header may take, and the body of a call.
+	requestTimeout = 10 * time.Second
+)
 
 // A Server serves one page.
 type Server struct {
@@ -49,7 +53,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: requestTimeout,
 		MaxHeaderBytes:    maxRequest,
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
@@ -129,16 +133,21 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	// For the body alone: the call may take longer than that.
+	lines, control := json.NewEncoder(w), http.NewResponseController(w)
+	err := control.SetReadDeadline(time.Now().Add(requestTimeout))
+	var body []byte
 	if err == nil {
-		err = json.Unmarshal(body, &request)
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	}
+	if err == nil {
+		err = errors.Join(control.SetReadDeadline(time.Time{}), json.Unmarshal(body, &request))
 	}
 	if err != nil {
 		http.Error(w, "no call", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	lines, control := json.NewEncoder(w), http.NewResponseController(w)
 	result, err := s.session.Call(r.Context(), request.Method, request.Params,
 		func(done, total int64) {
 			lines.Encode(message{Progress: []int64{done, total}})

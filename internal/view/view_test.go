@@ -7,8 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/page"
@@ -194,5 +197,48 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// A slowClient is a request whose body notes whether there is a deadline when it is read,
+// and the response to it.
+type slowClient struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	during   []bool // whether there was a deadline at each read of the body
+}
+
+func (c *slowClient) SetReadDeadline(t time.Time) error {
+	c.deadline = t
+	return nil
+}
+
+func (c *slowClient) Read([]byte) (int, error) {
+	c.during = append(c.during, !c.deadline.IsZero())
+	return 0, os.ErrDeadlineExceeded
+}
+
+// A body that does not come holds a connection for a while only; a call may take longer.
+func TestABodyHasADeadline(t *testing.T) {
+	s, err := view.Listen(page.NewSession(page.Source{File: tensorfile.FromTensors(nil, nil)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer s.Serve(ctx) // which closes it
+	post := func(c *slowClient, body io.Reader) {
+		r := httptest.NewRequest(http.MethodPost, s.Address()+"call", body)
+		r.Header.Set("Origin", "http://"+r.Host)
+		s.ServeHTTP(c, r)
+	}
+	c := &slowClient{ResponseRecorder: httptest.NewRecorder()}
+	if post(c, c); len(c.during) != 1 || !c.during[0] || c.Code != http.StatusBadRequest {
+		t.Errorf("a body that does not come: deadlines %v, status %d", c.during, c.Code)
+	}
+	c = &slowClient{ResponseRecorder: httptest.NewRecorder()}
+	if post(c, strings.NewReader(`{"method":"files"}`)); !c.deadline.IsZero() ||
+		c.Code != http.StatusOK {
+		t.Errorf("a call: status %d, deadline %v", c.Code, c.deadline)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"log"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,8 +147,8 @@ func hostile(dir string) error {
 			Metadata: map[string]string{names[0]: names[1], "__proto__": names[3]}})
 }
 
-// values are 0, 1, 2 … in rows of 40, in another file with one element changed, and in a
-// cube.
+// values are 0, 1, 2 … in rows of 40, the same with one element changed and with a NaN,
+// and a cube.
 func values(dir string) error {
 	data := make([]float32, 400)
 	for i := range data {
@@ -155,12 +156,15 @@ func values(dir string) error {
 	}
 	other := slices.Clone(data)
 	other[7] += 0.5
+	nan := slices.Clone(data)
+	nan[7] = float32(math.NaN())
 	v := func(data []float32, shape ...int64) iter.Seq2[*tensor.Tensor, error] {
 		return tensor.Of(tensor.New("v", tensor.Shape(shape), data))
 	}
 	return errors.Join(
 		write(dir, "values.safetensors", v(data, 10, 40)),
 		write(dir, "other.safetensors", v(other, 10, 40)),
+		write(dir, "nan.safetensors", v(nan, 10, 40)),
 		write(dir, "cube.safetensors", v(data[:120], 4, 5, 6)))
 }
 

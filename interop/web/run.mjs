@@ -2,7 +2,7 @@
 // and report of the command TENSORFILE. WORK has files that make.go made. Prints a line for each proof; ONLY=WORDS leaves out others.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { command, data, drop, end, eventually, holds, proves, ready, same, serious, site, status, until, view, visit, work } from './harness.mjs';
 
@@ -40,11 +40,23 @@ await proves('the worker and the page can send nothing', () => drop([data + exam
   await eventually(() => holds(wrong.length > 0, 'the policy said nothing'));
 }, {allow: policy}));
 
-await proves('shards are one model', () => drop(
-  readdirSync(join(work, 'shards')).map(n => join(work, 'shards', n)), async page => {
-    same(await status(page), '6 of 6', 'tensors');
-    await page.getByText('No findings').waitFor();
-  }));
+// What the page says of shards is about all of them, whether their files are dropped or the directory is opened.
+const shards = readdirSync(join(work, 'shards')).map(n => join(work, 'shards', n));
+const all = shards.reduce((sum, n) => sum + statSync(n).size, 0);
+const ofShards = title => async page => {
+  same(await status(page), '6 of 6', 'tensors');
+  same(await page.locator('#title').innerText(), title, 'the title');
+  const facts = await page.locator('dl').first().innerText();
+  holds(facts.includes(`(${all.toLocaleString('en')} bytes)`), `${facts} is not of ${all} bytes`);
+  holds(/tensors: 6\.0 KiB/.test(await page.locator('.legend').first().innerText()), 'what takes up the space');
+  same(await page.locator('#table tbody tr:last-child td').last().innerText(), 'model-00003-of-00003.safetensors', 'the shard of the last tensor');
+  await page.check('#fold');
+  await eventually(async () => same(await page.locator('#table tbody td').last().innerText(), 'in 3 files', 'the shards of a joined row'));
+  await page.getByText('No findings').waitFor();
+};
+const config = {name: 'config.json', mimeType: '', buffer: Buffer.from('{}')};
+await proves('shards are one model', () => drop([config, ...shards.map(n => ({name: basename(n), mimeType: '', buffer: readFileSync(n)}))],
+  ofShards('model.safetensors.index.json')));
 await proves('files are dropped from elsewhere', () => visit(site.address, async page => {
   await page.waitForSelector('#files');
   const bytes = [...readFileSync(data + examples[0])];
@@ -64,7 +76,7 @@ await proves('a program and its data are dropped together', () => drop(['pte', '
   await page.locator('dialog .grid td').first().waitFor();
   await page.locator('.graph .node').first().waitFor();
 }));
-await proves('a directory of shards', () => view([join(work, 'shards')], async page => same(await status(page), '6 of 6', 'tensors')));
+await proves('a directory of shards', () => view([join(work, 'shards')], ofShards(join(work, 'shards'))));
 
 await proves('a file of 4 GiB is opened by its metadata, its statistics can be cancelled', () => drop([join(work, 'sparse.safetensors')], async page => {
   await page.locator('#table tbody button').first().click();
@@ -122,6 +134,12 @@ await proves('a report has all but the elements', async () => {
 await proves('two files are compared', () => view([data + examples[0], hostile], async page => {
   await page.getByRole('button', {name: /^Compare/}).click();
   await page.getByRole('region', {name: 'Differences'}).waitFor();
+}));
+await proves('a NaN is one in a comparison', () => view([join(work, 'values.safetensors'), join(work, 'nan.safetensors')], async page => {
+  await page.getByRole('button', {name: /^Compare/}).click();
+  const row = page.getByRole('region', {name: 'Differences'}).locator('tbody tr');
+  await row.waitFor();
+  same(await row.locator('td').allInnerTexts(), ['tensor', 'v', 'values', '7', 'nan', '1 of 400', 'nan', 'nan'], 'the difference');
 }));
 await proves('another file is compared in WebAssembly', () => drop([data + examples[0]], async page => {
   await page.setInputFiles('#another', data + examples[0]);

@@ -54,8 +54,9 @@ type File struct {
 
 // A generation is what differs between the versions of an open file, beyond its index.
 type generation interface {
-	// Shard opens one of the other files that have payloads.
-	Shard(i int) (*source.Source, error)
+	// Shard opens one of the other files that have payloads, and returns the name under
+	// which it was found; "" if it was not.
+	Shard(i int) (src *source.Source, name string, err error)
 	// VerifyFile verifies what is in no tensor, and VerifyTensor a tensor.
 	VerifyFile(v *Verifier) error
 	VerifyTensor(w *Worker, t *tensor.Tensor)

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -90,7 +91,8 @@ func (p *Payload) Source() (*source.Source, error) {
 	if p.Shard == 0 {
 		return p.R.Src, nil
 	}
-	return p.R.Generation.Shard(int(p.Shard - 1))
+	src, _, err := p.R.Generation.Shard(int(p.Shard - 1))
+	return src, err
 }
 
 func (p *Payload) Bytes() ([]byte, bool) {
@@ -230,7 +232,13 @@ func (p *Payload) errorAt(field string, err error) error {
 	if p.Shard > 0 {
 		err = p.R.Explain(err)
 	}
-	return p.R.Placed(p.Offset, p.R.Path(p)+field, err)
+	err = p.R.Placed(p.Offset, p.R.Path(p)+field, err)
+	if fe, ok := err.(*tensor.FormatError); ok && p.Shard > 0 && fe.File == "" {
+		if _, name, _ := p.R.Generation.Shard(int(p.Shard - 1)); name != "" {
+			err = format.InFile(Format, name, err)
+		}
+	}
+	return err
 }
 
 // A Stream reads the bytes of a payload.

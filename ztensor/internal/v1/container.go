@@ -36,7 +36,9 @@ func Open(r *core.File, magic string) error {
 
 func (c *container) Close() error { return nil }
 
-func (c *container) Shard(int) (*source.Source, error) { return nil, c.lacks("shards") }
+func (c *container) Shard(int) (*source.Source, string, error) {
+	return nil, "", c.lacks("shards")
+}
 
 // lacks is the error of what is in version 2 only.
 func (c *container) lacks(what string) error {

@@ -122,7 +122,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 		}
 		s := &c.List[i]
 		field := "shards[" + naming.Quote(s.Name) + "]"
-		src, err := c.Shard(i)
+		src, name, err := c.Shard(i)
 		if err == nil && v.Found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.Digest, ":")
 			have, known := sums[algorithm+":"+s.place]
@@ -133,7 +133,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 				sums[algorithm+":"+s.place] = have
 				if have != want {
 					err = rule.Broken(rule.ShardIdentity,
-						"its digest is %s, the file says %s", have, want)
+						"its digest is %s, the root says %s", have, want)
 				}
 			}
 		}
@@ -141,8 +141,8 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			return v.Ctx.Err()
 		}
 		if err != nil {
-			v.Found.Error(&tensor.FormatError{Format: core.Format, Offset: -1, Field: field,
-				Err: c.r.Explain(err)})
+			v.Found.Error(&tensor.FormatError{Format: core.Format, File: name, Offset: -1,
+				Field: field, Err: c.r.Explain(err)})
 		}
 	}
 	return nil

@@ -97,13 +97,13 @@ func isShardName(name []byte) bool {
 }
 
 // Shard opens a shard, the first time, and checks that it is one, and of the right size.
-func (c *Container) Shard(i int) (*source.Source, error) {
+func (c *Container) Shard(i int) (src *source.Source, name string, err error) {
 	s := &c.List[i]
 	s.once.Do(func() { s.err = c.openShard(s) })
 	if s.err != nil {
-		return nil, fmt.Errorf("shard %s: %w", naming.Quote(s.Name), s.err)
+		return nil, "", fmt.Errorf("shard %s: %w", naming.Quote(s.Name), s.err)
 	}
-	return s.src, nil
+	return s.src, s.place, nil
 }
 
 // places are the names that a shard may have, relative to the directory of the root: next

@@ -1,0 +1,149 @@
+package inspect
+
+import (
+	"iter"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/safetensors"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
+)
+
+// A joined file is several, as package model makes of a directory.
+type joined interface {
+	Files() []*tensorfile.File
+	Names() []string     // of the files
+	FileOf(i int) string // of a tensor
+	IndexSize() int64    // of what names the files
+}
+
+// A sharded file, an index or a root, names others that have its tensors.
+type sharded interface {
+	ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]]
+}
+
+// Shards returns the names of the files that an index, a root or a distributed checkpoint
+// refers to, or of the files of a model; nil for any other file.
+func Shards(f *tensorfile.File) (names []string) {
+	switch r := f.Sys().(type) {
+	case *safetensors.Reader:
+		for name := range r.Shards() {
+			names = append(names, name)
+		}
+	case *ztensor.Reader: // whose shards are not opened for that
+		for s := range r.Shards() {
+			names = append(names, s.Name)
+		}
+	case sharded:
+		for name := range r.ShardSpans() {
+			names = append(names, name)
+		}
+	case joined:
+		if len(r.Files()) > 1 {
+			return r.Names()
+		}
+		for _, f := range r.Files() {
+			names = Shards(f)
+		}
+	}
+	return names
+}
+
+// TotalSize returns the size of a file and of all shards that it refers to, in bytes.
+func TotalSize(f *tensorfile.File) int64 {
+	n := f.Size()
+	switch r := f.Sys().(type) {
+	case *ztensor.Reader: // whose shards are not opened for that
+		for s := range r.Shards() {
+			n += s.Size
+		}
+	case sharded:
+		for _, spans := range r.ShardSpans() {
+			for s := range spans {
+				n += s.Size
+			}
+		}
+	case joined:
+		n = r.IndexSize()
+		for _, f := range r.Files() {
+			n += TotalSize(f)
+		}
+	}
+	return n
+}
+
+// FileOf returns the name of the file that has the bytes of a tensor, the tensor at i of
+// f, which are stored as st says; "" if that is f.
+func FileOf(f *tensorfile.File, i int, st tensor.Stored) string {
+	if r, ok := f.Sys().(joined); ok && st.File == "" {
+		return r.FileOf(i)
+	}
+	return st.File
+}
+
+// shardGroups sums up the tensors of each file that Shards lists.
+func shardGroups(f *tensorfile.File) []UsageGroup {
+	g := newGrouping(func(name string) string { return name })
+	switch r := f.Sys().(type) {
+	case joined:
+		for i, f := range r.Files() {
+			shards := shardGroups(f)
+			for _, s := range shards {
+				g.add(s)
+			}
+			if len(shards) == 0 && len(r.Files()) > 1 {
+				g.add(UsageGroup{r.Names()[i], int64(f.Len()), tensorBytes(f.Spans())})
+			}
+		}
+	default:
+		isStored := true // each payload is at a place of its own
+		for t := range f.Tensors() {
+			last := ""
+			for b := range format.Blobs(t) {
+				st, ok := b.Stored()
+				isStored = isStored && (ok && st.Offset >= 0 || b.Size() == 0 || t.External)
+				if st.File == "" {
+					continue
+				}
+				one := UsageGroup{st.File, 1, st.Size}
+				if st.File == last {
+					one.Tensors = 0
+				}
+				g.add(one)
+				last = st.File
+			}
+		}
+		index, ok := f.Sys().(sharded)
+		if isStored || !ok {
+			break
+		}
+		g = newGrouping(g.key)
+		for name, spans := range index.ShardSpans() {
+			for s := range spans {
+				if s.Kind == tensor.SpanTensor {
+					g.add(UsageGroup{name, 1, s.Size})
+				}
+			}
+		}
+	}
+	return g.sorted()
+}
+
+func tensorBytes(spans iter.Seq[tensor.Span]) (n int64) {
+	for s := range spans {
+		if s.Kind == tensor.SpanTensor {
+			n += s.Size
+		}
+	}
+	return n
+}
+
+// storedSize returns how many bytes of a file a blob takes: those of elements that are
+// gathered are as many as they have.
+func storedSize(b tensor.Blob) int64 {
+	if st, ok := b.Stored(); ok && (st.Offset >= 0 || st.File != "") {
+		return st.Size
+	}
+	return max(b.Size(), 0)
+}
