@@ -73,8 +73,8 @@ var edges = map[string][]string{
 	"quant": {"tensor", "internal/ggml", "internal/le", "internal/naming",
 		"internal/parallel"},
 	"inspect": {".", "tensor", "internal/format", "internal/ggml", "internal/le",
-		"internal/parallel", "internal/naming", "sparse", "onnx", "primitiv", "ptd", "pte", "ptn",
-		"rten", "ztensor", "gguf", "safetensors"},
+		"internal/memory", "internal/parallel", "internal/naming", "sparse", "onnx", "primitiv",
+		"ptd", "pte", "ptn", "rten", "ztensor", "gguf", "safetensors"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},

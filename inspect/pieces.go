@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/memory"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -72,6 +73,7 @@ type pieceReader struct {
 	streams  []io.Reader // nil: read at random
 	closers  []io.Closer // of the streams
 	borrowed [][]byte    // in memory, or mapped
+	mapped   [][]byte    // those of borrowed that can fault
 	free     []*pieceJob
 
 	progress Progress
@@ -95,7 +97,9 @@ func (p *pieceReader) open() error {
 		m, ok := b.Memory()
 		if !ok && readsAtRandom(b) {
 			if ok = true; p.size > pieceSize {
-				m, _ = b.Bytes() // workers turn a fault into an error
+				if m, _ = b.Bytes(); m != nil {
+					p.mapped = append(p.mapped, m)
+				}
 			}
 		}
 		if ok {
@@ -180,7 +184,12 @@ func (p *pieceReader) process(_ context.Context, j *pieceJob) error {
 			return shortRead(err)
 		}
 	}
-	return p.work(j.off, j.ps, j.r)
+	work := func() error { return p.work(j.off, j.ps, j.r) }
+	for _, m := range p.mapped {
+		inner := work
+		work = func() error { return memory.Guard(m, inner) }
+	}
+	return work()
 }
 
 func (p *pieceReader) finish(j *pieceJob) error {

@@ -3,10 +3,7 @@ package parallel
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"runtime"
-	"runtime/debug"
 	"sync"
 )
 
@@ -50,8 +47,8 @@ const queued = 4
 
 // New returns a Line whose jobs cost at most budget together, though one of any cost is
 // always accepted. work runs in up to GOMAXPROCS goroutines and must return soon after
-// its context ends; a fault of it in memory of a mapped file that was truncated is an
-// error. use may be nil. The caller must call Close.
+// its context ends; it touches memory of a mapped file under fault.Guard only. use may
+// be nil. The caller must call Close.
 func New[J any](ctx context.Context, budget int64, work func(context.Context, J) error,
 	use func(J) error) *Line[J] {
 	l := &Line[J]{work: work, use: use, line: line{budget: budget}}
@@ -149,7 +146,6 @@ func (e *entry) ready() bool {
 
 func (l *line) run() {
 	defer l.running.Done()
-	debug.SetPanicOnFault(true) // of this goroutine alone
 	for e := range l.todo {
 		e.run(l.ctx)
 	}
@@ -158,17 +154,9 @@ func (l *line) run() {
 func (e *entry) run(ctx context.Context) {
 	defer close(e.done)
 	defer func() {
-		p := recover()
-		if p == nil {
-			return
+		if p := recover(); p != nil {
+			e.panicked, e.value = true, p
 		}
-		if fault, ok := p.(interface{ Addr() uintptr }); ok { // never of a nil pointer
-			e.err = fmt.Errorf("parallel: memory at %#x is gone, such as that of a mapped file "+
-				"that was truncated: %w",
-				fault.Addr(), io.ErrUnexpectedEOF)
-			return
-		}
-		e.panicked, e.value = true, p
 	}()
 	if e.err = ctx.Err(); e.err == nil {
 		e.err = e.work(ctx)

@@ -204,3 +204,18 @@ func TestForEach(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An addressFault is what the runtime panics with when memory cannot be read.
+type addressFault struct{}
+
+func (addressFault) Addr() uintptr { return 0xbad }
+
+func TestAFaultOfAWorkerIsAPanic(t *testing.T) {
+	defer func() {
+		if p := recover(); p != (addressFault{}) {
+			t.Errorf("recovered %v", p)
+		}
+	}()
+	err := ForEach(t.Context(), 1, func(context.Context, int) error { panic(addressFault{}) })
+	t.Errorf("no panic, %v", err)
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/internal/memory"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -39,8 +40,10 @@ func (x *frames) decodeFrames(list []frame, dst, stored []byte) error {
 		err = use(from, last.off+int64(last.stored)-from, func(b []byte) error {
 			one := func(_ context.Context, i int) error {
 				f := &batch[i] // not a copy: the cache changes f.decoded
-				return decodeFrame(d, dst[i*width:][:f.size:f.size],
-					b[f.off-from:][:f.stored:f.stored])
+				stored := b[f.off-from:][:f.stored:f.stored]
+				return memory.Guard(stored, func() error { // b may be mapped
+					return decodeFrame(d, dst[i*width:][:f.size:f.size], stored)
+				})
 			}
 			return parallel.ForEach(context.Background(), n, one)
 		})
