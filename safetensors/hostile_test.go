@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -201,6 +202,10 @@ func TestRefusedFiles(t *testing.T) {
 			if fe.Format != formatName || fe.Field == "" || fe.Offset < 0 || c.offset >= 0 &&
 				fe.Offset != c.offset || strings.Contains(err.Error(), readtest.Canary) {
 				t.Errorf("%#v", fe)
+			}
+			_, err = ReadHeader(bytes.NewReader(c.b), int64(len(c.b)), nil)
+			if !errors.Is(err, c.class) {
+				t.Errorf("ReadHeader: %v, want %v", err, c.class)
 			}
 			api.Same(t, c.b, describe)
 		})

@@ -173,7 +173,9 @@ func (o ReaderOptions) read(src *source.Source) (*Reader, error) {
 	if _, err := src.ReadAt(head, 0); err != nil {
 		return nil, readError("header", 0, err)
 	}
-	if len(head) > 1 && head[0] == '{' && (len(head) < 9 || head[7] != 0) {
+	// A size of 2^56 and more is the beginning of a text.
+	if len(head) > 1 && (len(head) < jsonheader.Start || head[jsonheader.Start-1] != 0) &&
+		(head[0] == '{' || detectIndex(src, src.Size())) {
 		return openIndex(src, o)
 	}
 	h, err := jsonheader.Read(formatName, src, 0, src.Size(), head, limits)
@@ -199,11 +201,6 @@ func malformed(off int64, field, format string, args ...any) error {
 func limitError(off int64, field, format string, args ...any) error {
 	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
 		Err: fmt.Errorf("%w: "+format, append([]any{tensor.ErrLimit}, args...)...)}
-}
-
-func truncated(off int64, field, format string, args ...any) error {
-	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
-		Err: fmt.Errorf(format+": %w", append(args, io.ErrUnexpectedEOF)...)}
 }
 
 func readError(field string, off int64, err error) error {

@@ -131,6 +131,42 @@ func TestShardsComeBack(t *testing.T) {
 	}
 }
 
+func TestIndexAfterWhiteSpace(t *testing.T) {
+	dir := t.TempDir()
+	files, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
+		tensor.Of(checkpoint(2, 1)...), &ShardOptions{MaxSize: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(files[len(files)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, space := range []string{" ", "\n", "\r\n\t", strings.Repeat(" ", 9)} {
+		name := filepath.Join(dir, "spaces.json")
+		b := append([]byte(space), index...)
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !Detect(bytes.NewReader(b), int64(len(b))) {
+			t.Errorf("%q: the index is not detected", space)
+		}
+		r, err := Open(name, nil)
+		if err != nil {
+			t.Errorf("%q: %v", space, err)
+			continue
+		}
+		if r.Len() != 2 {
+			t.Errorf("%q: %d tensors", space, r.Len())
+		}
+		r.Close()
+	}
+	// The size of a header may have the byte of a space too.
+	if _, err := OpenBytes(file("{}"+strings.Repeat(" ", 30), ""), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // What WriteShards wrote before is replaced as a whole, whatever the numbers of files.
 func TestShardsReplaceTheWholeSet(t *testing.T) {
 	dir := t.TempDir()

@@ -3,7 +3,6 @@ package safetensors
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -29,18 +28,15 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	if _, err := io.CopyN(&head, r, jsonheader.Start); err != nil {
 		return nil, readError("header size", 0, unexpected(err))
 	}
-	n := binary.LittleEndian.Uint64(head.Bytes())
-	limit := min(jsonheader.Max, limits.MaxMetadata)
+	n, err := jsonheader.Size(formatName, head.Bytes(), 0, size, limits)
 	switch {
+	case err != nil:
+		return nil, err
 	case n == 0:
-		return nil, malformed(0, "header size", "0 bytes")
-	case n > uint64(limit):
-		return nil, limitError(0, "header size", "%d bytes, the limit is %d", n, limit)
-	case int64(n) > size-jsonheader.Start:
-		return nil, truncated(0, "header size", "%d bytes, the file has %d", n, size)
+		return nil, malformed(jsonheader.Start, "header", "it does not begin with {")
 	}
 	// The buffer grows as bytes arrive: n is only a promise.
-	if _, err := io.CopyN(&head, r, int64(n)); err != nil {
+	if _, err := io.CopyN(&head, r, n); err != nil {
 		return nil, readError("header", jsonheader.Start, unexpected(err))
 	}
 	src, err := source.OfHeader(head.Bytes(), size)

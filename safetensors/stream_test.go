@@ -83,13 +83,15 @@ func TestReadHeader(t *testing.T) {
 		opts *ReaderOptions
 		want error
 	}{
-		"a header of 2^40 bytes": {huge, 1 << 50, nil, tensor.ErrLimit},
+		"a header of 2^40 bytes": {huge, 1 << 50, nil, tensor.ErrMalformed},
 		"a limit": {b, int64(len(b)),
 			&ReaderOptions{Limits: tensor.Limits{MaxMetadata: 5}}, tensor.ErrLimit},
 		"no header":              {make([]byte, 100), 100, nil, tensor.ErrMalformed},
 		"larger than the file":   {b, 100, nil, io.ErrUnexpectedEOF},
 		"a file that ends early": {b, int64(len(b)) - 1, nil, io.ErrUnexpectedEOF},
-		"an index":               {[]byte(`{"weight_map":{}}`), 17, nil, tensor.ErrLimit},
+		"an index":               {[]byte(`{"weight_map":{}}`), 17, nil, tensor.ErrMalformed},
+		"beyond 100 MB": {binary.LittleEndian.AppendUint64(nil, 100_000_001), 1 << 30, nil,
+			tensor.ErrMalformed},
 		"a negative limit": {b, int64(len(b)),
 			&ReaderOptions{Limits: tensor.Limits{MaxRank: -1}}, nil},
 	} {

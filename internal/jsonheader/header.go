@@ -130,29 +130,39 @@ type Header struct {
 func Read(format string, src *source.Source, off, size int64, head []byte,
 	limits tensor.Limits) (*Header, error) {
 	h := &Header{format: format, base: off + Start}
-	if len(head) < Start+1 {
-		return nil, h.truncated(off, "header", "a file of %d bytes has no header", size)
-	}
-	n := binary.LittleEndian.Uint64(head)
-	if n > Max {
-		return nil, h.malformed(off, "header size", "%d bytes, the format allows %d", n, Max)
-	}
-	if int64(n) > limits.MaxMetadata {
-		return nil, h.limit(off, "header size", "%d bytes, the limit is %d", n,
-			limits.MaxMetadata)
-	}
-	if int64(n) > size-Start {
-		return nil, h.truncated(off, "header size", "%d bytes in a file of %d", n, size)
+	n, err := Size(format, head, off, size, limits)
+	if err != nil {
+		return nil, err
 	}
 	if head[Start] != '{' {
 		return nil, h.malformed(h.base, "header", "it does not begin with {")
 	}
-	b, err := src.Metadata(h.base, int64(n))
+	b, err := src.Metadata(h.base, n)
 	if err != nil {
 		return nil, &tensor.FormatError{Format: format, Offset: h.base, Field: "header", Err: err}
 	}
 	h.DataAt = h.base + int64(len(b))
-	return h, h.parse(b, size-Start-int64(n), limits)
+	return h, h.parse(b, size-Start-n, limits)
+}
+
+// Size returns the size of the JSON of the safetensors file that is the size bytes at off
+// and begins with head, at least Start bytes.
+func Size(format string, head []byte, off, size int64, limits tensor.Limits) (int64, error) {
+	const field = "header size"
+	h := &Header{format: format}
+	if size < Start+1 {
+		return 0, h.truncated(off, "header", "a file of %d bytes has no header", size)
+	}
+	switch n := binary.LittleEndian.Uint64(head); {
+	case n > Max:
+		return 0, h.malformed(off, field, "%d bytes, the format allows %d", n, Max)
+	case int64(n) > limits.MaxMetadata:
+		return 0, h.limit(off, field, "%d bytes, the limit is %d", n, limits.MaxMetadata)
+	case int64(n) > size-Start:
+		return 0, h.truncated(off, field, "%d bytes in a file of %d", n, size)
+	default:
+		return int64(n), nil
+	}
 }
 
 // parse reads the JSON object b, which is followed by dataSize bytes.
