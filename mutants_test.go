@@ -44,6 +44,9 @@ func TestMutants(t *testing.T) {
 			return err
 		}
 		defer f.Close()
+		if w := f.Warnings(); opts.Strict && len(w) > 0 {
+			t.Errorf("strict opens a file of warnings: %v", w[0])
+		}
 		at := int64(0)
 		for s := range f.Spans() {
 			if s.Offset != at || s.Size <= 0 {

@@ -13,14 +13,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A departureKind says what a departure is worth.
-type departureKind uint8
-
-const (
-	foreign departureKind = iota // no writer of RTen makes it
-	genuine                      // rten-convert makes it, and RTen refuses it or its input
-)
-
 // newer says where the model, or its tables of one type, have content that the schema
 // does not describe, which a rewriting that moves tables could not keep. It is empty if
 // there is none.
@@ -37,8 +29,8 @@ func (m *Model) newer(only string) (where string) {
 }
 
 // departures yields what Open tolerates.
-func (m *Model) departures() iter.Seq2[error, departureKind] {
-	return func(yield func(error, departureKind) bool) {
+func (m *Model) departures() iter.Seq[error] {
+	return func(yield func(error) bool) {
 		d := &departures{m: m, inputs: make(map[flatbuffers.UOffsetT]bool), yield: yield}
 		for _, id := range m.Graph().Inputs() {
 			d.inputs[m.Graph().Node(id).data()] = true
@@ -56,7 +48,7 @@ type departures struct {
 	inputs map[flatbuffers.UOffsetT]bool // ValueNodes that the caller of the model fills
 	at     *fb.Visit
 	tables int
-	yield  func(error, departureKind) bool
+	yield  func(error) bool
 	done   bool
 }
 
@@ -64,11 +56,11 @@ type departures struct {
 func (d *departures) table() {
 	v := d.at
 	if d.tables++; d.tables == rtenMaxTables+1 {
-		d.noteAt(genuine, tensor.ErrLimit, int(v.Pos), "",
+		d.noteAt(tensor.ErrLimit, int(v.Pos), "",
 			"more than %d tables: RTen refuses to load this model", rtenMaxTables)
 	}
 	v.Newer(func(pos int, what string) {
-		d.noteAt(foreign, errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
+		d.noteAt(errors.ErrUnsupported, pos, "", "%s of %s is newer than this library",
 			what, v.Type.Name)
 	})
 	switch v.Type.Name {
@@ -76,7 +68,7 @@ func (d *departures) table() {
 		var raw rtenfb.OperatorNode
 		raw.Init(v.Bytes, v.Pos)
 		if op := OpType(raw.Type()); !op.Known() {
-			d.note(foreign, errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
+			d.note(errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
 				"operator %v is newer than this library", op)
 		}
 	case "ConstantNode":
@@ -93,14 +85,13 @@ func (d *departures) table() {
 }
 
 // note reports a departure of a field of the table at hand.
-func (d *departures) note(kind departureKind, class error, slot int, format string, args ...any) {
-	d.noteAt(kind, class, fb.FieldPosOr(d.at.Table, slot), d.at.Type.FieldName(slot), format,
+func (d *departures) note(class error, slot int, format string, args ...any) {
+	d.noteAt(class, fb.FieldPosOr(d.at.Table, slot), d.at.Type.FieldName(slot), format,
 		args...)
 }
 
 // noteAt is note for a position and the words for it.
-func (d *departures) noteAt(kind departureKind, class error, pos int, field, format string,
-	args ...any) {
+func (d *departures) noteAt(class error, pos int, field, format string, args ...any) {
 	if d.done {
 		return
 	}
@@ -108,7 +99,7 @@ func (d *departures) noteAt(kind departureKind, class error, pos int, field, for
 	if path != "" && field != "" {
 		path += "."
 	}
-	d.done = !d.yield(d.m.fail(class, pos, path+field, format, args...), kind)
+	d.done = !d.yield(d.m.fail(class, pos, path+field, format, args...))
 }
 
 // input looks for dimensions of 0 of an input; of another value that may be meant.
@@ -116,7 +107,7 @@ func (d *departures) input(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {
 		if n, fixed := dim.Size(); fixed && n == 0 {
-			d.noteAt(genuine, tensor.ErrMalformed,
+			d.noteAt(tensor.ErrMalformed,
 				fb.FieldPos(d.at.Table, rtenfb.SlotValueNodeShape), "shape["+strconv.Itoa(i)+"]",
 				"an input of size 0, which rten-convert writes for a size that is not known: "+
 					"RTen 0.25 and later accept no other")
@@ -130,7 +121,7 @@ func (d *departures) constant(raw *rtenfb.ConstantNode) {
 		var ok bool
 		stride, ok = align.Mul(stride, int64(raw.Shape(i)))
 		if !ok { // next to a zero, else Open refused it
-			d.noteAt(foreign, tensor.ErrMalformed,
+			d.noteAt(tensor.ErrMalformed,
 				fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)+4, "shape",
 				"no elements, but strides beyond 2^63, which RTen refuses")
 			break
@@ -138,13 +129,13 @@ func (d *departures) constant(raw *rtenfb.ConstantNode) {
 	}
 	external := raw.DataOffset() != nil
 	if external && fb.FieldPos(t, rtenfb.SlotConstantNodeData) != 0 {
-		d.note(foreign, tensor.ErrMalformed, rtenfb.SlotConstantNodeDataOffset,
+		d.note(tensor.ErrMalformed, rtenfb.SlotConstantNodeDataOffset,
 			"elements both inline and outside of the model; those outside count")
 	}
 	if dtype := raw.Dtype(); dtype != nil && !external {
 		inline := inlineTypes[raw.DataType()].dtype
 		if int(*dtype) >= len(dataTypes) || dataTypes[*dtype] != inline {
-			d.note(foreign, tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
+			d.note(tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
 				"dtype %d of inline elements that are %v", *dtype, inline)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // ReaderOptions control how a file is opened. nil is the zero value.
 type ReaderOptions struct {
-	// Strict refuses what [Reader.Warnings] would hold otherwise: everything
-	// that RTen's loader tolerates but no writer of RTen makes.
+	// Strict refuses what [Reader.Warnings] would hold otherwise, also if rten-convert
+	// writes it.
 	Strict bool
 	// Limits bound what a file may ask for; zero values are the defaults. The
 	// model of a version 1 file contains its weights, so that MaxMetadata is
@@ -167,7 +167,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	r.model.links = sync.OnceValue(r.model.makeLinks)
 	r.warnings = sync.OnceValue(r.model.warnings)
 	if r.opts.Strict {
-		if err := r.model.departure(); err != nil {
+		for err := range r.model.departures() {
 			return nil, err
 		}
 	}

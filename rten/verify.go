@@ -46,16 +46,6 @@ func (m *Model) warnings() []error {
 	return list.All()
 }
 
-// departure is the first one that Strict refuses.
-func (m *Model) departure() error {
-	for err, kind := range m.departures() {
-		if kind == foreign {
-			return err
-		}
-	}
-	return nil
-}
-
 // verifyRanges checks that the parts of the file do not overlap, that nothing
 // hides between them, and that everything can be read.
 func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error {

@@ -176,6 +176,11 @@ func TestVerifyGraphs(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = describe(r)
+			if len(r.Warnings()) > 0 {
+				if _, err := OpenBytes(file, &ReaderOptions{Strict: true}); err == nil {
+					t.Error("strict opens what has warnings")
+				}
+			}
 			report, err := r.Verify(t.Context(), nil)
 			if err != nil || len(report.Findings) == 0 {
 				t.Errorf("%v, reported %v", err, report.Findings)
