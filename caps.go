@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/gguf"
@@ -57,7 +58,11 @@ const (
 
 // String returns the words of docs/formats.md.
 func (o Orders) String() string {
-	return [...]string{"row-major", "row- or column-major", "any", "column-major"}[o]
+	words := [...]string{"row-major", "row- or column-major", "any", "column-major"}
+	if int(o) < len(words) {
+		return words[o]
+	}
+	return fmt.Sprintf("Orders(%d)", uint8(o))
 }
 
 // Hold reports whether a tensor of that order can be written without moving its
@@ -84,14 +89,17 @@ const (
 	Members                // of a zip archive: UTF-8 without NUL, each once
 	OneName                // the format has none: a single tensor named "data"
 	MayRepeat              // UTF-8 or none at all, and more than once
-	ShortText              // UTF-8 of at most 63 bytes, each name once
+	ShortText              // UTF-8 of at most 63 bytes without NUL, each name once
 )
 
 // String returns the words of docs/formats.md.
 func (n Names) String() string {
-	return [...]string{"any text, once", "paths", "members of an archive", "none",
-		"any text, repeated or none",
-		"up to 63 bytes, once"}[n]
+	words := [...]string{"any text, once", "paths", "members of an archive", "none",
+		"any text, repeated or none", "up to 63 bytes, once"}
+	if int(n) < len(words) {
+		return words[n]
+	}
+	return fmt.Sprintf("Names(%d)", uint8(n))
 }
 
 // Caps returns those of the version that is written by default, which [Format.Writes]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
@@ -100,7 +102,7 @@ func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
 		}
 		return asWriter(gguf.Create(name, &gguf.WriterOptions{Metadata: metadata}))
 	case RTen:
-		return &rtenWriter{name: name, version: o.Version, g: rten.NewGraphBuilder()}, nil
+		return asWriter(createRTen(name, &rten.WriterOptions{Version: o.Version}))
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors", errors.ErrUnsupported,
 		f)
@@ -143,18 +145,29 @@ func asWriter[W Writer](w W, err error) (Writer, error) {
 
 // An rtenWriter writes a model of constants alone.
 type rtenWriter struct {
-	name, version string
-	g             *rten.GraphBuilder
-	done          bool
-	err           error
+	file *atomicfile.File
+	opts *rten.WriterOptions
+	g    *rten.GraphBuilder
+	done bool
+	err  error // the result of Close
 }
 
-func (w *rtenWriter) Check(t *tensor.Tensor) error { return w.g.Check(t) }
+func createRTen(name string, opts *rten.WriterOptions) (*rtenWriter, error) {
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &rtenWriter{file: f, opts: opts, g: rten.NewGraphBuilder()}, nil
+}
+
+func (w *rtenWriter) Check(t *tensor.Tensor) error {
+	if w.done {
+		return fs.ErrClosed
+	}
+	return w.g.Check(t)
+}
 
 func (w *rtenWriter) Add(t *tensor.Tensor) error {
-	if w.done {
-		return errWriterClosed
-	}
 	if err := w.Check(t); err != nil {
 		return err
 	}
@@ -181,13 +194,17 @@ func (w *rtenWriter) Close() error {
 	if w.done {
 		return w.err
 	}
-	w.done, w.err = true, w.g.WriteFile(context.Background(), w.name,
-		&rten.WriterOptions{Version: w.version})
+	w.done = true
+	defer w.file.Abort() // nothing after its Close
+	if w.err = w.g.Write(context.Background(), w.file, w.opts); w.err == nil {
+		w.err = w.file.Close()
+	}
 	return w.err
 }
 
 func (w *rtenWriter) Abort() {
 	if !w.done {
-		w.done, w.err = true, errWriterClosed
+		w.done, w.err = true, fs.ErrClosed
+		w.file.Abort()
 	}
 }

@@ -98,6 +98,24 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
+// TestStringOfUnknownConstants: no String panics.
+func TestStringOfUnknownConstants(t *testing.T) {
+	for _, c := range []struct {
+		s    fmt.Stringer
+		want string
+	}{
+		{tensorfile.Orders(9), "Orders(9)"},
+		{tensorfile.Names(99), "Names(99)"},
+		{tensorfile.Format(99), "Format(99)"},
+		{tensor.DType(200), "DType(200)"},
+		{tensorfile.OnlyColumnMajor, "column-major"},
+	} {
+		if got := c.s.String(); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
 func TestByName(t *testing.T) {
 	for name, want := range map[string]tensorfile.Format{
 		"a/B.SafeTensors": tensorfile.Safetensors, "x.zt": tensorfile.ZTensor, "noextension": 0,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -25,8 +24,6 @@ import (
 	"github.com/tensorfile/tensorfile/torch"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-var errWriterClosed = fmt.Errorf("tensorfile: add to a writer: %w", fs.ErrClosed)
 
 // FromReader returns a File over a Reader of one of the format packages, such as one
 // that was opened with options of its own. A Reader of another package may have a

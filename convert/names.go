@@ -128,7 +128,8 @@ func nameFor(target tensorfile.Format, version, name string) string {
 		if len(name) > npz.MaxName {
 			return strings.ToValidUTF8(name[:npz.MaxName-16], "") // and a number may follow
 		}
-	case tensorfile.GGUF:
+	case tensorfile.GGUF: // likewise
+		name = strings.ReplaceAll(name, "\x00", "\ufffd")
 		if len(name) > gguf.MaxName {
 			return strings.ToValidUTF8(name[:gguf.MaxName-8], "") // and a number may follow
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -18,8 +17,10 @@ import (
 
 // An Edit is a list of changes to a file. Names are those that its tensors have in the
 // Reader, whatever was changed before, and all changes apply at once, so that two names
-// can be swapped. Types of metadata, data and its order stay as they are. The Reader
-// must stay open until the file is written. An Edit is not safe for concurrent use.
+// can be swapped. Remove drops the changes of a tensor before it, and a later change
+// brings the tensor back. Types of metadata, data and its order stay as they are. The
+// Reader must stay open until the file is written. An Edit is not safe for concurrent
+// use.
 type Edit struct {
 	r        *Reader
 	changes  map[string]*change
@@ -57,7 +58,7 @@ func (e *Edit) change(name string) (*change, error) {
 func (e *Edit) Rename(old, new string) error {
 	c, err := e.change(old)
 	if err == nil {
-		c.name = &new
+		c.removed, c.name = false, &new
 	}
 	return err
 }
@@ -66,7 +67,7 @@ func (e *Edit) Rename(old, new string) error {
 func (e *Edit) Remove(name string) error {
 	c, err := e.change(name)
 	if err == nil {
-		c.removed = true
+		*c = change{removed: true}
 	}
 	return err
 }
@@ -80,7 +81,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor, c.kept = t, format.ChecksumsOf(name, t)
+		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
 	}
 	return err
 }
@@ -200,10 +201,10 @@ func (e *Edit) info(i int) (x info, removed bool, err error) {
 		changed.Name = name
 		x, err = infoOf(&changed)
 		return x, false, err
-	case c.name != nil && (len(name) > MaxName || !utf8.ValidString(name)):
-		return x, false, refuse(name, errors.ErrUnsupported,
-			"not a name of up to %d bytes of UTF-8",
-			MaxName)
+	case c.name != nil:
+		if err := checkName(name); err != nil {
+			return x, false, err
+		}
 	}
 	s := &e.r.extents[i]
 	return info{name: name, shape: t.Shape, kind: s.kind, offset: s.Offset() - e.r.dataAt,

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -119,7 +120,7 @@ func (w *Writer) add(x info) error {
 // Check reports why Add would refuse the tensor; it reads no data. Dense tensors have
 // one of [DTypes], else they are tensor.ErrDType, and are row-major; others are
 // quantised blocks as [Reader.Tensors] and version 2 of zTensor have them. Names have
-// at most [MaxName] bytes of UTF-8, shapes at most [MaxRank] dimensions.
+// at most [MaxName] bytes of UTF-8 without NUL, shapes at most [MaxRank] dimensions.
 func (w *Writer) Check(t *tensor.Tensor) error {
 	_, err := w.check(t)
 	return err
@@ -146,7 +147,7 @@ func infoOf(t *tensor.Tensor) (info, error) {
 	switch {
 	case isBlocks:
 		kind, x.data = blocks.Number, t.Parts[0].Data
-	case t.External || !t.Dense():
+	case t.External || !t.Dense() || len(t.Parts) > 0:
 		return x, refuse(t.Name, errors.ErrUnsupported,
 			"only dense tensors and quantised blocks of ggml are supported")
 	case !ok:
@@ -157,14 +158,14 @@ func infoOf(t *tensor.Tensor) (info, error) {
 	}
 	x.kind = kind
 	switch {
-	case len(t.Name) > MaxName:
-		return x, refuse(t.Name, errors.ErrUnsupported, "a name of %d bytes, ggml reads %d",
-			len(t.Name), MaxName)
-	case !utf8.ValidString(t.Name):
-		return x, refuse(t.Name, errors.ErrUnsupported, "its name is not UTF-8")
 	case len(t.Shape) > MaxRank:
 		return x, refuse(t.Name, errors.ErrUnsupported, "%d dimensions, ggml reads %d",
 			len(t.Shape), MaxRank)
+	case x.data.Size() < 0:
+		return x, refuse(t.Name, errors.ErrUnsupported, "its size is only known after decoding")
+	}
+	if err := checkName(t.Name); err != nil {
+		return x, err
 	}
 	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind}
 	var err error
@@ -173,6 +174,20 @@ func infoOf(t *tensor.Tensor) (info, error) {
 			x.data.Size(), t.Shape, typeName(kind), x.size)
 	}
 	return x, err
+}
+
+// checkName reports why ggml does not read a tensor of that name.
+func checkName(name string) error {
+	switch {
+	case len(name) > MaxName:
+		return refuse(name, errors.ErrUnsupported, "a name of %d bytes, ggml reads %d", len(name),
+			MaxName)
+	case !utf8.ValidString(name):
+		return refuse(name, errors.ErrUnsupported, "its name is not UTF-8")
+	case strings.Contains(name, "\x00"):
+		return refuse(name, errors.ErrUnsupported, "its name has a NUL, at which ggml cuts names")
+	}
+	return nil
 }
 
 // blocksOf returns the type of a tensor of quantised blocks.
@@ -282,7 +297,7 @@ func (w *Writer) write(ctx context.Context) error {
 	}
 	out := format.Until(ctx, w.w)
 	if _, err := out.Write(head); err != nil {
-		return err
+		return fmt.Errorf("gguf: %w", err)
 	}
 	data := make([]format.Section, len(w.infos))
 	for i, x := range w.infos {

@@ -9,6 +9,7 @@ import (
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -29,7 +30,9 @@ type Writer struct {
 }
 
 // NewWriter writes an array to w, which it neither seeks nor closes.
-func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return &Writer{w: w} }
+func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
+	return &Writer{w: format.Until(context.Background(), w)}
+}
 
 // Create writes the named file, which appears whole when Close succeeds, or not at
 // all.
@@ -45,19 +48,22 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 // tensors that are not dense, or neither row-major nor column-major,
 // errors.ErrUnsupported, and any second tensor tensor.ErrDuplicate. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
-	if w.added {
-		return fmt.Errorf("npy: tensor %s: a file has one array: %w",
-			naming.Quote(t.Name), tensor.ErrDuplicate)
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.done:
+		return fs.ErrClosed
 	}
-	return numpy.Check(t)
+	if err := numpy.Check(t); err != nil || !w.added {
+		return err
+	}
+	return fmt.Errorf("npy: tensor %s: a file has one array: %w", naming.Quote(t.Name),
+		tensor.ErrDuplicate)
 }
 
 // Add writes the array. Its name is lost.
 func (w *Writer) Add(t *tensor.Tensor) error {
-	if w.done {
-		return fs.ErrClosed
-	}
-	if err := cmp.Or(w.err, w.Check(t)); err != nil {
+	if err := w.Check(t); err != nil {
 		return err
 	}
 	w.added = true

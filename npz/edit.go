@@ -16,9 +16,10 @@ import (
 
 // An Edit is a list of changes to an archive. Names are those that its arrays have in
 // the Reader, whatever was changed before, and all changes apply at once, so that two
-// names can be swapped. Members that are not replaced are copied as they are stored,
-// also those that are not arrays or hold no numbers. The Reader must stay open until
-// the archive is written. An Edit is not safe for concurrent use.
+// names can be swapped. Remove drops the changes of a member before it, and a later
+// change brings the member back. Members that are not replaced are copied as they are
+// stored, also those that are not arrays or hold no numbers. The Reader must stay open
+// until the archive is written. An Edit is not safe for concurrent use.
 type Edit struct {
 	r       *Reader
 	changes map[int]*change // by file.index
@@ -47,13 +48,25 @@ func (e *Edit) change(name string) (*change, error) {
 
 // blob returns the change of the blob of that name, to be filled in.
 func (e *Edit) blob(name string) (*change, error) {
-	if e.blobs == nil {
-		e.blobs, _ = naming.Build(len(e.r.blobs), func(i int) string { return e.r.blobs[i].name })
-	}
-	if i := e.blobs.Lookup(name); i >= 0 {
+	if i := e.blobIndex(name); i >= 0 {
 		return e.at(-1 - i), nil
 	}
 	return nil, fmt.Errorf("npz: blob %s: %w", naming.Quote(name), tensor.ErrNoTensor)
+}
+
+func (e *Edit) blobIndex(name string) int {
+	if e.blobs == nil {
+		e.blobs, _ = naming.Build(len(e.r.blobs), func(i int) string { return e.r.blobs[i].name })
+	}
+	return e.blobs.Lookup(name)
+}
+
+// hasMember reports whether the archive has a member of that name.
+func (e *Edit) hasMember(name string) bool {
+	if array, ok := strings.CutSuffix(name, numpy.Suffix); ok {
+		return e.r.index(array) >= 0
+	}
+	return e.blobIndex(name) >= 0
 }
 
 func (e *Edit) at(index int) *change {
@@ -67,7 +80,7 @@ func (e *Edit) at(index int) *change {
 func (e *Edit) Rename(old, new string) error {
 	c, err := e.change(old)
 	if err == nil {
-		c.renamed, c.name = true, new
+		c.removed, c.renamed, c.name = false, true, new
 	}
 	return err
 }
@@ -76,7 +89,7 @@ func (e *Edit) Rename(old, new string) error {
 func (e *Edit) Remove(name string) error {
 	c, err := e.change(name)
 	if err == nil {
-		c.removed = true
+		*c = change{removed: true}
 	}
 	return err
 }
@@ -90,7 +103,7 @@ func (e *Edit) RenameBlob(old, new string) error {
 			naming.Quote(new), errors.ErrUnsupported)
 	}
 	if err == nil {
-		c.renamed, c.name = true, new
+		c.removed, c.renamed, c.name = false, true, new
 	}
 	return err
 }
@@ -99,7 +112,7 @@ func (e *Edit) RenameBlob(old, new string) error {
 func (e *Edit) RemoveBlob(name string) error {
 	c, err := e.blob(name)
 	if err == nil {
-		c.removed = true
+		*c = change{removed: true}
 	}
 	return err
 }
@@ -112,7 +125,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		err = numpy.Check(t)
 	}
 	if err == nil {
-		c.tensor, c.kept = t, format.ChecksumsOf(name, t)
+		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
 	}
 	return err
 }
@@ -144,6 +157,7 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 }
 
 func (e *Edit) write(ctx context.Context, w *Writer) error {
+	w.original = e.hasMember
 	for _, f := range e.r.files {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -41,6 +42,8 @@ type Writer struct {
 	names map[string]struct{} // of members
 	err   error               // of writing
 	done  bool
+
+	original func(name string) bool // for an Edit: whether the archive has such a member
 }
 
 // counter counts the bytes written.
@@ -57,7 +60,8 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // NewWriter writes an archive to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	nw := &Writer{count: &counter{w: w}, names: map[string]struct{}{}}
+	nw := &Writer{count: &counter{w: format.Until(context.Background(), w)},
+		names: map[string]struct{}{}, original: func(string) bool { return false }}
 	nw.z = zip.NewWriter(nw.count)
 	if opts != nil {
 		nw.opts = *opts
@@ -84,20 +88,20 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 // tensor.ErrDuplicate; so is one that differs from it by a last ".npy", since NumPy then
 // reads one array for both. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.done:
+		return fs.ErrClosed
+	}
 	if err := numpy.Check(t); err != nil {
 		return err
 	}
-	member := t.Name + numpy.Suffix
-	for _, other := range []string{t.Name, member + numpy.Suffix} {
-		if _, taken := w.names[other]; taken {
-			return fmt.Errorf("npz: member %s: NumPy reads one array for it and %s: %w",
-				naming.Quote(member), naming.Quote(other), tensor.ErrDuplicate)
-		}
-	}
-	return w.checkName(member)
+	return w.checkName(t.Name + numpy.Suffix)
 }
 
-// checkName reports why a member cannot have the name.
+// checkName reports why a member cannot have the name. NumPy takes two names that differ
+// by a last ".npy" for one: only an archive that has both keeps them.
 func (w *Writer) checkName(name string) error {
 	refuse := func(reason string, class error) error {
 		return fmt.Errorf("npz: member %s: %s: %w", naming.Quote(name), reason, class)
@@ -111,17 +115,21 @@ func (w *Writer) checkName(name string) error {
 	case len(name) > math.MaxUint16:
 		return refuse("its name is longer than a zip file allows", errors.ErrUnsupported)
 	case duplicate:
-		return refuse("duplicate name", tensor.ErrDuplicate)
+		return refuse("a second member of that name", tensor.ErrDuplicate)
+	}
+	for _, other := range []string{strings.TrimSuffix(name, numpy.Suffix), name + numpy.Suffix} {
+		if _, taken := w.names[other]; taken && other != name &&
+			!(w.original(name) && w.original(other)) {
+			return refuse("NumPy reads one array for it and "+naming.Quote(other),
+				tensor.ErrDuplicate)
+		}
 	}
 	return nil
 }
 
 // Add writes a tensor. After an error of writing, the archive is lost.
 func (w *Writer) Add(t *tensor.Tensor) error {
-	if w.done {
-		return fs.ErrClosed
-	}
-	if err := cmp.Or(w.err, w.Check(t)); err != nil {
+	if err := w.Check(t); err != nil {
 		return err
 	}
 	w.names[t.Name+numpy.Suffix] = struct{}{}

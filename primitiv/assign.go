@@ -3,10 +3,10 @@ package primitiv
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -121,9 +121,9 @@ func (p *Parameter) check(opts *WriterOptions) error {
 	if err := opts.accepts(p.Value, 1); err != nil {
 		return err
 	}
-	for _, e := range p.Path {
-		if int64(len(e)) > math.MaxUint32 {
-			return fmt.Errorf("%s: %w: a name of %d bytes", formatName, tensor.ErrLimit, len(e))
+	if opts.Kind == KindModel {
+		if err := format.CheckWritten(p.Name(), 0); err != nil {
+			return fmt.Errorf("%s: parameter %s: %w", formatName, quotePath(p.Path), err)
 		}
 	}
 	if opts.NoStats {
@@ -142,8 +142,8 @@ func (p *Parameter) check(opts *WriterOptions) error {
 }
 
 func (s *Statistic) check(opts *WriterOptions) error {
-	if int64(len(s.Name)) > math.MaxUint32 {
-		return fmt.Errorf("%s: %w: a name of %d bytes", formatName, tensor.ErrLimit, len(s.Name))
+	if err := format.CheckWritten(s.Name, 0); err != nil {
+		return fmt.Errorf("%s: statistic %s: %w", formatName, naming.Quote(s.Name), err)
 	}
 	return opts.accepts(s.Tensor, s.Batch)
 }
@@ -159,9 +159,8 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) error {
 	switch {
 	case t.External:
 		return refuse(fmt.Errorf("%w: it is kept in another file", errors.ErrUnsupported))
-	case !t.Dense():
-		return refuse(fmt.Errorf("%w: it is %s, primitiv has dense tensors alone",
-			errors.ErrUnsupported, naming.Quote(t.Scheme)))
+	case !t.Dense() || len(t.Parts) > 0:
+		return refuse(fmt.Errorf("%w: primitiv has dense tensors alone", errors.ErrUnsupported))
 	case t.DType != tensor.F32:
 		return refuse(fmt.Errorf("%w: it is %v, primitiv has float32 alone",
 			tensor.ErrDType, t.DType))
@@ -172,7 +171,15 @@ func (o *WriterOptions) accepts(t *tensor.Tensor, batch uint32) error {
 		return refuse(fmt.Errorf("%w: it is not column-major: see WriterOptions.Reorder",
 			errors.ErrUnsupported))
 	}
-	if _, err := shapeOf(t.Shape, batch); err != nil {
+	_, err := shapeOf(t.Shape, batch)
+	if err == nil {
+		name := t.Name
+		if o.Kind != KindModel { // it is not written
+			name = ""
+		}
+		err = format.CheckWritten(name, len(t.Shape))
+	}
+	if err != nil {
 		return refuse(err)
 	}
 	return nil

@@ -16,8 +16,9 @@ import (
 
 // An Edit is a list of changes to a file. Names are those that its tensors have in the
 // Reader, whatever was changed before, and all changes apply at once, so that two names
-// can be swapped. The Reader must stay open until the file is written. An Edit is not
-// safe for concurrent use.
+// can be swapped. Remove drops the changes of a tensor before it, and a later change
+// brings the tensor back. The Reader must stay open until the file is written. An Edit is
+// not safe for concurrent use.
 type Edit struct {
 	r         *Reader
 	changes   map[int]*change // by entry
@@ -27,7 +28,7 @@ type Edit struct {
 // A change is that of one tensor.
 type change struct {
 	removed bool
-	name    string           // "" for its own
+	name    *string          // nil for its own
 	tensor  *tensor.Tensor   // nil for its own
 	kept    format.Checksums // of tensor
 }
@@ -62,7 +63,7 @@ func (e *Edit) Rename(old, new string) error {
 		return fmt.Errorf("%s: a %v file has no name for its tensor: %w",
 			formatName, e.r.kind, errors.ErrUnsupported)
 	}
-	c.name = new
+	c.removed, c.name = false, &new
 	return nil
 }
 
@@ -70,7 +71,7 @@ func (e *Edit) Rename(old, new string) error {
 func (e *Edit) Remove(name string) error {
 	_, c, err := e.change(name)
 	if err == nil {
-		c.removed = true
+		*c = change{removed: true}
 	}
 	return err
 }
@@ -84,7 +85,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor, c.kept = t, format.ChecksumsOf(name, t)
+		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
 	}
 	return err
 }
@@ -200,8 +201,8 @@ func (e *Edit) parameter(i int) (*Parameter, error) {
 		if c.tensor != nil {
 			p.Value = c.tensor
 		}
-		if c.name != "" {
-			p.Path = strings.Split(c.name, ".")
+		if c.name != nil {
+			p.Path = strings.Split(*c.name, ".")
 		}
 	}
 	stats := p.Stats
@@ -217,14 +218,14 @@ func (e *Edit) parameter(i int) (*Parameter, error) {
 				}
 				s.Tensor = c.tensor
 			}
-			if c.name != "" {
-				name, ok := strings.CutPrefix(c.name, p.Name()+":")
+			if c.name != nil {
+				name, ok := strings.CutPrefix(*c.name, p.Name()+":")
 				if !ok {
-					name, ok = strings.CutPrefix(c.name, old+":")
+					name, ok = strings.CutPrefix(*c.name, old+":")
 				}
 				if !ok {
 					return nil, fmt.Errorf("%s: statistic %s:%s: %s is not of the same value: %w",
-						formatName, old, s.Name, naming.Quote(c.name), errors.ErrUnsupported)
+						formatName, old, s.Name, naming.Quote(*c.name), errors.ErrUnsupported)
 				}
 				s.Name = name
 			}

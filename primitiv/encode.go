@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -72,8 +73,8 @@ func (e *encoder) shapeOf(s Shape) {
 	e.uint32(max(s.Batch, 1))
 }
 
-// tensorOf writes a tensor and lets it and the headers before it go out.
-func (e *encoder) tensorOf(t *tensor.Tensor, batch uint32) {
+// tensorOf writes the tensor of that name, and lets it and the headers before it go out.
+func (e *encoder) tensorOf(name string, t *tensor.Tensor, batch uint32) {
 	s, err := shapeOf(t.Shape, batch)
 	if err == nil && !columnMajor(t) {
 		t, err = tensor.Reordered(t, tensor.ColumnMajor(len(t.Shape)))
@@ -87,12 +88,9 @@ func (e *encoder) tensorOf(t *tensor.Tensor, batch uint32) {
 	if e.flush(); e.err != nil {
 		return
 	}
-	n, err := t.Data.WriteTo(e.out)
-	if err == nil && n != size {
-		err = fmt.Errorf("%s: tensor %s: %w: %d bytes of data where %d were promised",
-			formatName, naming.Quote(t.Name), tensor.ErrMalformed, n, size)
+	if _, err = format.CopyBlob(e.out, t.Data, size); err != nil {
+		e.fail(fmt.Errorf("%s: tensor %s: %w", formatName, naming.Quote(name), err))
 	}
-	e.fail(err)
 }
 
 // finish writes everything that was not written yet.
@@ -115,7 +113,7 @@ func (w *Writer) finish() {
 	case k == KindShape && w.shape != nil:
 		w.shapeOf(*w.shape)
 	case k == KindTensor && w.tensor != nil:
-		w.tensorOf(w.tensor, w.opts.Batch)
+		w.tensorOf(w.tensor.Name, w.tensor, w.opts.Batch)
 	case k == KindOptimizer && w.optimizer != nil:
 		w.settings(w.optimizer)
 	case k == KindParameter && len(w.params) == 1:
@@ -188,7 +186,7 @@ func (w *Writer) parameter(p *Parameter) {
 			w.str(name)
 		}
 	}
-	w.tensorOf(p.Value, 1)
+	w.tensorOf(p.Name(), p.Value, 1)
 	if w.opts.NoStats {
 		w.uint32(0)
 		return
@@ -196,6 +194,6 @@ func (w *Writer) parameter(p *Parameter) {
 	w.uint32(uint32(len(p.Stats)))
 	for _, s := range p.Stats {
 		w.str(s.Name)
-		w.tensorOf(s.Tensor, s.Batch)
+		w.tensorOf(p.Name()+":"+s.Name, s.Tensor, s.Batch)
 	}
 }

@@ -1,8 +1,10 @@
 package primitiv
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"math/bits"
 	"strconv"
@@ -111,20 +113,20 @@ func (s Shape) below(limit uint64) error {
 	dims := s.stripped()
 	if len(dims) > maxRank {
 		return fmt.Errorf("%w: %d dimensions, primitiv has at most %d",
-			tensor.ErrLimit, len(dims), maxRank)
+			errors.ErrUnsupported, len(dims), maxRank)
 	}
 	elements := uint64(max(s.Batch, 1))
 	for i, d := range dims {
 		if d == 0 {
 			return fmt.Errorf("%w: dimension %d is 0, primitiv has no empty tensors",
-				tensor.ErrMalformed, i)
+				errors.ErrUnsupported, i)
 		}
 		if elements < limit { // times 2^32, that does not overflow
 			elements *= uint64(d)
 		}
 	}
 	if elements >= limit {
-		return fmt.Errorf("%w: %v has 2^%d elements or more", tensor.ErrLimit, s,
+		return fmt.Errorf("%w: %v has 2^%d elements or more", errors.ErrUnsupported, s,
 			bits.Len64(limit-1))
 	}
 	return nil
@@ -138,14 +140,14 @@ func shapeOf(t tensor.Shape, batch uint32) (Shape, error) {
 		n := len(t) - 1
 		if n < 0 || t[n] != int64(batch) {
 			return s, fmt.Errorf("%w: the last dimension of %v is not the batch %d",
-				tensor.ErrMalformed, t, batch)
+				fs.ErrInvalid, t, batch)
 		}
 		t = t[:n]
 	}
 	for i, d := range t {
 		if d < 0 || d > math.MaxUint32 {
 			return s, fmt.Errorf("%w: dimension %d of %v is not a 32-bit number",
-				tensor.ErrLimit, i, t)
+				errors.ErrUnsupported, i, t)
 		}
 		s.Dims = append(s.Dims, uint32(d))
 	}

@@ -58,7 +58,7 @@ type Writer struct {
 
 // NewWriter returns a Writer that writes to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	buf := bufio.NewWriterSize(w, 64<<10)
+	buf := bufio.NewWriterSize(format.Until(context.Background(), w), 64<<10)
 	return newWriter(&Writer{encoder: encoder{out: buf}, buf: buf}, opts)
 }
 
@@ -126,38 +126,16 @@ func (w *Writer) wrongKind(what string) error {
 // The tensor may be kept until Close: what is in memory is hashed, and a change of it is
 // tensor.ErrChecksum in Close. An error leaves the Writer as it was.
 func (w *Writer) Add(t *tensor.Tensor) error {
-	if err := w.usable(); err != nil {
+	p, err := w.place(t)
+	if err != nil {
 		return err
 	}
-	switch {
-	case w.opts.Kind == KindShape || w.opts.Kind == KindOptimizer:
-		return w.wrongKind("a tensor")
-	case w.opts.Count > 0:
-		return fmt.Errorf("%s: a model that is streamed takes parameters, not tensors: %w",
-			formatName, fs.ErrInvalid)
-	}
-	p := place(t)
+	w.kept.Add(t.Name, t.Data)
 	if w.opts.Kind == KindTensor {
-		batch := w.opts.Batch
-		if batch == 0 {
-			batch = p.Batch
-		}
-		if w.tensor != nil {
-			return fmt.Errorf("%s: a tensor file has one tensor: %w", formatName,
-				tensor.ErrDuplicate)
-		}
-		if err := w.opts.accepts(t, batch); err != nil {
-			return err
-		}
-		w.kept.Add(t.Name, t.Data)
-		w.tensor, w.opts.Batch = t, batch
+		w.tensor, w.opts.Batch = t, p.Batch
 		return nil
 	}
-	if err := w.accepts(p); err != nil {
-		return err
-	}
 	w.places[p.key()] = struct{}{}
-	w.kept.Add(t.Name, t.Data)
 	w.pending = append(w.pending, p)
 	return nil
 }
@@ -165,21 +143,38 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 // Check reports whether Add would accept a tensor. What all tensors together do not make,
 // such as one that is below another, Close reports. It reads no data.
 func (w *Writer) Check(t *tensor.Tensor) error {
-	if err := w.usable(); err != nil {
-		return err
-	}
-	return w.accepts(place(t))
+	_, err := w.place(t)
+	return err
 }
 
-func (w *Writer) accepts(p pending) error {
-	if err := w.opts.accepts(p.t, p.Batch); err != nil {
-		return err
+// place returns where a tensor goes, or why it cannot be added.
+func (w *Writer) place(t *tensor.Tensor) (p pending, err error) {
+	if err := w.usable(); err != nil {
+		return p, err
 	}
-	if _, taken := w.places[p.key()]; taken {
-		return fmt.Errorf("%s: tensor %s: %w", formatName, naming.Quote(p.t.Name),
+	switch {
+	case w.opts.Kind == KindShape || w.opts.Kind == KindOptimizer:
+		return p, w.wrongKind("a tensor")
+	case w.opts.Count > 0:
+		return p, fmt.Errorf("%s: a model that is streamed takes parameters, not tensors: %w",
+			formatName, fs.ErrInvalid)
+	}
+	p = place(t)
+	if w.opts.Kind == KindTensor && w.opts.Batch > 0 {
+		p.Batch = w.opts.Batch
+	}
+	if err := w.opts.accepts(t, p.Batch); err != nil {
+		return p, err
+	}
+	switch _, taken := w.places[p.key()]; {
+	case w.tensor != nil:
+		return p, fmt.Errorf("%s: a tensor file has one tensor: %w", formatName,
+			tensor.ErrDuplicate)
+	case taken:
+		return p, fmt.Errorf("%s: tensor %s: %w", formatName, naming.Quote(t.Name),
 			tensor.ErrDuplicate)
 	}
-	return nil
+	return p, nil
 }
 
 // AddAll adds all tensors. An error of ts, or the end of ctx, ends it.

@@ -138,6 +138,37 @@ func TestRowMajorIsReorderedOnlyWhenAsked(t *testing.T) {
 	}
 }
 
+// TestCheckRefusesWhatAddRefuses: also where the kind of the file is the reason.
+func TestCheckRefusesWhatAddRefuses(t *testing.T) {
+	batched := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
+	x := scalar("x", 1)
+	type options = primitiv.WriterOptions
+	for name, c := range map[string]struct {
+		opts  options
+		first bool
+		t     *tensor.Tensor
+	}{
+		"a shape file":        {options{Kind: primitiv.KindShape}, false, x},
+		"an optimizer file":   {options{Kind: primitiv.KindOptimizer}, false, x},
+		"a streamed model":    {options{Count: 1}, false, x},
+		"a second tensor":     {options{Kind: primitiv.KindTensor}, true, scalar("y", 1)},
+		"another batch":       {options{Kind: primitiv.KindTensor, Batch: 3}, false, batched},
+		"a batch":             {options{Kind: primitiv.KindTensor, Batch: 2}, false, batched},
+		"a tensor of a model": {options{}, false, x},
+	} {
+		w := primitiv.NewWriter(io.Discard, &c.opts)
+		if c.first {
+			if err := w.Add(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checked, added := w.Check(c.t), w.Add(c.t)
+		if fmt.Sprint(checked) != fmt.Sprint(added) {
+			t.Errorf("%s: Check: %v; Add: %v", name, checked, added)
+		}
+	}
+}
+
 func TestWhatTheFormatCannotHold(t *testing.T) {
 	huge := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 30},
 		Data: tensor.BlobFunc(4<<30,
@@ -154,9 +185,9 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 					return io.NopCloser(bytes.NewReader(make([]byte, 4))), nil
 				})}, errors.ErrUnsupported},
 		"rank 9": {tensor.New("x", tensor.Shape{1, 1, 1, 1, 1, 1, 1, 1, 2}, []float32{1, 2}),
-			tensor.ErrLimit},
-		"empty":      {tensor.New("x", tensor.Shape{0}, []float32{}), tensor.ErrMalformed},
-		"2^30":       {huge, tensor.ErrLimit},
+			errors.ErrUnsupported},
+		"empty":      {tensor.New("x", tensor.Shape{0}, []float32{}), errors.ErrUnsupported},
+		"2^30":       {huge, errors.ErrUnsupported},
 		"short data": {tensor.New("x", tensor.Shape{3}, []float32{1, 2}), tensor.ErrMalformed},
 		"sparse": {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
 			Scheme: "sparse_csr"}, errors.ErrUnsupported},

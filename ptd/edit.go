@@ -16,7 +16,8 @@ import (
 )
 
 // An Edit is a changed copy of a file. Names are those of the original, and all changes
-// apply at once, when it is written. It is for one goroutine at a time.
+// apply at once, when it is written. Remove drops the changes of an entry before it, and
+// a later change brings the entry back. An Edit is for one goroutine at a time.
 type Edit struct {
 	r       *Reader
 	changes map[int]change
@@ -48,15 +49,18 @@ func (e *Edit) update(name string, f func(c *change)) error {
 	return nil
 }
 
-// Rename gives an entry, tensor or blob, another name. An absent one is
-// tensor.ErrNoTensor; that the new name is taken is tensor.ErrDuplicate from Write.
+// Rename gives an entry, tensor or blob, another name, which is not empty. An absent one
+// is tensor.ErrNoTensor; that the new name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
-	return e.update(old, func(c *change) { c.renamed, c.name = true, new })
+	if err := checkNotEmpty(new); err != nil {
+		return err
+	}
+	return e.update(old, func(c *change) { c.removed, c.renamed, c.name = false, true, new })
 }
 
 // Remove leaves an entry out.
 func (e *Edit) Remove(name string) error {
-	return e.update(name, func(c *change) { c.removed = true })
+	return e.update(name, func(c *change) { *c = change{removed: true} })
 }
 
 // Replace stores t, whose Name does not matter, in place of an entry. Its Data must

@@ -27,13 +27,13 @@ func (s ScalarType) String() string {
 	return strconv.Itoa(int(s))
 }
 
-// ScalarTypeOf is the number for d, or an error that wraps errors.ErrUnsupported:
+// ScalarTypeOf is the number for d, or an error that wraps tensor.ErrDType:
 // float8_e8m0fnu, float6 and float4 have none.
 func ScalarTypeOf(d tensor.DType) (ScalarType, error) {
 	if s, ok := executorch.ScalarType(d); ok {
 		return ScalarType(s), nil
 	}
-	return 0, fmt.Errorf("%w: ptd has no dtype %v", errors.ErrUnsupported, d)
+	return 0, fmt.Errorf("%w: ptd has no dtype %v", tensor.ErrDType, d)
 }
 
 // A Layout says how an entry's bytes are to be read as a dense tensor.
@@ -44,21 +44,21 @@ type Layout struct {
 }
 
 // LayoutOf describes t, or fails where a .ptd cannot: t is not dense, its type has no
-// number, a dimension is beyond int32, there are more than 256.
+// number, a dimension is beyond int32, there are more than 255.
 func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	if !t.Dense() {
-		return nil, fmt.Errorf("%w: tensor %s is %s, not dense", errors.ErrUnsupported,
-			naming.Quote(t.Name), naming.Quote(t.Scheme))
+	if !t.Dense() || len(t.Parts) > 0 {
+		return nil, fmt.Errorf("%w: tensor %s is not dense", errors.ErrUnsupported,
+			naming.Quote(t.Name))
 	}
 	s, err := ScalarTypeOf(t.DType)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)
 	}
-	if len(t.Shape) > 256 {
-		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot number",
+	if len(t.Shape) > math.MaxUint8 {
+		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot count",
 			errors.ErrUnsupported, naming.Quote(t.Name), len(t.Shape))
 	}
 	for _, n := range t.Shape {

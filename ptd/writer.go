@@ -143,10 +143,7 @@ func (w *Writer) Add(t *tensor.Tensor) error {
 }
 
 func entryOf(t *tensor.Tensor) (Entry, error) {
-	if t == nil {
-		return Entry{}, fmt.Errorf("ptd: %w: no tensor", fs.ErrInvalid)
-	}
-	if t.External {
+	if t != nil && t.External {
 		return Entry{}, fmt.Errorf("ptd: %w: the data of tensor %s is external",
 			errors.ErrUnsupported, naming.Quote(t.Name))
 	}
@@ -166,10 +163,19 @@ func (w *Writer) named(e Entry) error {
 }
 
 func (w *Writer) checkNamed(e Entry) error {
-	if e.Name == "" {
-		return fmt.Errorf("ptd: entry %s: %w: an empty name", naming.Quote(e.Name), fs.ErrInvalid)
+	if err := checkNotEmpty(e.Name); err != nil {
+		return err
 	}
 	return w.CheckEntry(e)
+}
+
+// checkNotEmpty refuses the name that no program asks for.
+func checkNotEmpty(name string) error {
+	if name == "" {
+		return fmt.Errorf("ptd: entry %s: %w: an empty name", naming.Quote(name),
+			errors.ErrUnsupported)
+	}
+	return nil
 }
 
 // AddAll adds what ts yields.
@@ -226,7 +232,7 @@ func (w *Writer) CheckEntry(e Entry) error {
 	case twice:
 		return fail("%w: the name is taken", tensor.ErrDuplicate)
 	case strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name):
-		return fail("%w: a name has no NUL and is UTF-8", fs.ErrInvalid)
+		return fail("%w: a name has no NUL and is UTF-8", errors.ErrUnsupported)
 	case e.Data.Size() < 0:
 		return fail("%w: the size of the data is not known beforehand, and the index comes first",
 			errors.ErrUnsupported)
@@ -234,6 +240,13 @@ func (w *Writer) CheckEntry(e Entry) error {
 		return fail("%w: save_ptd writes no blobs", errors.ErrUnsupported)
 	}
 	if err := w.opts.aligned(e.Alignment); err != nil {
+		return fail("%w", err)
+	}
+	rank := 0
+	if e.Layout != nil {
+		rank = len(e.Layout.Sizes)
+	}
+	if err := format.CheckWritten(e.Name, rank); err != nil {
 		return fail("%w", err)
 	}
 	if e.Layout != nil && w.opts.Parity == ParityNone {

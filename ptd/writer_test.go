@@ -159,11 +159,11 @@ func TestRefusedByTheWriter(t *testing.T) {
 	}{
 		"no tensor": {func(w *ptd.Writer) error { return w.Add(nil) }, fs.ErrInvalid},
 		"an empty name": {func(w *ptd.Writer) error { return w.AddBlob("", bytesOf(1)) },
-			fs.ErrInvalid},
+			errors.ErrUnsupported},
 		"a NUL": {func(w *ptd.Writer) error { return w.AddBlob("a\x00", bytesOf(1)) },
-			fs.ErrInvalid},
+			errors.ErrUnsupported},
 		"not UTF-8": {func(w *ptd.Writer) error { return w.AddBlob("\xff", bytesOf(1)) },
-			fs.ErrInvalid},
+			errors.ErrUnsupported},
 		"a name twice": {func(w *ptd.Writer) error {
 			return errors.Join(w.AddBlob("a", bytesOf(1)), w.AddBlob("a", bytesOf(1)))
 		}, tensor.ErrDuplicate},

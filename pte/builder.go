@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"io/fs"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -40,9 +40,9 @@ func NewBuilder() *Builder {
 }
 
 // fail keeps the first error.
-func (b *Builder) fail(format string, args ...any) {
+func (b *Builder) fail(class error, format string, args ...any) {
 	if b.err == nil {
-		b.err = fmt.Errorf("pte: "+format, args...)
+		b.err = fmt.Errorf("pte: %w: "+format, append([]any{class}, args...)...)
 	}
 }
 
@@ -51,11 +51,11 @@ func (b *Builder) Err() error { return b.err }
 
 // Method adds a method. The runtime loads it by its name; applications expect forward.
 func (b *Builder) Method(name string) *MethodBuilder {
-	if name == "" || strings.ContainsRune(name, 0) {
-		b.fail("method: %s is not a name", naming.Quote(name))
+	if err := checkName(name); err != nil {
+		b.fail(err, "method %s", naming.Quote(name))
 	}
 	if b.names[name] {
-		b.fail("duplicate method %s", naming.Quote(name))
+		b.fail(tensor.ErrDuplicate, "method %s", naming.Quote(name))
 	}
 	b.names[name] = true
 	m := &MethodBuilder{b: b, name: name, operators: make(map[string]int32)}
@@ -85,7 +85,8 @@ func (b *Builder) Metadata(name string, values ...any) {
 		case *tensor.Tensor:
 			refs[i] = m.Constant(v)
 		default:
-			b.fail("metadata %s: a %T is not a value of a program", naming.Quote(name), v)
+			b.fail(fs.ErrInvalid, "metadata %s: a %T is not a value of a program",
+				naming.Quote(name), v)
 			return
 		}
 	}
@@ -95,16 +96,17 @@ func (b *Builder) Metadata(name string, values ...any) {
 // Named adds a blob that delegates find by its key. align is its alignment in the file, 0
 // for none.
 func (b *Builder) Named(key string, data tensor.Blob, align int64) {
+	if err := checkKey(key); err != nil {
+		b.fail(err, "named data %s", naming.Quote(key))
+	}
 	switch {
-	case strings.ContainsRune(key, 0):
-		b.fail("named data: the key %s has a zero byte", naming.Quote(key))
 	case align < 0:
-		b.fail("named data %s: alignment %d", naming.Quote(key), align)
+		b.fail(fs.ErrInvalid, "named data %s: alignment %d", naming.Quote(key), align)
 	case data.Size() < 0:
-		b.fail("named data %s: the size is not known", naming.Quote(key))
+		b.fail(errors.ErrUnsupported, "named data %s: the size is not known", naming.Quote(key))
 	}
 	if b.keys[key] {
-		b.fail("duplicate named data %s", naming.Quote(key))
+		b.fail(tensor.ErrDuplicate, "named data %s", naming.Quote(key))
 	}
 	b.keys[key] = true
 	b.kept.Add(key, data)
@@ -141,7 +143,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 		return nil, fmt.Errorf("pte: %w", err)
 	}
 	if len(b.methods) == 0 {
-		return nil, errors.New("pte: a program without methods")
+		return nil, fmt.Errorf("pte: %w: a program without methods", fs.ErrInvalid)
 	}
 	d := &draft{tree: new(fb.Node), inner: defaultTensorAlignment}
 	plans := make([]*fb.Node, len(b.methods))

@@ -1,6 +1,7 @@
 package pte
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -56,7 +57,8 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 		name, overload, _ := strings.Cut(operator[at:], ".")
 		name = operator[:at] + name
 		if name == "" || len(operator) > maxOperatorName || strings.ContainsRune(operator, 0) {
-			m.fail("operator %s: a name of 1 to %d bytes", naming.Quote(operator), maxOperatorName)
+			m.fail(fs.ErrInvalid, "operator %s: a name of 1 to %d bytes", naming.Quote(operator),
+				maxOperatorName)
 		}
 		i = int32(len(m.operatorNodes))
 		m.operators[operator] = i
@@ -72,7 +74,7 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 // Delegate adds a part that a backend runs, and returns its index.
 func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...CompileSpec) int {
 	if id == "" || strings.ContainsRune(id, 0) || payload.Size() < 0 {
-		m.fail("delegate %s of %d bytes", naming.Quote(id), payload.Size())
+		m.fail(fs.ErrInvalid, "delegate %s of %d bytes", naming.Quote(id), payload.Size())
 	}
 	settings := convert(specs, func(s CompileSpec) *fb.Node {
 		return new(fb.Node).SetString(ptefb.SlotCompileSpecKey, s.Key).
@@ -88,7 +90,7 @@ func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...Compil
 // CallDelegate runs a delegate on values, its inputs first and then its outputs.
 func (m *MethodBuilder) CallDelegate(index int, args ...Ref) {
 	if index < 0 || index >= len(m.delegates) {
-		m.fail("delegate %d of %d", index, len(m.delegates))
+		m.fail(fs.ErrInvalid, "delegate %d of %d", index, len(m.delegates))
 		index = 0
 	}
 	values := m.useAll(args, "delegate")
@@ -123,7 +125,7 @@ func (m *MethodBuilder) Label() *Label {
 // Mark puts a label before the next instruction.
 func (m *MethodBuilder) Mark(l *Label) {
 	if l == nil || l.m != m || l.at >= 0 {
-		m.fail("a label is marked twice, or is of another method")
+		m.fail(fs.ErrInvalid, "a label is marked twice, or is of another method")
 		return
 	}
 	l.at = int32(len(m.code))
@@ -133,7 +135,7 @@ func (m *MethodBuilder) Mark(l *Label) {
 // true everywhere. To jump in any case, jump on m.Bool(false).
 func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 	if l == nil || l.m != m {
-		m.fail("a jump to a label of another method")
+		m.fail(fs.ErrInvalid, "a jump to a label of another method")
 		return
 	}
 	v := m.use(condition, "JumpFalse")
@@ -144,7 +146,7 @@ func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 	for _, x := range m.code {
 		if x.label != nil && x.label.at < 0 {
-			return nil, m.errorf("a label that was never marked")
+			return nil, m.errorf(fs.ErrInvalid, "a label that was never marked")
 		}
 	}
 	sizes, places, err := m.plan()

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 
@@ -44,19 +45,20 @@ type Ref struct {
 	i int32 // index + 1
 }
 
-func (m *MethodBuilder) fail(format string, args ...any) {
+func (m *MethodBuilder) fail(class error, format string, args ...any) {
 	if m.b.err == nil {
-		m.b.err = m.errorf(format, args...)
+		m.b.err = m.errorf(class, format, args...)
 	}
 }
 
-func (m *MethodBuilder) errorf(format string, args ...any) error {
-	return fmt.Errorf("pte: method %s: "+format, append([]any{naming.Quote(m.name)}, args...)...)
+func (m *MethodBuilder) errorf(class error, format string, args ...any) error {
+	return fmt.Errorf("pte: method %s: %w: "+format,
+		append([]any{naming.Quote(m.name), class}, args...)...)
 }
 
 func (m *MethodBuilder) add(v value) Ref {
 	if len(m.values) >= 1<<31-1 {
-		m.fail("more values than indices")
+		m.fail(tensor.ErrLimit, "more values than indices")
 		return Ref{}
 	}
 	m.values = append(m.values, v)
@@ -67,9 +69,9 @@ func (m *MethodBuilder) add(v value) Ref {
 func (m *MethodBuilder) use(r Ref, what string) int32 {
 	if r.m != m {
 		if r.m == nil {
-			m.fail("%s: no value", what)
+			m.fail(fs.ErrInvalid, "%s: no value", what)
 		} else {
-			m.fail("%s: a value of method %s", what, naming.Quote(r.m.name))
+			m.fail(fs.ErrInvalid, "%s: a value of method %s", what, naming.Quote(r.m.name))
 		}
 		return 0
 	}
@@ -176,16 +178,16 @@ func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	r := m.add(value{kind: KindTensor, node: v.node, tensor: v})
 	scalar, ok := executorch.ScalarType(t.DType)
 	if !ok {
-		m.fail("%v: %v is not a dtype of ExecuTorch", role, t.DType)
+		m.fail(tensor.ErrDType, "%v: %v is not a dtype of ExecuTorch", role, t.DType)
 	}
 	if err := t.Check(); err != nil {
-		m.fail("%v: %w", role, err)
+		m.fail(err, "%v", role)
 		return r
 	}
 	n, _ := t.Shape.Elements()
 	v.bytes, ok = t.DType.Bytes(n)
 	if !ok || len(t.Shape) > 0 && slices.Max(t.Shape) > math.MaxInt32 {
-		m.fail("%v: %v of %v is too large", role, t.Shape, t.DType)
+		m.fail(errors.ErrUnsupported, "%v: %v of %v is too large", role, t.Shape, t.DType)
 	}
 	sizes, dims := layoutOf(t.Shape, t.Order)
 	v.node.SetVector(ptefb.SlotTensorSizes, vector(sizes), 4).
@@ -204,7 +206,7 @@ func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 // declared adds a tensor without bytes in the program.
 func (m *MethodBuilder) declared(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
 	if name == "" && role != RolePlanned {
-		m.fail("%v without a name", role)
+		m.fail(fs.ErrInvalid, "%v without a name", role)
 	}
 	return m.newTensor(role, &tensor.Tensor{Name: name, DType: d, Shape: s, External: true})
 }
@@ -244,9 +246,8 @@ func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleCon
 func (m *MethodBuilder) State(t *tensor.Tensor) Ref { return m.stored(RoleState, t) }
 
 func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
-	if t == nil || !t.Dense() || t.External {
-		m.fail("%v: %w: only dense tensors with their data can be stored", role,
-			errors.ErrUnsupported)
+	if err := checkStored(t); err != nil {
+		m.fail(err, "%v", role)
 		return m.Null()
 	}
 	r := m.newTensor(role, t)
@@ -277,7 +278,7 @@ func (r Ref) tensorOf(what string) *tensorValue {
 		if v.tensor != nil {
 			return v.tensor
 		}
-		r.m.fail("%s: value %d is a %v", what, r.Index(), v.kind)
+		r.m.fail(fs.ErrInvalid, "%s: value %d is a %v", what, r.Index(), v.kind)
 	}
 	return &tensorValue{node: new(fb.Node)}
 }
@@ -295,7 +296,7 @@ func (r Ref) Order(o tensor.Order) Ref {
 	t := r.tensorOf("Order")
 	if !o.Valid(len(t.shape)) || t.data != nil {
 		if r.m != nil {
-			r.m.fail("Order: %v", o)
+			r.m.fail(fs.ErrInvalid, "Order: %v", o)
 		}
 		return r
 	}
@@ -318,7 +319,7 @@ func (r Ref) Name(name string) Ref {
 func (r Ref) ByCaller() Ref {
 	t := r.tensorOf("ByCaller")
 	if t.role != RolePlanned && r.m != nil {
-		r.m.fail("ByCaller: value %d is %v", r.Index(), t.role)
+		r.m.fail(fs.ErrInvalid, "ByCaller: value %d is %v", r.Index(), t.role)
 	}
 	t.role = RoleCaller
 	return r
@@ -330,7 +331,8 @@ func (r Ref) ByCaller() Ref {
 func (r Ref) Place(memory uint32, offset uint64) Ref {
 	t := r.tensorOf("Place")
 	if r.m != nil && (memory == 0 || memory > 1<<16 || !t.planned()) {
-		r.m.fail("Place: value %d, which is %v, in buffer %d", r.Index(), t.role, memory)
+		r.m.fail(fs.ErrInvalid, "Place: value %d, which is %v, in buffer %d", r.Index(), t.role,
+			memory)
 	}
 	t.placed, t.place = true, Place{memory, offset}
 	return r

@@ -293,6 +293,18 @@ func (e *Edit) others(name string, off, size int64) (others []string) {
 	return others
 }
 
+// checkStored reports why the data of t cannot be stored in a program.
+func checkStored(t *tensor.Tensor) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if !t.Dense() || t.External || len(t.Parts) > 0 || t.Data.Size() < 0 {
+		return fmt.Errorf("%w: only dense tensors with data of known size can be stored",
+			errors.ErrUnsupported)
+	}
+	return nil
+}
+
 // replace replaces the bytes of the tensor at a place.
 func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	x := e.r.value(p).entry()
@@ -303,15 +315,8 @@ func (e *Edit) replace(p place, name string, t *tensor.Tensor) error {
 	if bad, ok := x.Data.Source().(*missing); ok {
 		return bad.err
 	}
-	if t == nil {
-		return fmt.Errorf("pte: %w: nothing for %s", tensor.ErrNoTensor, naming.Quote(name))
-	}
-	if err := t.Check(); err != nil {
-		return err
-	}
-	if t.External || !t.Dense() {
-		return fmt.Errorf("pte: %w: tensor %s has no dense data", tensor.ErrNoView,
-			naming.Quote(t.Name))
+	if err := checkStored(t); err != nil {
+		return fmt.Errorf("pte: replacing %s: %w", naming.Quote(name), err)
 	}
 	if t.DType != x.DType || !t.Shape.Equal(x.Shape) || !t.Order.Equal(x.Order) {
 		return fmt.Errorf("pte: %w: %s is %v of %v, order %v; not %v of %v, order %v",

@@ -4,13 +4,33 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
+
+// checkKey reports why named data or a tensor in another file cannot have that key.
+func checkKey(key string) error {
+	if strings.ContainsRune(key, 0) || !utf8.ValidString(key) {
+		return fmt.Errorf("%w: %s has a NUL or is not UTF-8", errors.ErrUnsupported,
+			naming.Quote(key))
+	}
+	return format.CheckWritten(key, 0)
+}
+
+// checkName reports why a tensor or a method cannot have that name.
+func checkName(name string) error {
+	if name == "" {
+		return fmt.Errorf("%w: an empty name", errors.ErrUnsupported)
+	}
+	return checkKey(name)
+}
 
 // blobPrefix is what the names of named data begin with in Reader.Blobs.
 const blobPrefix = "named/"
@@ -36,9 +56,8 @@ func (e *Edit) places(name string) ([]place, error) {
 // renamed too. It fails with tensor.ErrNoTensor where there is no such tensor; that the
 // name is taken is tensor.ErrDuplicate from Write.
 func (e *Edit) Rename(old, new string) error {
-	if new == "" || strings.ContainsRune(new, 0) {
-		return fmt.Errorf("pte: %w: %s cannot name a tensor", tensor.ErrMalformed,
-			naming.Quote(new))
+	if err := checkName(new); err != nil {
+		return fmt.Errorf("pte: the new name of %s: %w", naming.Quote(old), err)
 	}
 	all, err := e.places(old)
 	if err != nil {
@@ -68,9 +87,11 @@ func (e *Edit) Remove(name string) error {
 // more.
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
-	if strings.HasPrefix(old, blobPrefix) && (!ok || strings.ContainsRune(key, 0)) {
-		return fmt.Errorf("pte: %w: %s is not %sKEY", tensor.ErrMalformed, naming.Quote(new),
-			blobPrefix)
+	if strings.HasPrefix(old, blobPrefix) && !ok {
+		return fmt.Errorf("pte: %w: %s is not %sKEY", fs.ErrInvalid, naming.Quote(new), blobPrefix)
+	}
+	if err := checkKey(key); err != nil {
+		return fmt.Errorf("pte: the new name of %s: %w", naming.Quote(old), err)
 	}
 	return e.changeBlob(old, &key)
 }

@@ -2,12 +2,14 @@ package pte
 
 import (
 	"cmp"
+	"io/fs"
 	"math"
 	"slices"
 	"sort"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A Memory is the plan for a method's intermediate results, inputs, outputs and state:
@@ -232,8 +234,8 @@ func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
 			ours = append(ours, i)
 			continue
 		case t.place.Offset > maxBuffer || t.bytes > maxBuffer-int64(t.place.Offset):
-			return nil, nil, m.errorf("value %d of %d bytes at %d of buffer %d", i, t.bytes,
-				t.place.Offset, t.place.Memory)
+			return nil, nil, m.errorf(fs.ErrInvalid, "value %d of %d bytes at %d of buffer %d", i,
+				t.bytes, t.place.Offset, t.place.Memory)
 		}
 		places[i] = t.place
 		for int(t.place.Memory) >= len(sizes) {
@@ -272,7 +274,8 @@ func (m *MethodBuilder) fill(tensors []int, id uint32, places []Place) (size int
 			at = int64(places[live[k]].Offset) + used
 		}
 		if !ok || n > maxBuffer-at {
-			return 0, m.errorf("the memory plan exceeds %d bytes", int64(maxBuffer))
+			return 0, m.errorf(tensor.ErrLimit, "the memory plan exceeds %d bytes",
+				int64(maxBuffer))
 		}
 		places[v] = Place{id, uint64(at)}
 		live, size = slices.Insert(live, k, v), max(size, at+n)

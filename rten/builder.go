@@ -3,6 +3,7 @@ package rten
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"reflect"
 	"unicode/utf8"
@@ -85,8 +86,8 @@ func (g *GraphBuilder) Subgraph() *GraphBuilder {
 		names: make(map[string]*builtNode), captured: make(map[*builtNode]int)}
 }
 
-func (g *GraphBuilder) fail(format string, args ...any) {
-	g.note(fmt.Errorf("rten: "+format, args...))
+func (g *GraphBuilder) fail(class error, format string, args ...any) {
+	g.note(errorf(class, format, args...))
 }
 
 func (g *GraphBuilder) note(err error) {
@@ -111,7 +112,7 @@ func (g *GraphBuilder) SetMetadata(key, value string) {
 
 func (g *GraphBuilder) add(n *builtNode) Ref {
 	if len(g.nodes) == math.MaxInt32 {
-		g.fail("%w: more than 2^31 nodes", tensor.ErrLimit)
+		g.fail(tensor.ErrLimit, "more than 2^31 nodes")
 		return Ref{}
 	}
 	n.id = len(g.nodes)
@@ -122,11 +123,13 @@ func (g *GraphBuilder) add(n *builtNode) Ref {
 // name names a constant or value of the graph.
 func (g *GraphBuilder) name(n *builtNode, name string) {
 	if !utf8.ValidString(name) {
-		g.fail("the name %s is not UTF-8", naming.Quote(name))
+		g.fail(errors.ErrUnsupported, "the name %s is not UTF-8", naming.Quote(name))
+	}
+	if err := format.CheckWritten(name, 0); err != nil {
+		g.fail(err, "%s", naming.Quote(name))
 	}
 	if g.names[name] != nil {
-		g.fail("%w: another constant or value is named %s", tensor.ErrDuplicate,
-			naming.Quote(name))
+		g.fail(tensor.ErrDuplicate, "another constant or value is named %s", naming.Quote(name))
 	}
 	n.name, n.named = name, true
 	g.names[name] = n
@@ -147,11 +150,12 @@ func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 // type and shape are notes: RTen does not need them.
 func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	if _, ok := dataTypeNumber(d); !ok && d != tensor.Unknown {
-		g.fail("%w: value %s: RTen has no %v", tensor.ErrDType, naming.Quote(name), d)
+		g.fail(tensor.ErrDType, "value %s: RTen has no %v", naming.Quote(name), d)
 	}
 	for i, dim := range dims {
 		if s, symbolic := dim.Symbol(); symbolic && !utf8.ValidString(s) {
-			g.fail("value %s: the name of dimension %d is not UTF-8", naming.Quote(name), i)
+			g.fail(fs.ErrInvalid, "value %s: the name of dimension %d is not UTF-8",
+				naming.Quote(name), i)
 		}
 	}
 	n := &builtNode{kind: ValueNode, dtype: d, dims: dims}
@@ -200,7 +204,7 @@ func (g *GraphBuilder) Check(t *tensor.Tensor) error {
 // checkConstant returns why t cannot be a constant.
 func checkConstant(t *tensor.Tensor) error {
 	if t == nil {
-		return errors.New("a constant is nil")
+		return fmt.Errorf("%w: a constant is nil", fs.ErrInvalid)
 	}
 	if err := t.Check(); err != nil {
 		return err
@@ -218,7 +222,10 @@ func checkConstant(t *tensor.Tensor) error {
 		return fmt.Errorf("%w: constant %s: its size is only known by decoding",
 			errors.ErrUnsupported, name)
 	case !utf8.ValidString(t.Name):
-		return fmt.Errorf("%w: the name %s is not UTF-8", tensor.ErrMalformed, name)
+		return fmt.Errorf("%w: the name %s is not UTF-8", errors.ErrUnsupported, name)
+	}
+	if err := format.CheckWritten(t.Name, len(t.Shape)); err != nil {
+		return fmt.Errorf("constant %s: %w", name, err)
 	}
 	for _, d := range t.Shape {
 		if d > math.MaxUint32 {
@@ -239,7 +246,7 @@ func (g *GraphBuilder) Ops(op string, attrs Attrs, outputs int, inputs ...Ref) [
 	// Inputs first: those that are captured become nodes of this graph.
 	ids := g.ids(op, inputs)
 	if outputs < 0 || outputs > rtenMaxTables {
-		g.fail("%s: %d outputs", op, outputs)
+		g.fail(fs.ErrInvalid, "%s: %d outputs", op, outputs)
 		return make([]Ref, 1)
 	}
 	out := make([]Ref, max(outputs, 1))
@@ -256,7 +263,7 @@ func (g *GraphBuilder) OpInto(outputs []Ref, op string, attrs Attrs, inputs ...R
 	ids := g.ids(op, inputs)
 	for i, r := range outputs {
 		if r.g != nil && r.g != g {
-			g.fail("%s: output %d belongs to another graph", op, i)
+			g.fail(fs.ErrInvalid, "%s: output %d belongs to another graph", op, i)
 			return
 		}
 	}
@@ -267,11 +274,11 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 	n := &builtNode{kind: OperatorNode, inputs: inputs}
 	var known bool
 	if n.op, known = ParseOpType(op); !known {
-		g.fail("%w: operator %s", errors.ErrUnsupported, naming.Quote(op))
+		g.fail(errors.ErrUnsupported, "operator %s", naming.Quote(op))
 		return
 	}
 	if most := n.op.MaxInputs(); most >= 0 && len(inputs) > most {
-		g.fail("%s: %d inputs where RTen takes at most %d", op, len(inputs), most)
+		g.fail(fs.ErrInvalid, "%s: %d inputs where RTen takes at most %d", op, len(inputs), most)
 	}
 	for _, r := range outputs {
 		id := r.id
@@ -281,7 +288,7 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 		n.outputs = append(n.outputs, id)
 	}
 	if err := g.attributes(n, attrs, g.spatialRank(attrs, inputs)); err != nil {
-		g.fail("%s: %w", op, err)
+		g.note(fmt.Errorf("rten: %s: %w", op, err))
 	}
 	g.add(n)
 }
@@ -328,7 +335,8 @@ func (g *GraphBuilder) ids(op string, refs []Ref) []int {
 		case g.inside(r.g):
 			ids[i] = g.capture(r)
 		default:
-			g.fail("%s: input %d belongs to a graph that is not around this one", op, i)
+			g.fail(fs.ErrInvalid, "%s: input %d belongs to a graph that is not around this one",
+				op, i)
 			ids[i] = -1
 		}
 	}
@@ -363,7 +371,7 @@ func (g *GraphBuilder) capture(r Ref) int {
 func (g *GraphBuilder) Output(name string, r Ref) {
 	ids := g.ids("Output", []Ref{r})
 	if ids[0] < 0 {
-		g.fail("output %s is nothing", naming.Quote(name))
+		g.fail(fs.ErrInvalid, "output %s is nothing", naming.Quote(name))
 		return
 	}
 	id := ids[0]

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"reflect"
@@ -48,7 +49,7 @@ func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
 	spec := &rules[n.op]
 	if spec.use == ignored {
 		if len(attrs) > 0 {
-			return errors.New("it has no attributes")
+			return fmt.Errorf("%w: it has no attributes", fs.ErrInvalid)
 		}
 		return nil
 	}
@@ -68,7 +69,7 @@ func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
 		case v != nil:
 			err = n.set(f, v, g)
 		case fact.write == demand:
-			err = fmt.Errorf("%w: ONNX has no default for it", tensor.ErrMalformed)
+			err = fmt.Errorf("%w: ONNX has no default for it", fs.ErrInvalid)
 		case fact.write == fill:
 			n.fill(f, attrs, fact.onnx, rank)
 		}
@@ -78,8 +79,8 @@ func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(attrs)) {
 		if !slices.Contains(have, name) {
-			errs = append(errs, fmt.Errorf("no attribute is named %s; there are %s",
-				naming.Quote(name), strings.Join(have, ", ")))
+			errs = append(errs, fmt.Errorf("%w: no attribute is named %s; there are %s",
+				fs.ErrInvalid, naming.Quote(name), strings.Join(have, ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -139,7 +140,7 @@ func (n *builtNode) set(f *fb.Field, v any, g *GraphBuilder) error {
 			return mistyped(v, "a *GraphBuilder")
 		case sub.up != g:
 			return fmt.Errorf("%w: the graph is not a Subgraph of the one that it is used in",
-				tensor.ErrMalformed)
+				fs.ErrInvalid)
 		}
 		n.graphs = append(n.graphs, subgraph{int(f.Slot), sub})
 	case fb.Union:
@@ -160,7 +161,7 @@ func (n *builtNode) set(f *fb.Field, v any, g *GraphBuilder) error {
 
 // mistyped is the error of a value of another type than what is required.
 func mistyped(v any, required string) error {
-	return fmt.Errorf("%w: %T where %s is required", tensor.ErrMalformed, v, required)
+	return fmt.Errorf("%w: %T where %s is required", fs.ErrInvalid, v, required)
 }
 
 // scalarBits is a number, an enum or a bool as it is stored.
@@ -214,7 +215,7 @@ func integer(v any, lo, hi int64) (int64, error) {
 		return 0, mistyped(v, "an integer")
 	}
 	if n < lo || n > hi {
-		return 0, fmt.Errorf("%w: %d is not between %d and %d", tensor.ErrMalformed, n, lo, hi)
+		return 0, fmt.Errorf("%w: %d is not between %d and %d", fs.ErrInvalid, n, lo, hi)
 	}
 	return n, nil
 }
@@ -242,7 +243,7 @@ func enumNumber(enum string, v any) (uint32, error) {
 	switch x := v.(type) {
 	case Enum:
 		if x.Type != enum {
-			return 0, fmt.Errorf("%w: %s where %s is required", tensor.ErrMalformed, x.Type, enum)
+			return 0, fmt.Errorf("%w: %s where %s is required", fs.ErrInvalid, x.Type, enum)
 		}
 		v = x.Number
 	case tensor.DType:
@@ -254,7 +255,7 @@ func enumNumber(enum string, v any) (uint32, error) {
 		if n := slices.Index(names, x); n >= 0 {
 			return uint32(n), nil
 		}
-		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", tensor.ErrMalformed,
+		return 0, fmt.Errorf("%w: %s is not a %s; there are %s", fs.ErrInvalid,
 			naming.Quote(x), enum, strings.Join(names, ", "))
 	}
 	n, err := integer(v, 0, int64(len(names)-1))

@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -19,14 +20,14 @@ func (g *GraphBuilder) order() {
 		made[i] = made[i] || n.kind == ConstantNode || n.captures != nil
 		for k, id := range n.inputs {
 			if id >= 0 && !made[id] {
-				g.fail("%v: input %d is computed by nothing before it", n.op, k)
+				g.fail(fs.ErrInvalid, "%v: input %d is computed by nothing before it", n.op, k)
 			}
 		}
 		for k, id := range n.outputs {
 			switch {
 			case id < 0:
 			case made[id]:
-				g.fail("%v: output %d has a value already", n.op, k)
+				g.fail(fs.ErrInvalid, "%v: output %d has a value already", n.op, k)
 			default:
 				made[id] = true
 			}
@@ -35,10 +36,10 @@ func (g *GraphBuilder) order() {
 	first := make(map[int]int)
 	for k, id := range g.outputs {
 		if !made[id] {
-			g.fail("output %d of the graph is computed by nothing", k)
+			g.fail(fs.ErrInvalid, "output %d of the graph is computed by nothing", k)
 		}
 		if before, again := first[id]; again {
-			g.fail("output %d of the graph is output %d again", k, before)
+			g.fail(fs.ErrInvalid, "output %d of the graph is output %d again", k, before)
 		}
 		first[id] = k
 	}
@@ -84,7 +85,8 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 		of = of.captures
 	}
 	if other := g.names[of.name]; other != nil && other != n {
-		g.fail("node %d: %s is captured from an outer graph, and the name of another node here",
+		g.fail(fs.ErrInvalid,
+			"node %d: %s is captured from an outer graph, and the name of another node here",
 			i, naming.Quote(of.name))
 	}
 	n.name, n.named = of.name, true
@@ -95,7 +97,8 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 			return
 		}
 		if x != nil && x.captures == nil {
-			g.fail("node %d: %s is captured from an outer graph, but a graph in between has one",
+			g.fail(fs.ErrInvalid,
+				"node %d: %s is captured from an outer graph, but a graph in between has one",
 				i, naming.Quote(n.name))
 			return
 		}

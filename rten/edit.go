@@ -20,8 +20,9 @@ import (
 // An Edit is a changed copy of a file in the making: other weights, names, metadata or
 // operators, another version or alignment. What is not changed is kept, in most cases
 // content included that is newer than this library. Names are those of the original, as
-// [Reader.Tensors] has them; all changes apply at once, when the copy is written. The
-// Reader must stay open until then. An Edit is not safe for concurrent use.
+// [Reader.Tensors] has them; all changes apply at once, when the copy is written. Remove
+// drops the changes of a constant before it, and a later change brings the constant back.
+// The Reader must stay open until then. An Edit is not safe for concurrent use.
 type Edit struct {
 	// AllowShared lets [Edit.Replace] replace bytes that several constants share.
 	AllowShared bool
@@ -94,13 +95,17 @@ func (e *Edit) Rename(old, new string) error {
 		return err
 	}
 	if !utf8.ValidString(new) {
-		return errorf(tensor.ErrMalformed, "the name %s is not UTF-8", naming.Quote(new))
+		return errorf(errors.ErrUnsupported, "the name %s is not UTF-8", naming.Quote(new))
+	}
+	if err := format.CheckWritten(new, 0); err != nil {
+		return fmt.Errorf("rten: %s: %w", naming.Quote(old), err)
 	}
 	n := e.r.model.Constant(i).n
 	if n.graph != 0 {
 		new = strings.TrimPrefix(new, e.r.model.path(n.graph)+"/")
 	}
 	e.names[n.id()] = new
+	delete(e.removed, n.id())
 	return nil
 }
 
@@ -109,7 +114,11 @@ func (e *Edit) Rename(old, new string) error {
 func (e *Edit) Remove(name string) error {
 	list, err := e.find(name)
 	for _, i := range list {
-		e.removed[e.r.model.Constant(i).n.id()] = true
+		id := e.r.model.Constant(i).n.id()
+		delete(e.names, id)
+		delete(e.replaced, i)
+		delete(e.kept, i)
+		e.removed[id] = true
 	}
 	return err
 }
@@ -132,6 +141,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 			c.DType, c.Shape, t.DType, t.Shape)
 	}
 	e.replaced[i], e.kept[i] = t.Data, format.ChecksumsOf(name, t)
+	delete(e.removed, e.r.model.Constant(i).n.id())
 	return nil
 }
 
@@ -232,7 +242,7 @@ func (e *Edit) layout(opts *WriterOptions) (*layout, error) {
 func (e *Edit) checkMemory() error {
 	err := e.inserted.Check()
 	for _, i := range slices.Sorted(maps.Keys(e.kept)) {
-		if k := e.kept[i]; err == nil && !e.removed[e.r.model.Constant(i).n.id()] {
+		if k := e.kept[i]; err == nil {
 			err = k.Check()
 		}
 	}

@@ -319,7 +319,7 @@ func TestRenameAndRemove(t *testing.T) {
 		t.Errorf("a name that is taken: %v", err)
 	}
 	if err := write(func(p *Edit) error { return p.Rename("trips", "\xff") }); !errors.Is(err,
-		tensor.ErrMalformed) {
+		errors.ErrUnsupported) {
 		t.Errorf("a name that is not UTF-8: %v", err)
 	}
 	if err := write(func(p *Edit) error { return p.Remove("trips") }); !errors.Is(err,

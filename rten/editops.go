@@ -3,6 +3,7 @@ package rten
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -26,9 +27,11 @@ func (e *Edit) operators(graph int) *graphEdit {
 	return cmp.Or(e.graphs[graph], new(graphEdit))
 }
 
+// graphEdit returns the changes of the graph of n, for a call that keeps them in
+// Edit.graphs once it can no longer fail.
 func (e *Edit) graphEdit(n Node) (*graphEdit, error) {
 	if n.m != e.r.model {
-		return nil, errors.New("rten: a node of another model")
+		return nil, errorf(fs.ErrInvalid, "a node of another model")
 	}
 	x := e.graphs[n.graph]
 	if x == nil {
@@ -39,7 +42,6 @@ func (e *Edit) graphEdit(n Node) (*graphEdit, error) {
 				x.taken[s] = true
 			}
 		}
-		e.graphs[n.graph] = x
 	}
 	return x, nil
 }
@@ -72,6 +74,13 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	if err := scratch.Err(); err != nil {
 		return err
 	}
+	for i, b := range scratch.nodes[1:] {
+		if b.kind == ConstantNode && b.named && x.taken[b.name] {
+			return errorf(tensor.ErrDuplicate, "node %d: another has the name %s", i,
+				naming.Quote(b.name))
+		}
+	}
+	e.graphs[n.graph] = x
 	for _, t := range constants {
 		e.inserted.AddTensor(t)
 	}
@@ -83,13 +92,12 @@ func (e *Edit) InsertAfter(n Node, op string, attrs Attrs, constants ...*tensor.
 	ids := []int{read}
 	anchor := n.index
 	producer, computed := n.Producer()
-	for i, b := range scratch.nodes[1:] {
+	for _, b := range scratch.nodes[1:] {
 		id := x.g.Len() + len(x.inserted)
 		switch b.kind {
 		case ConstantNode:
-			if b.named && !x.take(b.name) {
-				return errorf(tensor.ErrDuplicate, "node %d: another has the name %s", i,
-					naming.Quote(b.name))
+			if b.named {
+				x.take(b.name)
 			}
 		case ValueNode:
 			e.nameOutput(b, n, read, op, computed)
@@ -152,6 +160,9 @@ func (e *Edit) RemoveOperator(op Operator) error {
 	}
 	inputs, outputs := op.Inputs(), op.Outputs()
 	g := x.g
+	removed := []nodeID{op.n.id()}
+	redirected := -1    // the first output, if it is read
+	var newName *string // of the node that is read instead, if it becomes an output
 	for k, id := range outputs {
 		if id < 0 {
 			continue
@@ -179,14 +190,23 @@ func (e *Edit) RemoveOperator(op Operator) error {
 				return errorf(errors.ErrUnsupported,
 					"%s cannot take over the name of the output %s", source.Label(), v.Label())
 			}
-			e.names[source.id()] = name
+			newName = &name
 		}
 		if isRead {
-			x.readers[id] = inputs[0]
+			redirected = id
 		}
-		e.removed[v.id()] = true
+		removed = append(removed, v.id())
 	}
-	e.removed[op.n.id()] = true
+	if redirected >= 0 {
+		x.readers[redirected] = inputs[0]
+	}
+	if newName != nil {
+		e.names[nodeID{op.n.graph, inputs[0]}] = *newName
+	}
+	for _, id := range removed {
+		e.removed[id] = true
+	}
+	e.graphs[op.n.graph] = x
 	return nil
 }
 

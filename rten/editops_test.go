@@ -335,3 +335,55 @@ func TestTypedAttributes(t *testing.T) {
 		t.Error("an input has a producer")
 	}
 }
+
+// TestInsertAfterThatFailsChangesNothing: neither its constants nor their names stay.
+func TestInsertAfterThatFailsChangesNothing(t *testing.T) {
+	r := chain(t)
+	e := NewEdit(r)
+	g := r.Model().Graph()
+	x, _ := g.Lookup("x")
+	fresh := tensor.New("fresh", nil, []float32{1})
+	taken := tensor.New("w", nil, []float32{2})
+	if err := e.InsertAfter(x, "Clip", nil, fresh, taken); !errors.Is(err, tensor.ErrDuplicate) {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := e.Write(t.Context(), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	after := openBytes(t, out.Bytes())
+	if after.Len() != r.Len() || formula(after) != formula(r) || after.Size() != r.Size() {
+		t.Errorf("%d constants, %s", after.Len(), formula(after))
+	}
+	if err := e.InsertAfter(x, "Add", nil, fresh); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRemoveOperatorThatFailsChangesNothing: Split has a second output that is read.
+func TestRemoveOperatorThatFailsChangesNothing(t *testing.T) {
+	g := NewGraphBuilder()
+	x := g.Input("x", tensor.F32, Fixed(4))
+	parts := g.Ops("Split", Attrs{"axis": 0, "num_outputs": 2}, 2, x)
+	g.Output("y", g.Op("Add", nil, parts[0], parts[1]))
+	var b bytes.Buffer
+	if err := g.Write(t.Context(), &b, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := openBytes(t, b.Bytes())
+	e := NewEdit(r)
+	for n := range r.Model().Graph().Nodes() {
+		if op, ok := n.Operator(); ok && op.Type() == OpSplit {
+			if err := e.RemoveOperator(op); !errors.Is(err, errors.ErrUnsupported) {
+				t.Fatal(err)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := e.Write(t.Context(), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), b.Bytes()) {
+		t.Errorf("%s", formula(openBytes(t, out.Bytes())))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/bits"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -84,7 +85,7 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 		return nil, err
 	}
 	if g.up != nil {
-		return nil, errors.New("rten: a model is written from its top graph")
+		return nil, errorf(fs.ErrInvalid, "a model is written from its top graph")
 	}
 	g.finish()
 	if err := g.Err(); err != nil {

@@ -170,7 +170,7 @@ func TestMessagesOfBuilderMistakes(t *testing.T) {
 			g.Op("Cast", Attrs{"to": tensor.F16}, x)
 		}, "float16 is not a DataType"},
 		"no required attribute": {func(g *GraphBuilder, x Ref) { g.Op("Concat", nil, x) },
-			"attribute axis: malformed: ONNX has no default for it"},
+			"attribute axis: invalid argument: ONNX has no default for it"},
 		"too many inputs": {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, x, x) },
 			"2 inputs where RTen takes at most 1"},
 		"another graph": {func(g *GraphBuilder, x Ref) { g.Op("Relu", nil, foreign) },

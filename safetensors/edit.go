@@ -14,7 +14,8 @@ import (
 
 // An Edit is a list of changes to a file. Names are those that its tensors have in
 // the Reader, whatever was changed before, and all changes apply at once, so that
-// two names can be swapped. The Reader must stay open until the file is written.
+// two names can be swapped. Remove drops the changes of a tensor before it, and a later
+// change brings the tensor back. The Reader must stay open until the file is written.
 // An Edit is not safe for concurrent use.
 type Edit struct {
 	r        *Reader
@@ -58,7 +59,7 @@ func (e *Edit) change(name string) (*change, error) {
 func (e *Edit) Rename(old, new string) error {
 	c, err := e.change(old)
 	if err == nil {
-		c.name = &new
+		c.removed, c.name = false, &new
 	}
 	return err
 }
@@ -67,7 +68,7 @@ func (e *Edit) Rename(old, new string) error {
 func (e *Edit) Remove(name string) error {
 	c, err := e.change(name)
 	if err == nil {
-		c.removed = true
+		*c = change{removed: true}
 	}
 	return err
 }
@@ -80,7 +81,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 		err = t.Check()
 	}
 	if err == nil {
-		c.tensor, c.kept = t, format.ChecksumsOf(name, t)
+		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
 	}
 	return err
 }

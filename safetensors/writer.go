@@ -110,7 +110,7 @@ func check(t *tensor.Tensor) error {
 		return refuse(t, errors.ErrUnsupported, "its name is not UTF-8")
 	case t.Name == jsonheader.MetadataKey:
 		return refuse(t, errors.ErrUnsupported, "the name is reserved")
-	case !t.Dense() || t.External:
+	case !t.Dense() || t.External || len(t.Parts) > 0:
 		return refuse(t, errors.ErrUnsupported, "only dense tensors are supported")
 	case jsonheader.RankOf(t.DType) < 0:
 		return refuse(t, tensor.ErrDType, "the format does not have %v", t.DType)
@@ -122,6 +122,10 @@ func check(t *tensor.Tensor) error {
 			t.Shape, t.DType)
 	case t.Data.Size() < 0:
 		return refuse(t, errors.ErrUnsupported, "its size is only known after decoding")
+	}
+	if err := format.CheckWritten(t.Name, len(t.Shape)); err != nil {
+		return &tensor.FormatError{Format: formatName, Offset: -1, Field: jsonheader.Field(t.Name),
+			Err: err}
 	}
 	return nil
 }
@@ -197,43 +201,16 @@ func (w *Writer) write(ctx context.Context) error {
 	if w.file != nil {
 		w.file.Reserve(total)
 	}
-	if _, err := w.w.Write(head); err != nil {
-		return err
+	out := format.Until(ctx, w.w)
+	if _, err := out.Write(head); err != nil {
+		return fmt.Errorf("%s: %w", formatName, err)
 	}
 	for _, t := range w.tensors {
-		n, err := t.Data.WriteTo(&contextWriter{ctx, w.w})
-		if err == nil && n != t.Data.Size() {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
+		if _, err := format.CopyBlob(out, t.Data, t.Data.Size()); err != nil {
 			return refuse(t, err, "writing its data")
 		}
 	}
 	return nil
-}
-
-// A contextWriter ends when its context does.
-type contextWriter struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (c *contextWriter) Write(p []byte) (written int, err error) {
-	for len(p) > 0 {
-		if err := c.ctx.Err(); err != nil {
-			return written, err
-		}
-		piece := p[:min(len(p), 1<<20)]
-		n, err := c.w.Write(piece)
-		if written += n; err == nil && n < len(piece) {
-			err = io.ErrShortWrite
-		}
-		if err != nil {
-			return written, err
-		}
-		p = p[n:]
-	}
-	return written, nil
 }
 
 // header returns the bytes before the data, and the size of the whole file.

@@ -16,6 +16,7 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -111,7 +112,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-var errNil = errors.New("sparse: no tensor")
+var errNil = fmt.Errorf("sparse: %w: a nil *Tensor: %w", fs.ErrInvalid, tensor.ErrNoTensor)
 
 func failed(t *tensor.Tensor, err error) error {
 	if err == nil || t == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -11,14 +12,14 @@ import (
 )
 
 // The classes of errors, for errors.Is. In addition there are errors.ErrUnsupported
-// (valid, but not implemented or not known here), fs.ErrClosed,
-// io.ErrUnexpectedEOF (the file ends early), and errors of the operating
-// system or a server, which pass through wrapped.
+// (valid, but not implemented or not known here, or not held by a format), fs.ErrInvalid
+// (a wrong argument), fs.ErrClosed, io.ErrUnexpectedEOF (the file ends early), and errors
+// of the operating system or a server, which pass through wrapped.
 var (
 	ErrMalformed = errors.New("malformed")
 	ErrChecksum  = errors.New("checksum mismatch")
 	ErrLimit     = errors.New("limit exceeded")
-	ErrDType     = errors.New("dtype mismatch")
+	ErrDType     = error(dtypeError{})    // also errors.ErrUnsupported
 	ErrOverflow  = errors.New("overflow") // a value becomes an infinity or NaN
 	ErrNoView    = errors.New("no view without a copy")
 	ErrNoTensor  = errors.New("no such tensor") // never fs.ErrNotExist: the file is there
@@ -27,6 +28,11 @@ var (
 	// replacing it: tensorfile.Clean finishes the set. It is never fs.ErrNotExist.
 	ErrUnfinished = errors.New("unfinished set of files")
 )
+
+type dtypeError struct{}
+
+func (dtypeError) Error() string        { return "dtype mismatch" }
+func (dtypeError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // A FormatError says which format's rule a file breaks, and where.
 type FormatError struct {
@@ -95,8 +101,8 @@ func ClassOf(err error) Class {
 		return ClassChecksum
 	case errors.Is(err, ErrLimit):
 		return ClassLimit
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrDType),
-		errors.Is(err, ErrOverflow), errors.Is(err, ErrNoView):
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrOverflow),
+		errors.Is(err, ErrNoView):
 		return ClassUnsupported
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassTruncated
@@ -106,4 +112,5 @@ func ClassOf(err error) Class {
 	return ClassIO
 }
 
-var errNil = fmt.Errorf("%w: a nil *Tensor", ErrNoTensor)
+// errNil is of both classes: look-ups return nil for a tensor that is absent.
+var errNil = fmt.Errorf("%w: a nil *Tensor: %w", fs.ErrInvalid, ErrNoTensor)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -22,7 +23,8 @@ import (
 // digests and attributes that it does not change stay as they are, and so does
 // what this library does not know of the manifest. Names are those of the
 // original, and all changes apply at once, when it is written: two tensors can
-// swap their names. It is for one goroutine at a time.
+// swap their names. Remove drops the changes of a tensor before it, and a later change
+// brings the tensor back. An Edit is for one goroutine at a time.
 type Edit struct {
 	r          *Reader
 	changes    map[string]tensorChange
@@ -58,12 +60,17 @@ func (e *Edit) update(name string, f func(c *tensorChange)) error {
 // has no such tensor. Write refuses a new name as [Writer.Add] does:
 // errors.ErrUnsupported, or tensor.ErrDuplicate if it is taken.
 func (e *Edit) Rename(old, new string) error {
-	return e.update(old, func(c *tensorChange) { c.renamed, c.name = true, new })
+	return e.update(old, func(c *tensorChange) { c.removed, c.renamed, c.name = false, true, new })
 }
 
 // Remove leaves a tensor out.
 func (e *Edit) Remove(name string) error {
-	return e.update(name, func(c *tensorChange) { c.removed, c.tensor = true, nil })
+	return e.update(name, func(c *tensorChange) {
+		if c.tensor != nil {
+			e.order = slices.DeleteFunc(e.order, func(s string) bool { return s == name })
+		}
+		*c = tensorChange{removed: true}
+	})
 }
 
 // Replace stores t, whose Name does not matter, in place of a tensor, which keeps

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -144,10 +145,11 @@ func (a *app) edit(in *input, out string, e *editing) error {
 	if err != nil {
 		return err
 	}
-	try := "tensorfile convert, into a format that supports it"
+	try := "another name or value, or tensorfile convert into a format that supports it"
 	switch in.Format() {
 	case tensorfile.PTE:
-		try = "tensorfile convert --externalize, which moves constants into a .ptd"
+		try = "another name, or tensorfile convert --externalize, which moves constants " +
+			"into a .ptd"
 	case tensorfile.ZTensor:
 		if try = "another name or value"; in.Version() == "0.1" {
 			try = "tensorfile convert --to ztensor@1.0 first"
@@ -206,7 +208,8 @@ func suggest(try string, err error) error {
 		return advise(try, err)
 	case errors.Is(err, tensor.ErrDuplicate):
 		return advise("another name with --rename, or --drop of the one that has it", err)
-	case errors.Is(err, tensor.ErrMalformed) && !errors.As(err, &damage):
+	case errors.Is(err, fs.ErrInvalid),
+		errors.Is(err, tensor.ErrMalformed) && !errors.As(err, &damage):
 		return advise("another name or value", err)
 	}
 	return err

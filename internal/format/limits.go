@@ -1,7 +1,9 @@
 package format
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math"
 
@@ -25,7 +27,8 @@ func CompleteLimits(l tensor.Limits) (tensor.Limits, error) {
 	} {
 		switch {
 		case *f.v < 0:
-			return l, fmt.Errorf("tensor: Limits.%s is negative: %d", f.name, *f.v)
+			return l, fmt.Errorf("tensor: %w: Limits.%s is negative: %d", fs.ErrInvalid, f.name,
+				*f.v)
 		case *f.v == 0:
 			*f.v = f.defaultValue
 		}
@@ -37,6 +40,20 @@ func CompleteLimits(l tensor.Limits) (tensor.Limits, error) {
 func DefaultLimits() tensor.Limits {
 	l, _ := CompleteLimits(tensor.Limits{})
 	return l
+}
+
+// CheckWritten returns errors.ErrUnsupported for a tensor that no Reader opens unless its
+// Limits are raised.
+func CheckWritten(name string, rank int) error {
+	switch l := DefaultLimits(); {
+	case int64(len(name)) > l.MaxName:
+		return fmt.Errorf("%w: a name of %d bytes, readers take %d", errors.ErrUnsupported,
+			len(name), l.MaxName)
+	case int64(rank) > l.MaxRank:
+		return fmt.Errorf("%w: %d dimensions, readers take %d", errors.ErrUnsupported, rank,
+			l.MaxRank)
+	}
+	return nil
 }
 
 // DecodedTotal returns MaxDecodedTotal or its default, which depends on the size of

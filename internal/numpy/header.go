@@ -287,7 +287,7 @@ func Check(t *tensor.Tensor) error {
 	}
 	_, ok := wordOf(t.DType)
 	switch {
-	case !t.Dense() || t.External:
+	case !t.Dense() || t.External || len(t.Parts) > 0:
 		return refuse(errors.ErrUnsupported, "only dense tensors can be represented")
 	case !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))):
 		return refuse(errors.ErrUnsupported,

@@ -231,3 +231,36 @@ func FailedWrites(write func(w io.Writer) error) error {
 	}
 	return nil
 }
+
+// A WriterLiar is an io.Writer that breaks the contract.
+type WriterLiar struct {
+	Name string
+	io.Writer
+}
+
+// LyingWriters returns writers that break the contract of io.Writer once they have got
+// after bytes. What is written to each one must be an error, and no panic.
+func LyingWriters(after int64) []WriterLiar {
+	lie := func(count func(n int) int) io.Writer {
+		return &lyingWriter{left: after, count: count}
+	}
+	return []WriterLiar{
+		{"one byte more than it was given", lie(func(n int) int { return n + 1 })},
+		{"the largest int", lie(func(int) int { return int(^uint(0) >> 1) })},
+		{"a negative count", lie(func(int) int { return -1 })},
+		{"the least int", lie(func(int) int { return -int(^uint(0)>>1) - 1 })},
+		{"nothing, and no error", lie(func(int) int { return 0 })},
+	}
+}
+
+type lyingWriter struct {
+	left  int64
+	count func(n int) int
+}
+
+func (l *lyingWriter) Write(p []byte) (int, error) {
+	if l.left -= int64(len(p)); l.left >= 0 || len(p) == 0 {
+		return len(p), nil
+	}
+	return l.count(len(p)), nil
+}

@@ -176,7 +176,7 @@ func (r *File) Bad(off int64, field string, err error) error {
 	return &tensor.FormatError{Format: Format, Offset: off, Field: field, Err: err}
 }
 
-var ErrNil = fmt.Errorf("ztensor: %w: no such tensor", tensor.ErrNoTensor)
+var ErrNil = fmt.Errorf("ztensor: %w: a nil *Tensor: %w", fs.ErrInvalid, tensor.ErrNoTensor)
 
 // Malformed, Unsupported and Limited make errors of their classes.
 func Malformed(format string, args ...any) error {

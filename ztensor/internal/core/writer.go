@@ -89,7 +89,7 @@ type Layout interface {
 
 // NewWriter returns a writer on w, which must be started.
 func NewWriter(w io.Writer) *Writer {
-	b := bufio.NewWriterSize(w, 256<<10)
+	b := bufio.NewWriterSize(format.Until(context.Background(), w), 256<<10)
 	return &Writer{W: b, buf: b}
 }
 

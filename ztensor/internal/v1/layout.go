@@ -101,10 +101,7 @@ func (l *Layout) dtypeWord(d tensor.DType) string {
 // CheckName refuses names that readers do not take unless their limits are raised: the
 // format allows any text.
 func (l *Layout) CheckName(name string) error {
-	if most := format.DefaultLimits().MaxName; int64(len(name)) > most {
-		return core.Unsupported("a name of %d bytes, readers take %d", len(name), most)
-	}
-	return nil
+	return format.CheckWritten(name, 0)
 }
 
 // Check requires a shape that readers take and dtypes that the version has. 1.0 has one
@@ -112,12 +109,12 @@ func (l *Layout) CheckName(name string) error {
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if l.dtypeWord(d) == "" {
-			return core.Unsupported("%s of %v in version %s", what, d, l.version)
+			return fmt.Errorf("%w: %s of %v in version %s", tensor.ErrDType, what, d, l.version)
 		}
 		return nil
 	}
-	if most := format.DefaultLimits().MaxRank; int64(len(t.Shape)) > most {
-		return core.Unsupported("%d dimensions, readers take %d", len(t.Shape), most)
+	if err := format.CheckWritten("", len(t.Shape)); err != nil {
+		return err
 	}
 	indexed := isSparse(t.Scheme)
 	if t.Dense() || l.version == "1.0" && !indexed {
