@@ -40,10 +40,20 @@ func TestVerifyArgumentCount(t *testing.T) {
 		{"aten::add", 1, true},
 	} {
 		var w bytes.Buffer
-		if err := callOf(c.operator, c.n).Write(t.Context(), &w, nil); err != nil {
-			t.Fatal(err)
+		refused := callOf(c.operator, c.n).Write(t.Context(), &w, nil)
+		if (refused == nil) != c.ok || !c.ok && !errors.Is(refused, tensor.ErrMalformed) {
+			t.Fatalf("%s with %d arguments: Write: %v", c.operator, c.n, refused)
 		}
-		r, err := OpenBytes(w.Bytes(), nil)
+		b := w.Bytes()
+		if !c.ok { // a program that calls another operator, which is not known
+			var w bytes.Buffer
+			other := strings.Replace(c.operator, ".out", ".oux", 1)
+			if err := callOf(other, c.n).Write(t.Context(), &w, nil); err != nil {
+				t.Fatal(err)
+			}
+			b = bytes.Replace(w.Bytes(), []byte("oux\x00"), []byte("out\x00"), 1)
+		}
+		r, err := OpenBytes(b, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,12 +61,15 @@ func TestVerifyArgumentCount(t *testing.T) {
 			t.Errorf("%s with %d arguments is refused without Strict: %v", c.operator, c.n, err)
 		}
 		_, err = r.Verify(context.Background(), &tensor.VerifyOptions{Strict: true})
-		_, strict := OpenBytes(w.Bytes(), &ReaderOptions{Strict: true})
+		_, strict := OpenBytes(b, &ReaderOptions{Strict: true})
 		if errors.Is(err, tensor.ErrMalformed) == c.ok || (strict == nil) != c.ok {
 			t.Errorf("%s with %d arguments: %v, %v", c.operator, c.n, err, strict)
 		}
 		if !c.ok && !strings.HasSuffix(fieldOf(err), "chains[0].instructions[0].args") {
 			t.Errorf("the finding does not say where: %v", err)
+		}
+		if !c.ok && fieldOf(refused) != fieldOf(err) {
+			t.Errorf("Write: %v; Verify: %v", refused, err)
 		}
 	}
 }

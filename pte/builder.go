@@ -165,7 +165,7 @@ func (b *Builder) output(opts *WriterOptions) (*output, error) {
 		return nil, err
 	}
 	if err := o.check(); err != nil {
-		return nil, fmt.Errorf("pte: the program would not load: %w", err)
+		return nil, fmt.Errorf("pte: the program would not load, or not run: %w", err)
 	}
 	return o, nil
 }

@@ -50,14 +50,15 @@ type output struct {
 	size   int64
 }
 
-// check opens what is about to be written.
+// check opens what is about to be written, and returns what Verify would report of its
+// structure, warnings too.
 func (o *output) check() error {
 	src, err := source.OfReaderAt(padded(o.head), o.size)
 	if err != nil {
 		return err
 	}
-	r, err := open(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: math.MaxInt32,
-		MaxTensors: math.MaxInt32}}, false)
+	r, err := open(src, &ReaderOptions{Strict: true,
+		Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}}, false)
 	if err != nil {
 		return err
 	}

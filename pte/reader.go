@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"runtime/debug"
 	"strconv"
 	"sync"
 
@@ -121,7 +120,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	}
 	defer func() { // a net: everything is verified before it is walked
 		if p := recover(); p != nil {
-			r, err = nil, malformed(-1, "", "panic: %v\n%s", p, debug.Stack())
+			r, err = nil, malformed(-1, "", "a bug in tensorfile: %v", p)
 		}
 	}()
 	r = &Reader{src: src, kept: kept, size: src.Size(), limits: limits,

@@ -1,7 +1,9 @@
 package rten
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -410,12 +413,84 @@ func TestReferenceModelsRun(t *testing.T) {
 	t.Logf("%d models", len(models))
 }
 
+// fieldOf is where an error says that it is, "" for none.
+func fieldOf(err error) string {
+	var fe *tensor.FormatError
+	if errors.As(err, &fe) {
+		return fe.Field
+	}
+	return ""
+}
+
+// TestWriteRefusesWhatVerifyReports: a model is not written that our own Verify, asked
+// strictly, does not take.
+func TestWriteRefusesWhatVerifyReports(t *testing.T) {
+	for name, build := range map[string]func(g *GraphBuilder, x Ref){
+		"MatMul of one input": func(g *GraphBuilder, x Ref) {
+			g.Output("y", g.Op("MatMul", nil, x))
+		},
+		"Add without its first input": func(g *GraphBuilder, x Ref) {
+			g.Output("y", g.Op("Add", nil, Ref{}, x))
+		},
+		"Resize without scales and sizes": func(g *GraphBuilder, x Ref) {
+			g.Output("y", g.Op("Resize", nil, x))
+		},
+		"an input of size 0": func(g *GraphBuilder, x Ref) {
+			g.Output("y", g.Op("Neg", nil, g.Input("z", tensor.F32, Fixed(0))))
+		},
+		"a branch without an input": func(g *GraphBuilder, x Ref) {
+			branch := g.Subgraph()
+			branch.Output("b", branch.Op("Add", nil, x))
+			g.Output("y", g.Op("If", Attrs{"then_branch": branch, "else_branch": branch}, x))
+		},
+	} {
+		g := NewGraphBuilder()
+		build(g, g.Input("x", tensor.F32, Fixed(2)))
+		file := unverified(t, g)
+		r, err := Open(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		_, found := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true})
+		for _, version := range []string{"1", "2"} {
+			err := g.Write(t.Context(), io.Discard, &WriterOptions{Version: version})
+			if fieldOf(found) == "" || fieldOf(err) != fieldOf(found) {
+				t.Errorf("%s: Write of version %s: %v, Verify: %v", name, version, err, found)
+			}
+		}
+	}
+}
+
+// unverified writes a model that Write would refuse.
+func unverified(t *testing.T, g *GraphBuilder) (file string) {
+	t.Helper()
+	o, err := (*WriterOptions)(nil).withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.finish()
+	l, err := g.encode(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "model.rten")
+	if err := atomicfile.Write(file, func(w io.Writer) error {
+		return l.write(t.Context(), w)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // TestMissingInputsAreFoundAsRTenFindsThem leaves out inputs of every operator: strict
-// verification must report those that RTen cannot run without, and no others.
+// verification must report those that RTen cannot run without, and no others, and Write
+// must refuse the same.
 func TestMissingInputsAreFoundAsRTenFindsThem(t *testing.T) {
 	required := make(map[string]int)
 	try := func(c call) {
-		file := write(t, c.build(t), nil)
+		g := c.build(t)
+		file := unverified(t, g)
 		_, ran := rtenproof(t, file)
 		r, err := Open(file, nil)
 		if err != nil {
@@ -432,6 +507,13 @@ func TestMissingInputsAreFoundAsRTenFindsThem(t *testing.T) {
 		if missing != (found != nil) {
 			t.Errorf("%s with inputs %v: the crate says %v, verifying %v", c.op, c.inputs, ran,
 				found)
+		}
+		for _, version := range []string{"1", "2"} {
+			err := g.Write(t.Context(), io.Discard, &WriterOptions{Version: version})
+			if fieldOf(err) != fieldOf(found) {
+				t.Errorf("%s with inputs %v: Write of version %s: %v, verifying %v", c.op,
+					c.inputs, version, err, found)
+			}
 		}
 	}
 	for _, c := range calls() {

@@ -69,17 +69,17 @@ func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterO
 }
 
 // Write writes the model that g has assembled to w, from the start to the end, or
-// reports what went wrong while it was. The bytes depend on nothing but the model and
-// the options.
+// reports what went wrong while it was, and what Verify would report of the model. The
+// bytes depend on nothing but the model and the options.
 func (g *GraphBuilder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	l, err := g.layout(opts)
+	l, err := g.layout(ctx, opts)
 	if err != nil {
 		return err
 	}
 	return l.write(ctx, w)
 }
 
-func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
+func (g *GraphBuilder) layout(ctx context.Context, opts *WriterOptions) (*layout, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
@@ -94,6 +94,13 @@ func (g *GraphBuilder) layout(opts *WriterOptions) (*layout, error) {
 	if err := g.kept.Check(); err != nil {
 		return nil, fmt.Errorf("rten: %w", err)
 	}
+	if err := g.verify(ctx, o); err != nil {
+		return nil, err
+	}
+	return g.encode(o)
+}
+
+func (g *GraphBuilder) encode(o WriterOptions) (*layout, error) {
 	e := newEncoder(o)
 	e.placeGraph(g)
 	metadata := e.metadata(g.metadata)
