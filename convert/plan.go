@@ -83,8 +83,9 @@ type Options struct {
 	// Limits.MaxDecodedTotal bounds the bytes that Write decodes.
 	Limits tensor.Limits
 
-	// Progress, if not nil, is called with the bytes written so far and an
-	// estimate of all, from the goroutine that called Write.
+	// Progress, if not nil, is called with the bytes written so far and an estimate of
+	// all, from the goroutine that called Write. Its last call, if Write succeeds, has
+	// done = total.
 	Progress func(done, total int64)
 }
 

@@ -36,11 +36,17 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 		r.Reserve(p.size())
 	}
 	var progress func(done int64)
+	total := p.size()
 	if p.opts.Progress != nil {
-		total := p.size()
-		progress = func(done int64) { p.opts.Progress(done, max(done, total)) }
+		progress = func(done int64) {
+			total = max(done, total)
+			p.opts.Progress(done, total)
+		}
 	}
 	err := p.write(ctx, steady(ctx, w, progress))
+	if err == nil && p.opts.Progress != nil { // the estimate was too large
+		p.opts.Progress(total, total)
+	}
 	// The cause of ctx is the error, not that it was cancelled.
 	if cause := context.Cause(ctx); cause != nil &&
 		(err == nil || errors.Is(err, context.Canceled)) {

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -69,11 +68,7 @@ func NewInfo(f *tensorfile.File) *Info {
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
 	for t := range f.Tensors() {
 		n, _ := t.Shape.Elements()
-		name := dtypeName(t.DType, t.Data)
-		if name == "" && !t.Dense() {
-			name = t.Scheme
-		}
-		name = cmp.Or(name, tensor.Unknown.String())
+		name := t.DTypeName()
 		if d.DTypes[name] == nil {
 			d.DTypes[name] = &InfoTotal{}
 		}

@@ -114,7 +114,8 @@ func (m *Model) Check(ctx context.Context, opts *CheckOptions) (*Report, error) 
 func (m *Model) report(o *CheckOptions, read *Read) *Report {
 	s := m.Summary()
 	r := &Report{Kind: "directory", Deep: o.Deep, Values: o.Values, Shards: s.Shards,
-		Figures: figuresOf(s.Summary), Sets: slices.Clone(m.sets), Config: m.Config(), Read: *read}
+		Figures: figuresOf(s.Summary, m.File()), Sets: slices.Clone(m.sets),
+		Config: m.Config(), Read: *read}
 	if m.cache != nil {
 		r.Kind, r.Repository, r.Commit = "hf-snapshot", m.cache.repository, m.cache.commit
 	}

@@ -46,7 +46,7 @@ func (m *Model) checkSet(s *Set) {
 	files, names := s.files()
 	s.file = joined(files, names, index)
 	s.summary = s.file.Summary()
-	s.Figures = figuresOf(s.summary)
+	s.Figures = figuresOf(s.summary, s.file)
 	if s.index != nil {
 		m.checkIndex(s, whole)
 	}

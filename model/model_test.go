@@ -210,3 +210,23 @@ func TestSetAsOneFile(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 }
+
+// TestCheckNamesTheTypesOfBlocks: as info does, not "unknown".
+func TestCheckNamesTheTypesOfBlocks(t *testing.T) {
+	b, err := os.ReadFile("../testdata/gguf/quantised.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := openFixture(t, map[string]any{"m.gguf": string(b)}, ".", nil)
+	report, err := m.Check(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, figures := range []Figures{report.Figures, report.Sets[0].Figures} {
+		q4 := figures.DTypes["Q4_0"]
+		if _, unknown := figures.DTypes["unknown"]; unknown || q4 != (Figure{1, 512, 288}) ||
+			figures.DTypes["float32"].Tensors != 8 {
+			t.Errorf("%v", figures.DTypes)
+		}
+	}
+}

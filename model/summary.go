@@ -15,12 +15,24 @@ type Figure struct {
 	Bytes      int64 `json:"bytes"`
 }
 
-func figuresOf(s tensorfile.Summary) Figures {
-	f := Figures{Figure{s.Tensors, s.Parameters, s.Bytes}, map[string]Figure{}}
+// figuresOf counts the tensors of a file, which has this summary, by the names of their
+// dtypes.
+func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
+	all := Figures{Figure{s.Tensors, s.Parameters, s.Bytes}, map[string]Figure{}}
 	for d, n := range s.ByDType {
-		f.DTypes[d.String()] = Figure(n)
+		if d.Known() {
+			all.DTypes[d.String()] = Figure(n)
+		}
 	}
-	return f
+	for t := range f.Tensors() {
+		if !t.DType.Known() {
+			n, _ := t.Shape.Elements()
+			x := all.DTypes[t.DTypeName()]
+			all.DTypes[t.DTypeName()] = Figure{x.Tensors + 1, x.Parameters + n,
+				x.Bytes + max(t.Size(), 0)}
+		}
+	}
+	return all
 }
 
 // A Summary is about the primary set: tensors of the same name count once, and Size is

@@ -146,6 +146,7 @@ type VerifyOptions struct {
 	// weights of a .pte in a .ptd. nil: such tensors are not checked.
 	External func(name string) *Tensor
 	// Progress, if not nil, is called now and then with the bytes checked so far
-	// and in all, from the goroutine that called Verify.
+	// and in all, from the goroutine that called Verify. Its last call, if there is one
+	// and everything could be read, has done = total.
 	Progress func(done, total int64)
 }

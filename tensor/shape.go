@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,14 @@ func (s Shape) String() string {
 	}
 	b.WriteByte(']')
 	return b.String()
+}
+
+// MarshalJSON writes a list of the dimensions, which is [] for a scalar.
+func (s Shape) MarshalJSON() ([]byte, error) {
+	if s == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]int64(s))
 }
 
 // An Order lists the dimensions from the slowest to the fastest in memory. nil

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"testing"
@@ -71,6 +72,19 @@ func TestOrder(t *testing.T) {
 	} {
 		if c.a.Equal(c.b) != c.same || c.b.Equal(c.a) != c.same {
 			t.Errorf("%v and %v: equal is not %v", c.a, c.b, c.same)
+		}
+	}
+}
+
+func TestShapeInJSON(t *testing.T) {
+	for want, s := range map[string]Shape{"[]": nil, "[2,3]": {2, 3}, "[0]": {0}} {
+		b, err := json.Marshal(struct{ Shape Shape }{s})
+		if err != nil || string(b) != `{"Shape":`+want+`}` {
+			t.Errorf("%v: %s, %v", s, b, err)
+		}
+		var back struct{ Shape Shape }
+		if err := json.Unmarshal(b, &back); err != nil || !back.Shape.Equal(s) {
+			t.Errorf("%v: %v, %v", s, back.Shape, err)
 		}
 	}
 }

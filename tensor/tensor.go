@@ -115,6 +115,22 @@ func New[T Element](name string, shape Shape, data []T) *Tensor {
 // Dense reports whether Data holds the elements.
 func (t *Tensor) Dense() bool { return t.Scheme == "" }
 
+// DTypeName returns the name of the dtype. Where DType is Unknown, it is the file's own
+// word for the type of the elements, or the scheme of a tensor that is not dense, such as
+// Q4_0; "unknown" if there is neither.
+func (t *Tensor) DTypeName() string {
+	if t.DType.Known() {
+		return t.DType.String()
+	}
+	if st, ok := t.Data.Stored(); ok && st.Type != "" {
+		return st.Type
+	}
+	if !t.Dense() {
+		return t.Scheme
+	}
+	return Unknown.String()
+}
+
 // Size is the number of bytes of Data and of all parts, decoded; -1 when one of
 // them only shows it when decoded.
 func (t *Tensor) Size() int64 {

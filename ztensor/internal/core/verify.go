@@ -115,10 +115,14 @@ func (v *Verifier) tensors() error {
 			break
 		}
 	}
-	if err := line.Flush(); err != errFull {
-		return err
+	err := line.Flush()
+	if err == errFull {
+		return nil
 	}
-	return nil
+	if progress := v.Found.Options.Progress; err == nil && progress != nil {
+		progress(total, total) // payloads of several tensors were read once
+	}
+	return err
 }
 
 // A Worker verifies tensors one after the other.
