@@ -90,7 +90,7 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 			continue
 		}
 		field := "attributes[" + naming.Quote(k) + "]"
-		if err := p.attributeError(k, text); err != nil {
+		if err := p.attributeError(k, text, values[k]); err != nil {
 			p.lose(LossAttributes, field, "%v", err)
 			continue
 		}
@@ -113,13 +113,15 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 	}
 }
 
-// attributeError reports why the target cannot represent an attribute, whatever its
-// value.
-func (p *Plan) attributeError(key, text string) error {
+// attributeError reports why the target cannot represent an attribute, whatever the type
+// of its value. Strings of a .gguf are any bytes.
+func (p *Plan) attributeError(key, text string, value any) error {
+	_, carried := value.(gguf.Value)
+	carried = carried && p.target == tensorfile.GGUF
 	switch {
 	case !p.caps.Attributes:
 		return errors.New("attributes cannot be represented in " + p.target.String())
-	case !utf8.ValidString(key) || !utf8.ValidString(text):
+	case !carried && (!utf8.ValidString(key) || !utf8.ValidString(text)):
 		return errors.New("it is not UTF-8")
 	}
 	return nil
@@ -159,6 +161,9 @@ func lostAsText(v ztensor.Value) string {
 // checkValue reports why the target's writer refuses an attribute with this value.
 func (p *Plan) checkValue(key string, value any) error {
 	if v, ok := value.(gguf.Value); ok && p.target == tensorfile.GGUF {
+		if elem, _, _ := v.Array(); elem == gguf.TypeArray {
+			return errors.New("an array of arrays, with which llama.cpp refuses the file")
+		}
 		return gguf.KeyValue{Key: key, Value: v}.Check()
 	}
 	return p.checker.checkAttribute(key, value, false)

@@ -3,6 +3,7 @@ package convert
 import (
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -156,7 +157,8 @@ func forCBOR(text string, v any) (value any, lost string) {
 	return text, ""
 }
 
-// cborOf returns a value of a .gguf as CBOR has it, false for NaN and infinity.
+// cborOf returns a value of a .gguf as CBOR has it, false for NaN, infinity and strings
+// that are not UTF-8.
 func cborOf(x any) (any, bool) {
 	switch x := x.(type) {
 	case float32:
@@ -164,6 +166,10 @@ func cborOf(x any) (any, bool) {
 		return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
 	case float64:
 		return x, !math.IsInf(x, 0) && !math.IsNaN(x)
+	case string:
+		return x, utf8.ValidString(x)
+	case []string:
+		return listOf(x)
 	case []uint8: // which would be bytes
 		return listOf(x)
 	case []float32:

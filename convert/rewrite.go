@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -30,6 +32,13 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 			return err
 		}
 		if p.target == tensorfile.GGUF {
+			metadata = slices.DeleteFunc(metadata, func(kv gguf.KeyValue) bool {
+				err := p.checkValue(kv.Key, kv.Value)
+				if err != nil {
+					p.lose(LossAttributes, "attributes["+naming.Quote(kv.Key)+"]", "%v", err)
+				}
+				return err != nil
+			})
 			p.rewrite = func(ctx context.Context, w io.Writer) error {
 				gw := gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata})
 				if err := gw.AddAll(ctx, ts); err != nil {

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -138,6 +139,13 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return e.write(ctx, NewWriter(w, o))
 }
 
+// carries reports whether the file has the entry.
+func (e *Edit) carries(kv KeyValue) bool {
+	v, ok := e.r.Value(kv.Key)
+	return ok && v.a.t == kv.Value.a.t && v.version == kv.Value.version &&
+		bytes.Equal(v.a.raw, kv.Value.a.raw)
+}
+
 // WriteFile writes the changed file to the file of that name, which appears whole or
 // not at all, and may be the one that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
@@ -166,6 +174,7 @@ func (e *Edit) options(opts *WriterOptions) (*WriterOptions, error) {
 
 func (e *Edit) write(ctx context.Context, w *Writer) error {
 	defer w.Abort()
+	w.carries = e.carries
 	for i := range e.r.tensors {
 		x, removed, err := e.info(i)
 		if err == nil && !removed {
@@ -202,8 +211,8 @@ func (e *Edit) info(i int) (x info, removed bool, err error) {
 		x, err = infoOf(&changed)
 		return x, false, err
 	case c.name != nil:
-		if err := checkName(name); err != nil {
-			return x, false, err
+		if problem := checkName(name); problem != "" {
+			return x, false, refuse(name, errors.ErrUnsupported, "%s", problem)
 		}
 	}
 	s := &e.r.extents[i]
@@ -253,7 +262,7 @@ func (e *Edit) sameHeader(b []byte) error {
 
 // headerInPlace returns the changed header and zeros up to the data, which stays.
 func (e *Edit) headerInPlace() ([]byte, error) {
-	metadata, alignment, err := (&WriterOptions{Metadata: e.metadata}).metadata()
+	metadata, alignment, err := (&WriterOptions{Metadata: e.metadata}).metadata(e.carries)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type KeyValue struct {
 // types it has: what [Value.Any] returns, and nothing else. Arrays of arrays are []any;
 // llama.cpp refuses files that have them.
 func NewValue(x any) (Value, error) {
-	t, raw, err := appendAny(nil, x, 0)
+	t, raw, err := appendAny(nil, x, 0, false)
 	if err != nil {
 		return Value{}, fmt.Errorf("gguf: %w", err)
 	}
@@ -35,17 +35,21 @@ func NewValue(x any) (Value, error) {
 // maxNesting bounds arrays in arrays, of which x may have itself.
 const maxNesting = 64
 
-// appendAny appends x without its own type.
-func appendAny(b []byte, x any, depth int) (ValueType, []byte, error) {
+// appendAny appends x without its own type. Strings are UTF-8, or else any bytes.
+func appendAny(b []byte, x any, depth int, anyBytes bool) (ValueType, []byte, error) {
+	text := appendText
+	if anyBytes {
+		text = func(b []byte, s string) ([]byte, error) { return appendBytes(b, s), nil }
+	}
 	switch x := x.(type) {
 	case string:
-		b, err := appendText(b, x)
+		b, err := text(b, x)
 		return TypeString, b, err
 	case []string:
 		b = appendArray(b, TypeString, len(x))
 		for _, s := range x {
 			var err error
-			if b, err = appendText(b, s); err != nil {
+			if b, err = text(b, s); err != nil {
 				return 0, nil, err
 			}
 		}
@@ -57,7 +61,7 @@ func appendAny(b []byte, x any, depth int) (ValueType, []byte, error) {
 		}
 		b = appendArray(b, TypeArray, len(x))
 		for _, e := range x {
-			t, all, err := appendAny(b, e, depth+1)
+			t, all, err := appendAny(b, e, depth+1, anyBytes)
 			if err == nil && t != TypeArray {
 				err = fmt.Errorf("%w: %T in an array of arrays", tensor.ErrDType, e)
 			}
@@ -126,8 +130,13 @@ func appendText(b []byte, s string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the string %s is not UTF-8", errors.ErrUnsupported,
 			naming.Quote(s))
 	}
+	return appendBytes(b, s), nil
+}
+
+// appendBytes appends a string, whatever its bytes, and its length.
+func appendBytes(b []byte, s string) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
-	return append(b, s...), nil
+	return append(b, s...)
 }
 
 // ParseValue returns the value that text stands for in a type as [Value.TypeName] names
@@ -244,6 +253,6 @@ func (v Value) encoded() ([]byte, error) {
 	if v.version != 1 {
 		return v.a.raw, nil
 	}
-	_, raw, err := appendAny(nil, v.Any(-1), 0)
+	_, raw, err := appendAny(nil, v.Any(-1), 0, true)
 	return raw, err
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -20,21 +21,41 @@ const (
 	magic            = "GGUF"
 	defaultAlignment = 32
 	alignmentKey     = "general.alignment"
+	metadataField    = "metadata"
 )
 
 // A scanner walks the bytes before the data. Its first error stops it.
 type scanner struct {
-	b       []byte
-	i       int64
-	grow    extender
-	version uint32
-	depth   int64
-	err     error
+	b        []byte
+	i        int64
+	grow     extender
+	version  uint32
+	depth    int64
+	inEntry  bool   // of metadata,
+	key      string // which has this key
+	notText  bool   // and a string that is not UTF-8
+	warnings *format.Warnings
+	err      error
 }
 
 func (s *scanner) fail(at int64, field string, class error, format string, args ...any) {
 	if s.err == nil {
-		s.err = formatError(at, field, class, format, args...)
+		s.err = formatError(at, s.path(field), class, format, args...)
+	}
+}
+
+// path adds the key to the field of a metadata entry.
+func (s *scanner) path(field string) string {
+	if field == metadataField && s.inEntry {
+		return keyField(s.key)
+	}
+	return field
+}
+
+// warn lists a problem, if there is one.
+func (s *scanner) warn(at int64, field, problem string) {
+	if s.err == nil && problem != "" && s.warnings != nil {
+		s.warnings.Add(formatError(at, s.path(field), tensor.ErrMalformed, "%s", problem))
 	}
 }
 
@@ -95,18 +116,14 @@ func (s *scanner) size(field string) int64 {
 	return int64(n)
 }
 
-// str reads a string that must be UTF-8. It aliases the text.
+// str reads a string, of any bytes. It aliases the text.
 func (s *scanner) str(field string, most int64) string {
 	at := s.i
 	n := s.size(field)
 	if n > most {
 		s.fail(at, field, tensor.ErrLimit, "a string of %d bytes, the limit is %d", n, most)
 	}
-	b := s.take(n)
-	if !utf8.Valid(b) {
-		s.fail(at, field, tensor.ErrMalformed, "a string that is not UTF-8")
-	}
-	return le.String(b)
+	return le.String(s.take(n))
 }
 
 // skip walks over a value, checking it, and returns its type.
@@ -127,7 +144,11 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 	case t.width() > 0:
 		s.take(t.width())
 	case t == TypeString:
-		s.str(field, limits.MaxMetadata)
+		stringAt := s.i
+		if v := s.str(field, limits.MaxMetadata); !s.notText && !utf8.ValidString(v) {
+			s.warn(stringAt, field, "a string that is not UTF-8")
+			s.notText = true // one warning an entry
+		}
 	case t == TypeArray:
 		if s.depth++; s.depth > limits.MaxDepth {
 			s.fail(at, field, tensor.ErrLimit, "arrays nested deeper than %d", limits.MaxDepth)
@@ -157,6 +178,7 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 // An attribute is a metadata entry: its value stays bytes until it is asked for.
 type attribute struct {
 	key string
+	at  int64 // where it begins in the file
 	t   ValueType
 	raw []byte
 }
@@ -171,6 +193,7 @@ type entry struct {
 }
 
 type header struct {
+	warnings  format.Warnings
 	version   uint32
 	metadata  []attribute
 	entries   []entry
@@ -180,13 +203,14 @@ type header struct {
 
 // parse reads everything before the data.
 func parse(grow extender, limits tensor.Limits) (*header, error) {
-	s := &scanner{grow: grow}
+	h := &header{alignment: defaultAlignment, warnings: format.Warnings{Format: "gguf"}}
+	s := &scanner{grow: grow, warnings: &h.warnings}
 	m := s.take(4)
 	if s.err == nil && string(m) != magic {
 		return nil, formatError(0, "magic", tensor.ErrMalformed, "not a GGUF file")
 	}
 	s.version = s.u32()
-	h := &header{version: s.version, alignment: defaultAlignment}
+	h.version = s.version
 	if s.err == nil && (s.version == 0 || s.version > 3) {
 		if v := s.version; v&0xffff == 0 {
 			return nil, formatError(4, "version", errors.ErrUnsupported, "a big-endian file")
@@ -204,26 +228,29 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 	h.metadata = make([]attribute, 0, min(entries, int64(len(s.b))/12))
 	for range entries {
 		at := s.i
-		key := s.str("metadata", limits.MaxName)
-		field := "metadata"
+		key := s.str(metadataField, limits.MaxName)
+		s.inEntry, s.key, s.notText = s.err == nil, key, false
+		s.warn(at, metadataField, checkKey(key))
 		from := s.i
-		t := s.skip(field, limits)
+		t := s.skip(metadataField, limits)
 		if s.err != nil {
 			break
 		}
-		a := attribute{key, t, s.b[from+4 : s.i]}
+		a := attribute{key, at, t, s.b[from+4 : s.i]}
 		if key == alignmentKey {
 			n := int64(0)
 			if t == TypeUint32 {
 				n = int64(binary.LittleEndian.Uint32(a.raw))
 			}
 			if n == 0 || n&(n-1) != 0 {
-				return nil, formatError(at, alignmentKey, tensor.ErrMalformed,
+				return nil, formatError(at, keyField(key), tensor.ErrMalformed,
 					"%s is not a power of two of type uint32", naming.Quote(a.text(s.version)))
 			}
+			s.warn(at, metadataField, checkAlignment(n))
 			h.alignment = n
 		}
 		h.metadata = append(h.metadata, a)
+		s.inEntry = false
 	}
 	h.entries = make([]entry, 0, min(tensors, int64(len(s.b))/24))
 	for range tensors {
@@ -252,6 +279,12 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 		if s.err != nil {
 			break
 		}
+		for _, p := range []struct{ part, problem string }{{"", checkName(e.name)},
+			{".n_dims", checkRank(len(e.shape))}, {".type", checkType(e.kind)}} {
+			if p.problem != "" {
+				s.warn(e.at, e.field(p.part), p.problem)
+			}
+		}
 		h.entries = append(h.entries, e)
 	}
 	if s.err != nil {
@@ -271,8 +304,8 @@ func (a attribute) text(version uint32) string {
 	return string(s.appendValue(nil, a.t))
 }
 
-// appendValue appends the next value as JSON, which lacks NaN and the infinities: they
-// are objects of one key, $float.
+// appendValue appends the next value as JSON. What JSON lacks are objects of one key: NaN
+// and the infinities, $float, and strings that are not UTF-8, $bytes.
 func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	var raw [8]byte
 	copy(raw[:], s.take(t.width()))
@@ -295,7 +328,11 @@ func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	case TypeFloat64:
 		return appendFloat(b, math.Float64frombits(bits), 64)
 	case TypeString:
-		return appendJSON(b, s.str("", math.MaxInt64))
+		v := s.str("", math.MaxInt64)
+		if !utf8.ValidString(v) {
+			return fmt.Appendf(b, `{"$bytes":"%x"}`, v)
+		}
+		return appendJSON(b, v)
 	case TypeArray:
 		elem := ValueType(s.u32())
 		b = append(b, '[')

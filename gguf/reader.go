@@ -31,13 +31,12 @@ type ReaderOptions struct {
 // A Reader is an open file. It is safe for concurrent use. See package tensor
 // for how long what it hands out is valid.
 type Reader struct {
-	src      *source.Source
-	h        *header
-	tensors  []tensor.Tensor
-	parts    []tensor.Part
-	extents  []extent
-	dataAt   int64 // where the data begins
-	warnings []error
+	src     *source.Source
+	h       *header
+	tensors []tensor.Tensor
+	parts   []tensor.Part
+	extents []extent
+	dataAt  int64 // where the data begins
 
 	once  sync.Once
 	table *naming.Table
@@ -145,8 +144,8 @@ func (o ReaderOptions) build(src *source.Source, h *header) (*Reader, error) {
 	if err := r.build(); err != nil {
 		return nil, err
 	}
-	if o.Strict && len(r.warnings) > 0 {
-		return nil, r.warnings[0]
+	if w := r.Warnings(); o.Strict && len(w) > 0 {
+		return nil, w[0]
 	}
 	return r, nil
 }
@@ -156,8 +155,8 @@ func (r *Reader) build() error {
 	h := r.h
 	if _, dup := naming.Build(len(h.metadata),
 		func(i int) string { return h.metadata[i].key }); dup >= 0 {
-		return formatError(0, "metadata["+naming.Quote(h.metadata[dup].key)+"]",
-			tensor.ErrMalformed, "duplicate key")
+		a := &h.metadata[dup]
+		return formatError(a.at, keyField(a.key), tensor.ErrMalformed, "duplicate key")
 	}
 	if _, dup := naming.Build(len(h.entries),
 		func(i int) string { return h.entries[i].name }); dup >= 0 {
@@ -172,8 +171,15 @@ func (r *Reader) build() error {
 	if !ok || dataAt > r.src.Size() {
 		return formatError(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
 	}
-	sort.SliceStable(h.entries,
-		func(i, j int) bool { return h.entries[i].offset < h.entries[j].offset })
+	byOffset := func(i, j int) bool { return h.entries[i].offset < h.entries[j].offset }
+	for i := range h.entries[1:] {
+		if e := &h.entries[i+1]; byOffset(i+1, i) {
+			h.warnings.Add(formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+				"the data is in another order than the tensors: ggml refuses the file"))
+			break
+		}
+	}
+	sort.SliceStable(h.entries, byOffset)
 	r.tensors = make([]tensor.Tensor, len(h.entries))
 	r.extents = make([]extent, len(h.entries))
 	r.parts = make([]tensor.Part, len(h.entries))
@@ -198,8 +204,8 @@ func (r *Reader) build() error {
 				"its data begins at %d, inside what ends at %d", e.offset, end)
 		}
 		if want, _ := align.Up(end, h.alignment); n > 0 && e.offset > want {
-			r.warnings = append(r.warnings, formatError(dataAt+end, e.field(".offset"),
-				tensor.ErrMalformed, "%d bytes that belong to no tensor", e.offset-want))
+			h.warnings.Add(formatError(dataAt+end, e.field(".offset"), tensor.ErrMalformed,
+				"%d bytes that belong to no tensor", e.offset-want))
 		}
 		end = max(end, e.offset+n)
 		x, err := r.src.Extent(dataAt+e.offset, n)
@@ -211,7 +217,7 @@ func (r *Reader) build() error {
 		r.add(i, e)
 	}
 	if want, _ := align.Up(end, h.alignment); dataAt+want < r.src.Size() {
-		r.warnings = append(r.warnings, formatError(dataAt+want, "data", tensor.ErrMalformed,
+		h.warnings.Add(formatError(dataAt+want, "data", tensor.ErrMalformed,
 			"%d bytes after the last tensor", r.src.Size()-dataAt-want))
 	}
 	return nil
@@ -320,21 +326,26 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// Warnings lists departures that did not prevent reading: bytes between or
-// after tensors that belong to none.
-func (r *Reader) Warnings() []error { return r.warnings }
+// Warnings lists departures that did not prevent reading, at most some 1,000: bytes
+// between or after tensors that belong to none, strings that are not UTF-8, and what ggml
+// refuses: names of more than 63 bytes, five dimensions, empty keys, data in another
+// order than the tensors, types that are withdrawn or not known.
+func (r *Reader) Warnings() []error { return r.h.warnings.All() }
 
 // Verify reads every byte of data, which has no digests: what it finds beyond
-// what opening found are bytes that cannot be read. opts may be nil.
+// what opening found are bytes that cannot be read and, as warnings, what llama.cpp
+// refuses though the document allows it: arrays of arrays, and a file without
+// general.architecture. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
 }
 
 func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
-	for _, w := range r.warnings {
+	for _, w := range r.Warnings() {
 		l.Warn(w)
 	}
+	r.h.checkModel(l)
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,11 @@ func (b *builder) str(s string) *builder {
 	return b
 }
 
+// kv adds a metadata entry of a string.
+func (b *builder) kv(key, value string) *builder {
+	return b.str(key).u32(uint32(TypeString)).str(value)
+}
+
 func (b *builder) tensor(name string, kind uint32, offset uint64, ne ...uint64) *builder {
 	b.str(name).u32(uint32(len(ne)))
 	for _, n := range ne {
@@ -273,7 +279,6 @@ func TestRefusedFiles(t *testing.T) {
 		"2^40 entries":              {begin(3, 0, 1<<40).b, tensor.ErrLimit},
 		"a name of 2^63 bytes":      {begin(3, 0, 1).u64(1 << 63).b, tensor.ErrMalformed},
 		"a name of 2^62 bytes":      {begin(3, 0, 1).u64(1 << 62).b, tensor.ErrLimit},
-		"a key that is not UTF-8":   {begin(3, 0, 1).str("\xff").u32(0).b, tensor.ErrMalformed},
 		"an unknown value":          {begin(3, 0, 1).str("k").u32(13).b, errors.ErrUnsupported},
 		"the bool 2": {append(begin(3, 0, 1).str("k").u32(7).b, 2),
 			tensor.ErrMalformed},
@@ -332,10 +337,22 @@ func TestRefusedFiles(t *testing.T) {
 }
 
 func TestWhatIsReadWithAWarning(t *testing.T) {
+	const model = "general.architecture"
 	for name, b := range map[string][]byte{
-		"a hole": begin(3, 2, 0).tensor("a", 24, 0, 1).tensor("b", 24, 64, 1).data(65),
-		"bytes at the end": append(begin(3, 1, 0).tensor("a", 24, 0, 32).data(32),
-			"PK\x03\x04"...),
+		"a hole": begin(3, 2, 1).kv(model, "x").tensor("a", 24, 0, 1).
+			tensor("b", 24, 64, 1).data(65),
+		"bytes at the end": append(begin(3, 1, 1).kv(model, "x").
+			tensor("a", 24, 0, 32).data(32), "PK\x03\x04"...),
+		"another order": begin(3, 2, 1).kv(model, "x").tensor("a", 24, 32, 1).
+			tensor("b", 24, 0, 32).data(33),
+		"a name with NUL": begin(3, 1, 1).kv(model, "x").
+			tensor("a\x00b", 24, 0, 32).data(32),
+		"a name that is not UTF-8": begin(3, 1, 1).kv(model, "x").
+			tensor("a\xff", 24, 0, 32).data(32),
+		"a key that is not UTF-8": begin(3, 1, 2).kv(model, "x").
+			kv("\xff", "x").tensor("a", 24, 0, 32).data(32),
+		"a value that is not UTF-8": begin(3, 1, 1).kv(model, "\xff").
+			tensor("a", 24, 0, 32).data(32),
 	} {
 		r, err := OpenBytes(b, nil)
 		if err != nil || len(r.Warnings()) != 1 {
@@ -346,11 +363,99 @@ func TestWhatIsReadWithAWarning(t *testing.T) {
 			tensor.ErrMalformed) {
 			t.Errorf("%s: strict: %v", name, err)
 		}
+		var fe *tensor.FormatError
+		if !errors.As(r.Warnings()[0], &fe) || fe.Offset < 24 || fe.Field == "" {
+			t.Errorf("%s: %v", name, r.Warnings())
+		}
 		if report, err := r.Verify(t.Context(), nil); err != nil || len(report.Findings) != 1 {
 			t.Errorf("%s: Verify: %v, %v", name, err, report.Findings)
 		}
 		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
 			t.Errorf("%s: strict: Verify", name)
+		}
+	}
+}
+
+// TestFilesThatLlamaCppRefuses: each has one finding, which is an error under Strict.
+func TestFilesThatLlamaCppRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		field, text string
+		atOpen      bool // it is one of Warnings, too
+	}{
+		"longname": {`tensors["blk.0.x`, "a name of 76 bytes, ggml reads 63", true},
+		"rank5":    {`tensors["x"].n_dims`, "5 dimensions, ggml reads 4", true},
+		"emptykey": {`metadata[""]`, "a key of 0 bytes", true},
+		"t99":      {`tensors["w"].type`, "ggml_type 99 is withdrawn or not known", true},
+		"align1":   {`metadata["general.alignment"]`, "1 is not a multiple of 8", true},
+		"badtok":   {`metadata["tokenizer.ggml.tokens"]`, "a string that is not UTF-8", true},
+		"nested":   {`metadata["`, "an array of arrays", false},
+		"no_arch":  {"metadata", "there is no general.architecture", false},
+	} {
+		r, err := Open("../testdata/gguf/warned/"+name+".gguf", nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		defer r.Close()
+		report, err := r.Verify(t.Context(), nil)
+		if err != nil || len(report.Findings) != 1 {
+			t.Errorf("%s: %v, %v", name, err, report.Findings)
+			continue
+		}
+		f := report.Findings[0]
+		if f.Severity != tensor.SeverityWarning || !strings.Contains(f.Field, c.field) ||
+			!strings.Contains(f.Err.Error(), c.text) || f.Offset < 24 && name != "no_arch" {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if (len(r.Warnings()) == 1) != c.atOpen {
+			t.Errorf("%s: %v", name, r.Warnings())
+		}
+		if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); !errors.Is(err,
+			tensor.ErrMalformed) {
+			t.Errorf("%s: strict: %v", name, err)
+		}
+	}
+	var fe *tensor.FormatError
+	if _, err := Open("../testdata/gguf/warned/dupkey.gguf", nil); !errors.As(err, &fe) ||
+		fe.Field != `metadata["k"]` || fe.Offset != 0x56 {
+		t.Errorf("a duplicate key: %v", err)
+	}
+}
+
+// TestStringsOfAnyBytes: they are read as they are, escaped in JSON, and kept by an Edit.
+func TestStringsOfAnyBytes(t *testing.T) {
+	r, err := Open("../testdata/gguf/warned/badtok.gguf", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const key = "tokenizer.ggml.tokens"
+	v, _ := r.Value(key)
+	want := []string{"<s>", "\x80", "\xff", "a"}
+	if got, ok := v.Any(-1).([]string); !ok || !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	const text = `["<s>",{"$bytes":"80"},{"$bytes":"ff"},"a"]`
+	if v.String() != text || !json.Valid([]byte(text)) {
+		t.Error(v.String())
+	}
+	e := NewEdit(r)
+	var out bytes.Buffer
+	if err := errors.Join(e.SetAttribute("general.name", "x"),
+		e.Write(t.Context(), &out, nil)); err != nil {
+		t.Fatal(err)
+	}
+	after, err := OpenBytes(out.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := after.Value(key); !reflect.DeepEqual(kept.Any(-1), v.Any(-1)) {
+		t.Error(kept)
+	}
+	for _, bad := range []error{e.SetAttribute("\xff", "x"), e.SetAttribute("k", "\xff"),
+		e.SetAttribute("", "x")} {
+		if !errors.Is(bad, errors.ErrUnsupported) {
+			t.Error(bad)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if o.Writer != nil {
 		wo = *o.Writer
 	}
-	metadata, alignment, err := wo.metadata()
+	metadata, alignment, err := wo.metadata(carriesNothing)
 	if err != nil {
 		return nil, err
 	}

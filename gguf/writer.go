@@ -11,8 +11,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
@@ -22,20 +20,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// MaxName is the length of the longest name of a tensor, in bytes, and MaxRank the
-// number of its dimensions: those of ggml.
-const (
-	MaxName = 63
-	MaxRank = 4
-)
-
 // WriterOptions control how a file is written. nil is the zero value.
 type WriterOptions struct {
 	// Metadata is written in this order. Nothing is added to it but general.alignment:
 	// llama.cpp requires general.architecture, and more, of a model.
 	Metadata []KeyValue
-	// Alignment of data, a power of two. 0 means that of general.alignment in Metadata,
-	// which it replaces otherwise, else 32.
+	// Alignment of data, a power of two from 8. 0 means that of general.alignment in
+	// Metadata, which it replaces otherwise, else 32.
 	Alignment int64
 }
 
@@ -50,6 +41,8 @@ type Writer struct {
 	kept  format.Checksums
 	done  bool
 	err   error // the result of Close
+
+	carries func(kv KeyValue) bool // for an Edit: whether the file has the entry
 }
 
 // An info is a tensor as the header has it.
@@ -68,7 +61,7 @@ func (x *info) isOpenEnded() bool { return storageOf(x.kind).name == "" }
 
 // NewWriter writes to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	nw := &Writer{w: w, names: map[string]struct{}{}}
+	nw := &Writer{w: w, names: map[string]struct{}{}, carries: carriesNothing}
 	if opts != nil {
 		nw.opts = *opts
 	}
@@ -157,15 +150,12 @@ func infoOf(t *tensor.Tensor) (info, error) {
 			"the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	}
 	x.kind = kind
-	switch {
-	case len(t.Shape) > MaxRank:
-		return x, refuse(t.Name, errors.ErrUnsupported, "%d dimensions, ggml reads %d",
-			len(t.Shape), MaxRank)
-	case x.data.Size() < 0:
-		return x, refuse(t.Name, errors.ErrUnsupported, "its size is only known after decoding")
+	problem := cmp.Or(checkName(t.Name), checkRank(len(t.Shape)))
+	if x.data.Size() < 0 {
+		problem = "its size is only known after decoding"
 	}
-	if err := checkName(t.Name); err != nil {
-		return x, err
+	if problem != "" {
+		return x, refuse(t.Name, errors.ErrUnsupported, "%s", problem)
 	}
 	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind}
 	var err error
@@ -174,20 +164,6 @@ func infoOf(t *tensor.Tensor) (info, error) {
 			x.data.Size(), t.Shape, typeName(kind), x.size)
 	}
 	return x, err
-}
-
-// checkName reports why ggml does not read a tensor of that name.
-func checkName(name string) error {
-	switch {
-	case len(name) > MaxName:
-		return refuse(name, errors.ErrUnsupported, "a name of %d bytes, ggml reads %d", len(name),
-			MaxName)
-	case !utf8.ValidString(name):
-		return refuse(name, errors.ErrUnsupported, "its name is not UTF-8")
-	case strings.Contains(name, "\x00"):
-		return refuse(name, errors.ErrUnsupported, "its name has a NUL, at which ggml cuts names")
-	}
-	return nil
 }
 
 // blocksOf returns the type of a tensor of quantised blocks.
@@ -259,7 +235,7 @@ func (w *Writer) write(ctx context.Context) error {
 	if err := w.kept.Check(); err != nil {
 		return fmt.Errorf("gguf: %w", err)
 	}
-	metadata, alignment, err := w.opts.metadata()
+	metadata, alignment, err := w.opts.metadata(w.carries)
 	if err != nil {
 		return err
 	}
@@ -323,13 +299,17 @@ func (w *Writer) tail() int {
 	return len(w.infos)
 }
 
-// metadata returns all entries, and the alignment.
-func (o *WriterOptions) metadata() ([]KeyValue, int64, error) {
+func carriesNothing(KeyValue) bool { return false }
+
+// metadata returns all entries, and the alignment. Those that an Edit carries over from
+// its file are not checked.
+func (o *WriterOptions) metadata(carries func(kv KeyValue) bool) ([]KeyValue, int64, error) {
 	at := slices.IndexFunc(o.Metadata, func(kv KeyValue) bool { return kv.Key == alignmentKey })
 	all := o.Metadata
 	switch n := o.Alignment; {
-	case n < 0 || n > math.MaxUint32 || n&(n-1) != 0:
-		return nil, 0, fmt.Errorf("gguf: Alignment %d is not a power of two of 32 bits", n)
+	case n < 0 || n > math.MaxUint32 || n&(n-1) != 0 || n%minAlignment != 0:
+		return nil, 0, fmt.Errorf("gguf: %w: Alignment %d is not a power of two from %d to 2^31",
+			fs.ErrInvalid, n, minAlignment)
 	case n != 0 && (at >= 0 || n != defaultAlignment):
 		v, err := NewValue(uint32(n))
 		if err != nil {
@@ -344,7 +324,7 @@ func (o *WriterOptions) metadata() ([]KeyValue, int64, error) {
 	}
 	names := make(map[string]struct{}, len(all))
 	for _, kv := range all {
-		if err := kv.Check(); err != nil {
+		if err := kv.Check(); err != nil && !carries(kv) {
 			return nil, 0, err
 		}
 		if _, dup := names[kv.Key]; dup {
@@ -369,21 +349,23 @@ func alignmentOf(v Value) (int64, bool) {
 }
 
 // Check reports why no file can have the entry: keys have 1 to 65535 bytes of UTF-8, and
-// general.alignment is a power of two of type uint32.
+// general.alignment is a power of two from 8 of type uint32.
 func (kv KeyValue) Check() error {
 	key, v := kv.Key, kv.Value
-	switch {
-	case key == "" || len(key) > math.MaxUint16:
-		return refuseKey(key, errors.ErrUnsupported, "a key has 1 to %d bytes", math.MaxUint16)
-	case !utf8.ValidString(key):
-		return refuseKey(key, errors.ErrUnsupported, "the key is not UTF-8")
-	case v.version == 0:
+	problem := checkKey(key)
+	if problem == "" && v.version == 0 {
 		return refuseKey(key, tensor.ErrDType, "the key has no value")
-	case key == alignmentKey:
-		if _, ok := alignmentOf(v); !ok {
+	}
+	if problem == "" && key == alignmentKey {
+		n, ok := alignmentOf(v)
+		if !ok {
 			return refuseKey(key, tensor.ErrDType, "%s is not a power of two of type uint32",
 				naming.Quote(v.String()))
 		}
+		problem = checkAlignment(n)
+	}
+	if problem != "" {
+		return refuseKey(key, errors.ErrUnsupported, "%s", problem)
 	}
 	return nil
 }
@@ -402,21 +384,16 @@ func encodeHeader(metadata []KeyValue, infos []info) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(metadata)))
 	for _, kv := range metadata {
 		raw, err := kv.Value.encoded()
-		if err == nil {
-			b, err = appendText(b, kv.Key)
-		}
 		if err != nil {
 			return nil, err
 		}
+		b = appendBytes(b, kv.Key)
 		b = binary.LittleEndian.AppendUint32(b, uint32(kv.Value.a.t))
 		b = append(b, raw...)
 	}
 	for i := range infos {
 		x := &infos[i]
-		var err error
-		if b, err = appendText(b, x.name); err != nil {
-			return nil, err
-		}
+		b = appendBytes(b, x.name)
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(x.shape)))
 		for _, d := range slices.Backward(x.shape) {
 			b = binary.LittleEndian.AppendUint64(b, uint64(d))

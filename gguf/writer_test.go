@@ -185,7 +185,7 @@ func TestWriterKeepsShapesAndNames(t *testing.T) {
 			Parts: []tensor.Part{{Role: "data", DType: tensor.U8,
 				Data: tensor.BlobOf(make([]byte, 34))}}},
 	}
-	for _, alignment := range []int64{0, 1, 8, 64, 4096} {
+	for _, alignment := range []int64{0, 8, 64, 4096} {
 		var out bytes.Buffer
 		w := NewWriter(&out, &WriterOptions{Alignment: alignment})
 		for _, x := range in {
@@ -366,14 +366,9 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		var out bytes.Buffer
 		if err := NewEdit(r).Write(t.Context(), &out, nil); err != nil {
-			for k := range r.Metadata() {
-				if k == "" {
-					return
-				}
-			}
 			t.Fatal(err)
 		}
-		again, err := OpenBytes(out.Bytes(), &ReaderOptions{Strict: true,
+		again, err := OpenBytes(out.Bytes(), &ReaderOptions{Strict: len(r.Warnings()) == 0,
 			Limits: tensor.Limits{MaxMetadata: 1 << 40}})
 		if err != nil {
 			t.Fatal(err)
