@@ -85,7 +85,8 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	}
 	switch rest := size - h.Size; {
 	case !h.Listed():
-		return nil, numpy.Error(0, "descr", errors.ErrUnsupported, "the dtype %s", h.Word())
+		return nil, numpy.Error(h.DescrAt, "descr", errors.ErrUnsupported, "the dtype %s",
+			h.Word())
 	case h.Bytes < 0:
 		h.Bytes = rest
 	case h.Bytes > rest:

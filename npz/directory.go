@@ -82,7 +82,7 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 		return &tensor.FormatError{Format: "npz", Offset: off, Field: field, Err: err}
 	}
 	h, err := numpy.ReadHeader(in, m.Size(), off, r.limits)
-	if err != nil {
+	ofMember := func(err error) error {
 		var fe *tensor.FormatError
 		if errors.As(err, &fe) {
 			fe.Format, fe.Field = "npz", field+"."+fe.Field
@@ -93,8 +93,11 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 		}
 		return err
 	}
+	if err != nil {
+		return ofMember(err)
+	}
 	if h.Warning != nil {
-		r.warnings = append(r.warnings, h.Warning)
+		r.warnings = append(r.warnings, ofMember(h.Warning))
 	}
 	size, descr := m.Size()-h.Size, ""
 	if h.DType == tensor.Unknown {

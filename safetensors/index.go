@@ -79,7 +79,7 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		}
 	}
 	if s.End(); !seen {
-		s.Fail(0, weightMap, "it is missing")
+		s.Fail(s.Pos(), weightMap, "it is missing")
 	}
 	if err := s.Err(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	var dup int
 	if x.table, dup = naming.Build(len(x.weights),
 		func(i int) string { return x.weights[i][0] }); dup >= 0 {
-		return nil, malformed(0, weightMap, "%s is a duplicate name",
+		return nil, malformed(-1, weightMap, "%s is a duplicate name",
 			naming.Quote(x.weights[dup][0]))
 	}
 	return x, nil
@@ -222,7 +222,7 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 		}
 	}
 	if o.Companion == nil {
-		return nil, &tensor.FormatError{Format: formatName, Offset: 0, Field: weightMap,
+		return nil, &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap,
 			Err: fmt.Errorf("%w: there is no way to other files", fs.ErrNotExist)}
 	}
 	r := &Reader{src: src, metadata: x.metadata, files: x.Files(), setID: setID(x.metadata)}
@@ -237,7 +237,7 @@ func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
 		}
 	}
 	for _, m := range x.Compare(r.eachShard()) {
-		err := malformed(0, weightMap, "%v", m)
+		err := malformed(-1, weightMap, "%v", m)
 		if m.Kind != TensorUnindexed || o.Strict { // loaders read what the index lacks
 			return nil, err
 		}

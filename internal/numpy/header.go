@@ -76,6 +76,7 @@ func dtypeOf(word string) tensor.DType {
 type Header struct {
 	Version   string
 	Descr     string       // NumPy's text for the type
+	DescrAt   int64        // where it is in the file
 	DType     tensor.DType // Unknown for types that are not plain numbers
 	BigEndian bool         // elements of more than a byte
 	Shape     tensor.Shape
@@ -83,6 +84,8 @@ type Header struct {
 	Size      int64 // of the header: the elements begin after it
 	Bytes     int64 // of the elements, -1 where the type does not say
 	Warning   error // nil where nothing is unusual
+
+	shapeAt int64 // in the file
 }
 
 // Error makes the error of an array at byte off of a file.
@@ -163,7 +166,9 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 		switch {
 		case p.err != "":
 		case key == "descr":
-			if c := p.peek(); c == '[' || c == '(' {
+			c := p.peek()
+			h.DescrAt = base + int64(p.i)
+			if c == '[' || c == '(' {
 				h.Descr = p.nested()
 			} else {
 				h.Descr = p.str()
@@ -174,8 +179,10 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 				p.expect("False")
 			}
 		case key == "shape":
+			p.peek()
+			h.shapeAt = base + int64(p.i)
 			if h.Shape = p.tuple(limits.MaxRank); int64(len(h.Shape)) > limits.MaxRank {
-				return Error(base, "shape", tensor.ErrLimit, "more than %d dimensions",
+				return Error(h.shapeAt, "shape", tensor.ErrLimit, "more than %d dimensions",
 					limits.MaxRank)
 			}
 		default:
@@ -198,10 +205,10 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 	if fortran {
 		h.Order = tensor.ColumnMajor(len(h.Shape))
 	}
-	return h.setType(base)
+	return h.setType()
 }
 
-func (h *Header) setType(base int64) error {
+func (h *Header) setType() error {
 	word, sign := h.Descr, byte(0)
 	if word != "" && strings.IndexByte("<>|=", word[0]) >= 0 {
 		word, sign = word[1:], word[0]
@@ -213,12 +220,12 @@ func (h *Header) setType(base int64) error {
 	case sign == '>':
 		h.BigEndian = true
 	case sign != '<': // the order of the writer's machine, which is not recorded
-		h.Warning = Error(base, "descr", tensor.ErrMalformed,
+		h.Warning = Error(h.DescrAt, "descr", tensor.ErrMalformed,
 			"the dtype %s does not give its byte order: read as little-endian",
 			naming.Quote(h.Descr))
 	}
 	if len(h.Shape) > maxRank {
-		h.Warning = Error(base, "shape", tensor.ErrMalformed,
+		h.Warning = Error(h.shapeAt, "shape", tensor.ErrMalformed,
 			"%d dimensions: NumPy reads at most %d", len(h.Shape), maxRank)
 	}
 	n, ok := h.Shape.Elements()
@@ -235,7 +242,7 @@ func (h *Header) setType(base int64) error {
 		h.Bytes, ok = h.DType.Bytes(n)
 	}
 	if !ok {
-		return Error(base, "shape", tensor.ErrMalformed, "%v of %s is beyond 2^63 bytes",
+		return Error(h.shapeAt, "shape", tensor.ErrMalformed, "%v of %s is beyond 2^63 bytes",
 			h.Shape, h.Word())
 	}
 	return nil
