@@ -210,6 +210,9 @@ func checkNamed(t *testing.T, src *tensorfile.File, to form) {
 		if differs[field]&LossShape != 0 { // dimensions of 1 hide whether elements moved
 			kind &^= LossReorder
 		}
+		if differs[field]&(LossWiden|LossNarrow) != 0 { // another dtype ends the use of a scale
+			kind &^= LossScale
+		}
 		if kind != differs[field] {
 			t.Errorf("to %v: %s: %q is named, %q differs", to, field, kind, differs[field])
 		}

@@ -84,6 +84,9 @@ func ggufFile(tensors []string, keys ...any) string {
 		case int32:
 			u32(5)
 			u32(uint32(v))
+		case string:
+			u32(8)
+			str(v)
 		}
 	}
 	for i, name := range tensors {

@@ -183,8 +183,8 @@ func TestOpenFails(t *testing.T) {
 
 func TestSetAsOneFile(t *testing.T) {
 	m := openFixture(t, map[string]any{
-		"m-00001-of-00002.gguf": ggufFile([]string{"a"}, "split.no", uint16(0), "split.count",
-			uint16(2), "split.tensors.count", int32(2)),
+		"m-00001-of-00002.gguf": ggufFile([]string{"a"}, "general.architecture", "llama",
+			"split.no", uint16(0), "split.count", uint16(2), "split.tensors.count", int32(2)),
 		"m-00002-of-00002.gguf": ggufFile([]string{"b"}, "split.no", uint16(1), "split.count",
 			uint16(2), "split.tensors.count", int32(2)),
 	}, ".", nil)
