@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -118,9 +119,13 @@ func (m *Model) recognize(f *file) string {
 // where the file is not reached by one. onnx 1.23 reads no links; onnxruntime those whose
 // target is below the directory of the model, or of the target of the model.
 func (m *Model) refusing(root, f *file, location string) string {
-	dir, ok1 := m.follow(path.Dir(m.path(root.name)))
-	target, ok2 := m.follow(m.path(f.name))
-	own, ok3 := m.follow(m.path(root.name))
+	follow := func(name string) (string, bool) {
+		at, err := source.Follow(m.fsys, m.local, name)
+		return at, err == nil
+	}
+	dir, ok1 := follow(path.Dir(m.path(root.name)))
+	target, ok2 := follow(m.path(f.name))
+	own, ok3 := follow(m.path(root.name))
 	if ok1 && ok2 && target == path.Join(dir, location) {
 		return ""
 	}
