@@ -160,7 +160,9 @@ func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
 }
 
 // sparseEntry adds the tensor of a SparseTensorProto to those of the file.
-func (p *parser) sparseEntry(x *sparseParts) *entry {
+func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
+	p.path = append(p.path, step{name, index})
+	defer p.leave()
 	e := p.take(x.at)
 	var wrong []error
 	part := func(i int, role string) tensor.Part {

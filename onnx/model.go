@@ -85,8 +85,8 @@ type Attribute struct {
 	// slice of one of these, or a Ref; nil where the file has none.
 	Value any
 
-	declared int32 // AttributeProto.AttributeType
-	others   []any // values of other fields
+	others     []any // values of other fields
+	mismatched bool  // with the type that is declared
 }
 
 // A Ref is an attribute of the function around a node that gives the value.

@@ -47,465 +47,427 @@ func (p *parser) add(off int64) {
 	}
 }
 
-// model reads the whole file.
-func (p *parser) model(out *Model) {
-	m := message{0, p.size}
-	opsets, metadata, functions := 0, 0, 0
+// targets are what becomes of the fields of a message, by number: a *string or *int64 is set,
+// and a func is called with a field of bytes. Other fields are skipped.
+type targets []any
+
+// A checked message is not kept, and numbers that are packed.
+type (
+	checked struct {
+		name   string
+		fields targets
+	}
+	integers struct{}
+)
+
+var (
+	metadataProps = checked{"metadata_props", nil}
+	annotation    = checked{"quantization_annotation",
+		targets{2: checked{"quant_parameter_tensor_names", nil}}}
+	nodeDevices = checked{"device_configurations", targets{2: checked{"sharding_spec", targets{
+		2: integers{},
+		3: checked{"index_to_device_group_map", targets{2: integers{}}},
+		4: checked{"sharded_dim", targets{2: checked{"simple_sharding", nil}}},
+	}}}}
+)
+
+// read reads the message in a field, the index-th of that name.
+func (p *parser) read(f field, name string, index int, to targets) {
+	m := p.enter(f, name, index)
+	p.fields(m, to)
+	p.leave()
+}
+
+func (p *parser) fields(m message, to targets) {
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		switch f.key {
-		case 1<<3 | varint:
-			out.IRVersion = int64(f.v)
-		case 2<<3 | delimited:
-			out.Producer = p.text(f)
-		case 3<<3 | delimited:
-			out.ProducerVersion = p.text(f)
-		case 4<<3 | delimited:
-			out.Domain = p.text(f)
-		case 5<<3 | varint:
-			out.ModelVersion = int64(f.v)
-		case 6<<3 | delimited:
-			out.Doc = p.text(f)
-		case 7<<3 | delimited:
-			if out.Graph == nil {
-				out.Graph = new(Graph)
+		number, wire := f.key>>3, f.key&7
+		if number >= len(to) {
+			continue
+		}
+		switch t := to[number].(type) {
+		case *string:
+			if wire == delimited {
+				*t = p.name(f)
 			}
-			sub := p.enter(f, "graph", -1)
-			p.graph(&sub, out.Graph)
-			p.leave()
-		case 8<<3 | delimited:
-			out.Opsets = append(out.Opsets, p.opset(f, opsets))
-			opsets++
-		case 14<<3 | delimited:
-			sub := p.enter(f, "metadata_props", metadata)
-			out.metadata = append(out.metadata, p.entry(&sub))
-			p.leave()
-			metadata++
-		case 20<<3 | delimited:
-			p.training(f, out)
-		case 25<<3 | delimited:
-			sub := p.enter(f, "functions", functions)
-			out.Functions = append(out.Functions, p.function(&sub))
-			p.leave()
-			functions++
-		case 26<<3 | delimited:
-			p.skim(f, "configuration", configuration)
+		case *int64:
+			if wire == varint {
+				*t = int64(f.v)
+			}
+		case func(f field):
+			if wire == delimited {
+				t(f)
+			}
+		case checked:
+			if wire == delimited {
+				p.read(f, t.name, -1, t.fields)
+			}
+		case integers:
+			if wire == delimited {
+				p.packed(f, varint, func(uint64) {})
+			}
 		}
 	}
+}
+
+// model reads the whole file.
+func (p *parser) model(out *Model) {
+	p.fields(message{0, p.size}, targets{
+		1: &out.IRVersion,
+		2: &out.Producer,
+		3: &out.ProducerVersion,
+		4: &out.Domain,
+		5: &out.ModelVersion,
+		6: func(f field) { out.Doc = p.text(f) },
+		7: func(f field) { p.graph(f, "graph", -1, &out.Graph) },
+		8: func(f field) { out.Opsets = append(out.Opsets, p.opset(f, len(out.Opsets))) },
+		14: func(f field) {
+			out.metadata = append(out.metadata, p.entry(f, "metadata_props", len(out.metadata)))
+		},
+		20: func(f field) { p.training(f, out) },
+		25: func(f field) { out.Functions = append(out.Functions, p.function(f, len(out.Functions))) },
+		26: checked{"configuration", nil},
+	})
 }
 
 // opset reads an OperatorSetIdProto.
 func (p *parser) opset(f field, index int) (o Opset) {
-	m := p.enter(f, "opset_import", index)
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			o.Domain = p.name(f)
-		case 2<<3 | varint:
-			o.Version = int64(f.v)
-		}
-	}
-	p.leave()
 	p.charge(32)
+	p.read(f, "opset_import", index, targets{1: &o.Domain, 2: &o.Version})
 	return o
 }
 
 // entry reads a StringStringEntryProto.
-func (p *parser) entry(m *message) (kv [2]string) {
-	for f, ok := p.next(m); ok; f, ok = p.next(m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			kv[0] = p.name(f)
-		case 2<<3 | delimited:
-			kv[1] = p.text(f)
-		}
-	}
+func (p *parser) entry(f field, name string, index int) (kv [2]string) {
 	p.charge(48)
+	p.read(f, name, index, targets{1: &kv[0], 2: func(f field) { kv[1] = p.text(f) }})
 	return kv
 }
 
 // training reads a TrainingInfoProto.
 func (p *parser) training(f field, out *Model) {
-	var t Training
-	graph := func(f field, name string, g **Graph) {
-		if *g == nil {
-			*g = new(Graph)
-		}
-		m := p.enter(f, name, -1)
-		p.graph(&m, *g)
-		p.leave()
-	}
-	m := p.enter(f, "training_info", len(out.Training))
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			graph(f, "initialization", &t.Initialization)
-		case 2<<3 | delimited:
-			graph(f, "algorithm", &t.Algorithm)
-		case 3<<3 | delimited:
-			p.skim(f, "initialization_binding", stringEntry)
-		case 4<<3 | delimited:
-			p.skim(f, "update_binding", stringEntry)
-		}
-	}
-	p.leave()
 	p.charge(32)
+	var t Training
+	p.read(f, "training_info", len(out.Training), targets{
+		1: func(f field) { p.graph(f, "initialization", -1, &t.Initialization) },
+		2: func(f field) { p.graph(f, "algorithm", -1, &t.Algorithm) },
+		3: checked{"initialization_binding", nil},
+		4: checked{"update_binding", nil},
+	})
 	out.Training = append(out.Training, t)
 }
 
 // graph reads a GraphProto, or more of one that is in pieces.
-func (p *parser) graph(m *message, g *Graph) {
-	if g.field == "" {
-		g.field = p.where("")
+func (p *parser) graph(f field, name string, index int, to **Graph) {
+	g := *to
+	m := p.enter(f, name, index)
+	if g == nil {
+		g = &Graph{field: p.where("")}
 		p.charge(256 + len(g.field))
+		*to = g
 	}
-	for f, ok := p.next(m); ok; f, ok = p.next(m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			p.node(f, "node", g)
-		case 2<<3 | delimited:
-			g.Name = p.text(f)
-		case 5<<3 | delimited:
-			p.proto.reset(f.at)
-			sub := p.enter(f, "initializer", len(g.initializers)-g.sparse)
-			p.tensorProto(&sub, &p.proto)
-			e := p.newEntry(&p.proto)
+	p.fields(m, targets{
+		1: func(f field) { p.node(f, g) },
+		2: func(f field) { g.Name = p.text(f) },
+		5: func(f field) {
+			e := p.tensor(f, "initializer", len(g.initializers)-g.sparse)
 			e.tensor.Name = p.proto.name
-			p.leave()
 			g.initializers = appended(g.initializers, e)
-		case 11<<3 | delimited:
-			g.Inputs = append(g.Inputs, p.value(f, "input", len(g.Inputs)))
-		case 12<<3 | delimited:
-			g.Outputs = append(g.Outputs, p.value(f, "output", len(g.Outputs)))
-		case 13<<3 | delimited:
-			g.Values = append(g.Values, p.value(f, "value_info", len(g.Values)))
-		case 14<<3 | delimited:
-			p.skim(f, "quantization_annotation", annotation)
-		case 15<<3 | delimited:
+		},
+		11: func(f field) { g.Inputs = append(g.Inputs, p.value(f, "input", len(g.Inputs))) },
+		12: func(f field) { g.Outputs = append(g.Outputs, p.value(f, "output", len(g.Outputs))) },
+		13: func(f field) { g.Values = append(g.Values, p.value(f, "value_info", len(g.Values))) },
+		14: annotation,
+		15: func(f field) {
 			x := p.newSparse(f.at)
-			sub := p.enter(f, "sparse_initializer", g.sparse)
-			p.sparseProto(&sub, x)
-			e := p.sparseEntry(x)
+			p.sparseProto(f, "sparse_initializer", g.sparse, x)
+			e := p.sparseEntry(x, "sparse_initializer", g.sparse)
 			e.tensor.Name = x.parts[0].name
-			p.leave()
 			g.sparse++
 			g.initializers = appended(g.initializers, e)
-		case 16<<3 | delimited:
-			p.skim(f, "metadata_props", stringEntry)
-		}
-	}
+		},
+		16: metadataProps,
+	})
+	p.leave()
 }
 
 // function reads a FunctionProto.
-func (p *parser) function(m *message) *Function {
-	o := &Function{Graph: &Graph{field: p.where("")}}
-	p.charge(512 + len(o.Graph.field))
-	untyped := func(f field) Value {
-		p.charge(32)
-		return Value{Name: p.name(f), at: f.at}
-	}
-	for f, ok := p.next(m); ok; f, ok = p.next(m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			o.Name = p.name(f)
-		case 4<<3 | delimited:
-			o.Graph.Inputs = append(o.Graph.Inputs, untyped(f))
-		case 5<<3 | delimited:
-			o.Graph.Outputs = append(o.Graph.Outputs, untyped(f))
-		case 6<<3 | delimited:
-			o.Attributes = append(o.Attributes, untyped(f).Name)
-		case 7<<3 | delimited:
-			p.node(f, "node", o.Graph)
-		case 9<<3 | delimited:
-			o.Opsets = append(o.Opsets, p.opset(f, len(o.Opsets)))
-		case 10<<3 | delimited:
-			o.Domain = p.name(f)
-		case 11<<3 | delimited:
-			o.Defaults = append(o.Defaults, p.attribute(f, "attribute_proto", len(o.Defaults)))
-		case 12<<3 | delimited:
-			o.Graph.Values = append(o.Graph.Values, p.value(f, "value_info", len(o.Graph.Values)))
-		case 13<<3 | delimited:
-			o.Overload = p.name(f)
-		case 14<<3 | delimited:
-			p.skim(f, "metadata_props", stringEntry)
+func (p *parser) function(f field, index int) *Function {
+	m := p.enter(f, "functions", index)
+	g := &Graph{field: p.where("")}
+	o := &Function{Graph: g}
+	p.charge(512 + len(g.field))
+	named := func(list *[]Value) func(f field) {
+		return func(f field) {
+			p.charge(32)
+			*list = append(*list, Value{Name: p.name(f), at: f.at})
 		}
 	}
-	o.Graph.Name = o.Name
+	p.fields(m, targets{
+		1:  &o.Name,
+		4:  named(&g.Inputs),
+		5:  named(&g.Outputs),
+		6:  func(f field) { o.Attributes = p.appendName(o.Attributes, f) },
+		7:  func(f field) { p.node(f, g) },
+		9:  func(f field) { o.Opsets = append(o.Opsets, p.opset(f, len(o.Opsets))) },
+		10: &o.Domain,
+		11: func(f field) {
+			o.Defaults = append(o.Defaults, p.attribute(f, "attribute_proto", len(o.Defaults)))
+		},
+		12: func(f field) { g.Values = append(g.Values, p.value(f, "value_info", len(g.Values))) },
+		13: &o.Overload,
+		14: metadataProps,
+	})
+	p.leave()
+	g.Name = o.Name
 	return o
 }
 
-// node reads a NodeProto.
-func (p *parser) node(f field, name string, g *Graph) {
+func (p *parser) appendName(list []string, f field) []string {
+	p.charge(16)
+	return append(list, p.name(f))
+}
+
+// node reads a NodeProto of a graph.
+func (p *parser) node(f field, g *Graph) {
 	p.add(f.at)
 	p.charge(192)
 	n := Node{at: f.at}
-	m := p.enter(f, name, len(g.Nodes))
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			p.charge(16)
-			n.Inputs = append(n.Inputs, p.name(f))
-		case 2<<3 | delimited:
-			p.charge(16)
-			n.Outputs = append(n.Outputs, p.name(f))
-		case 3<<3 | delimited:
-			n.Name = p.name(f)
-		case 4<<3 | delimited:
-			n.OpType = p.name(f)
-		case 5<<3 | delimited:
+	p.read(f, "node", len(g.Nodes), targets{
+		1: func(f field) { n.Inputs = p.appendName(n.Inputs, f) },
+		2: func(f field) { n.Outputs = p.appendName(n.Outputs, f) },
+		3: &n.Name,
+		4: &n.OpType,
+		5: func(f field) {
 			n.Attributes = append(n.Attributes, p.attribute(f, "attribute", len(n.Attributes)))
-		case 7<<3 | delimited:
-			n.Domain = p.name(f)
-		case 8<<3 | delimited:
-			n.Overload = p.name(f)
-		case 9<<3 | delimited:
-			p.skim(f, "metadata_props", stringEntry)
-		case 10<<3 | delimited:
-			p.skim(f, "device_configurations", nodeDevices)
-		}
-	}
-	p.leave()
+		},
+		7:  &n.Domain,
+		8:  &n.Overload,
+		9:  metadataProps,
+		10: nodeDevices,
+	})
 	g.Nodes = append(g.Nodes, n)
 }
+
+// AttributeProto.AttributeType.
+const (
+	floatType = iota + 1
+	intType
+	textType
+	tensorType
+	graphType
+	floatsType
+	intsType
+	textsType
+	tensorsType
+	graphsType
+	sparseType
+	sparsesType
+	typeType
+	typesType
+	numAttributeTypes
+)
+
+// preferred are the types of attributes in the order in which the values of one with
+// several are looked for, scalars last: writers set those to zero for other types.
+var preferred = [...]int{tensorType, sparseType, tensorsType, sparsesType, graphType, graphsType,
+	intsType, floatsType, textsType, typeType, typesType, intType, floatType, textType}
 
 // attribute reads an AttributeProto.
 func (p *parser) attribute(f field, name string, index int) Attribute {
 	p.charge(96)
 	var a Attribute
-	var number struct{ f, i, s, tensor bool }
-	var single float32
-	var integer int64
-	var text string
-	var floats []float32
-	var ints []int64
-	var strings []string
+	var have [numAttributeTypes]any
+	declared, ref := 0, ""
 	var one *Graph
-	var graphs []*Graph
-	var tensors []*tensor.Tensor
-	var typ *Type
-	var types []*Type
-	var sparse *sparseParts
 	var t *proto // of its own: a graph in the same attribute has tensors too
+	var sparse *sparseParts
 	m := p.enter(f, name, index)
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
 		switch f.key {
 		case 1<<3 | delimited:
 			a.Name = p.name(f)
 		case 2<<3 | fixed32:
-			number.f, single = true, math.Float32frombits(uint32(f.v))
+			have[floatType] = math.Float32frombits(uint32(f.v))
 		case 3<<3 | varint:
-			number.i, integer = true, int64(f.v)
+			have[intType] = int64(f.v)
 		case 4<<3 | delimited:
-			number.s, text = true, p.text(f)
+			have[textType] = p.text(f)
 		case 5<<3 | delimited:
 			if t == nil {
 				t = new(proto)
 				t.reset(f.at)
 			}
-			sub := p.enter(f, "t", -1)
-			p.tensorProto(&sub, t)
-			p.leave()
+			p.tensorProto(f, "t", -1, t)
 		case 6<<3 | delimited:
-			if one == nil {
-				one = new(Graph)
-			}
-			sub := p.enter(f, "g", -1)
-			p.graph(&sub, one)
-			p.leave()
+			p.graph(f, "g", -1, &one)
+			have[graphType] = one
 		case 7<<3 | delimited, 7<<3 | fixed32:
+			list := listOf[float32](have[floatsType])
 			p.packed(f, fixed32, func(v uint64) {
-				floats = append(floats, math.Float32frombits(uint32(v)))
+				list = append(list, math.Float32frombits(uint32(v)))
 			})
+			have[floatsType] = list
 		case 8<<3 | delimited, 8<<3 | varint:
-			p.packed(f, varint, func(v uint64) { ints = append(ints, int64(v)) })
+			list := listOf[int64](have[intsType])
+			p.packed(f, varint, func(v uint64) { list = append(list, int64(v)) })
+			have[intsType] = list
 		case 9<<3 | delimited:
 			p.charge(16)
-			strings = append(strings, p.text(f))
+			have[textsType] = append(listOf[string](have[textsType]), p.text(f))
 		case 10<<3 | delimited:
-			p.proto.reset(f.at)
-			sub := p.enter(f, "tensors", len(tensors))
-			p.tensorProto(&sub, &p.proto)
-			tensors = append(tensors, &p.newEntry(&p.proto).tensor)
-			p.leave()
+			list := listOf[*tensor.Tensor](have[tensorsType])
+			have[tensorsType] = append(list, &p.tensor(f, "tensors", len(list)).tensor)
 		case 11<<3 | delimited:
-			g := new(Graph)
-			sub := p.enter(f, "graphs", len(graphs))
-			p.graph(&sub, g)
-			p.leave()
-			graphs = append(graphs, g)
+			list := append(listOf[*Graph](have[graphsType]), nil)
+			p.graph(f, "graphs", len(list)-1, &list[len(list)-1])
+			have[graphsType] = list
 		case 14<<3 | delimited:
-			if typ == nil {
-				typ = new(Type)
+			if have[typeType] == nil {
+				have[typeType] = new(Type)
 			}
-			p.typeProto(f, "tp", -1, typ)
+			p.typeProto(f, "tp", -1, have[typeType].(*Type))
 		case 15<<3 | delimited:
-			types = append(types, new(Type))
-			p.typeProto(f, "type_protos", len(types)-1, types[len(types)-1])
+			list := append(listOf[*Type](have[typesType]), new(Type))
+			p.typeProto(f, "type_protos", len(list)-1, list[len(list)-1])
+			have[typesType] = list
 		case 20<<3 | varint:
-			a.declared = int32(f.v)
+			declared = int(int32(f.v))
 		case 21<<3 | delimited:
-			a.Value = Ref(p.name(f))
+			ref = p.name(f)
 		case 22<<3 | delimited:
 			if sparse == nil {
 				sparse = p.newSparse(f.at)
 			}
-			sub := p.enter(f, "sparse_tensor", -1)
-			p.sparseProto(&sub, sparse)
-			p.leave()
+			p.sparseProto(f, "sparse_tensor", -1, sparse)
 		case 23<<3 | delimited:
+			list := listOf[*tensor.Tensor](have[sparsesType])
 			x := p.newSparse(f.at)
-			sub := p.enter(f, "sparse_tensors", len(tensors))
-			p.sparseProto(&sub, x)
-			tensors = append(tensors, &p.sparseEntry(x).tensor)
-			p.leave()
+			p.sparseProto(f, "sparse_tensors", len(list), x)
+			have[sparsesType] = append(list,
+				&p.sparseEntry(x, "sparse_tensors", len(list)).tensor)
 		}
-	}
-	// Of several values the first of these is the attribute's, unless one has the type
-	// that is declared.
-	set := func(has bool, declared int32, v func() any) {
-		switch {
-		case !has:
-		case a.Value == nil:
-			a.Value = v()
-		case a.declared == declared:
-			a.Value, a.others = v(), append(a.others, a.Value)
-		default:
-			a.others = append(a.others, v())
-		}
-	}
-	if ref, ok := a.Value.(Ref); ok && ref == "" {
-		a.Value = nil
 	}
 	if t != nil {
 		p.path = append(p.path, step{"t", -1})
-		e := p.newEntry(t)
+		have[tensorType] = &p.newEntry(t).tensor
 		p.leave()
-		set(true, 4, func() any { return &e.tensor })
 	}
 	if sparse != nil {
-		p.path = append(p.path, step{"sparse_tensor", -1})
-		e := p.sparseEntry(sparse)
-		p.leave()
-		set(true, 11, func() any { return &e.tensor })
-	}
-	set(tensors != nil, 9, func() any { return tensors })
-	set(one != nil, 5, func() any { return one })
-	set(graphs != nil, 10, func() any { return graphs })
-	set(ints != nil, 7, func() any { return ints })
-	set(floats != nil, 6, func() any { return floats })
-	set(strings != nil, 8, func() any { return strings })
-	set(typ != nil, 13, func() any { return typ })
-	set(types != nil, 14, func() any { return types })
-	set(number.i && (integer != 0 || a.declared == 2), 2, func() any { return integer })
-	set(number.f && (single != 0 || a.declared == 1), 1, func() any { return single })
-	set(number.s && (text != "" || a.declared == 3), 3, func() any { return text })
-	if a.Value == nil {
-		a.Value = zeroOf(a.declared)
+		have[sparseType] = &p.sparseEntry(sparse, "sparse_tensor", -1).tensor
 	}
 	p.leave()
+	a.choose(&have, declared, ref)
 	return a
+}
+
+// listOf returns a value of an attribute as a list.
+func listOf[T any](v any) []T {
+	list, _ := v.([]T)
+	return list
+}
+
+// choose sets the value of an attribute: the one of the type that is declared, or the
+// first. Scalars of other types that are zero are none.
+func (a *Attribute) choose(have *[numAttributeTypes]any, declared int, ref string) {
+	if ref != "" {
+		a.Value = Ref(ref)
+	} else if declared > 0 && declared < numAttributeTypes {
+		if a.Value = have[declared]; a.Value == nil {
+			a.Value = zeroOf(declared)
+		}
+		have[declared] = nil
+	}
+	for _, i := range preferred {
+		switch v := have[i]; {
+		case v == nil || declared != 0 && (v == float32(0) || v == int64(0) || v == ""):
+		case a.Value == nil:
+			a.Value, a.mismatched = v, declared != 0
+		default:
+			a.others, a.mismatched = append(a.others, v), true
+		}
+	}
 }
 
 // zeroOf returns the value of an attribute without a field for one: proto3 writers leave
 // out what is zero, and every writer empty lists.
-func zeroOf(declared int32) any {
+func zeroOf(declared int) any {
 	switch declared {
-	case 1:
+	case floatType:
 		return float32(0)
-	case 2:
+	case intType:
 		return int64(0)
-	case 3:
+	case textType:
 		return ""
-	case 6:
+	case floatsType:
 		return []float32{}
-	case 7:
+	case intsType:
 		return []int64{}
-	case 8:
+	case textsType:
 		return []string{}
 	}
 	return nil
 }
 
 // value reads a ValueInfoProto.
-func (p *parser) value(f field, name string, index int) (v Value) {
+func (p *parser) value(f field, name string, index int) Value {
 	p.charge(32)
-	v.at = f.at
-	m := p.enter(f, name, index)
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		switch f.key {
-		case 1<<3 | delimited:
-			v.Name = p.name(f)
-		case 2<<3 | delimited:
+	v := Value{at: f.at}
+	p.read(f, name, index, targets{
+		1: &v.Name,
+		2: func(f field) {
 			if v.Type == nil {
 				v.Type = new(Type)
 			}
 			p.typeProto(f, "type", -1, v.Type)
-		case 4<<3 | delimited:
-			p.skim(f, "metadata_props", stringEntry)
-		}
-	}
-	p.leave()
+		},
+		4: metadataProps,
+	})
 	return v
 }
 
 // typeProto reads a TypeProto. Its kinds exclude each other: the last one counts.
 func (p *parser) typeProto(f field, name string, index int, t *Type) {
 	p.charge(80)
-	m := p.enter(f, name, index)
-	kind := func(f field, name string, k TypeKind) message {
-		if t.Kind != k {
-			*t = Type{Kind: k}
-		}
-		return p.enter(f, name, -1)
-	}
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		var of message
-		elem, inner := -1, -1 // fields
-		switch f.key {
-		case 1<<3 | delimited:
-			of, elem = kind(f, "tensor_type", TensorType), 1
-		case 8<<3 | delimited:
-			of, elem = kind(f, "sparse_tensor_type", SparseTensorType), 1
-		case 4<<3 | delimited:
-			of, inner = kind(f, "sequence_type", SequenceType), 1
-		case 5<<3 | delimited:
-			of, elem, inner = kind(f, "map_type", MapType), 1, 2
-		case 9<<3 | delimited:
-			of, inner = kind(f, "optional_type", OptionalType), 1
-		case 7<<3 | delimited:
-			of = kind(f, "opaque_type", OpaqueType)
-		default:
-			continue
-		}
-		for f, ok := p.next(&of); ok; f, ok = p.next(&of) {
-			switch {
-			case f.key == elem<<3|varint:
-				t.Elem = int(int32(f.v))
-			case f.key == 2<<3|delimited && inner < 0 && elem > 0:
-				t.Ranked = true
-				p.shape(f, t)
-			case f.key == inner<<3|delimited:
-				if t.Of == nil {
-					t.Of = new(Type)
-				}
-				p.typeProto(f, "elem_type", -1, t.Of)
+	kind := func(name string, k TypeKind, to func() targets) func(f field) {
+		return func(f field) {
+			if t.Kind != k {
+				*t = Type{Kind: k}
 			}
+			elem := int64(t.Elem)
+			fields := to()
+			if fields[1] == nil {
+				fields[1] = &elem
+			}
+			p.read(f, name, -1, fields)
+			t.Elem = int(int32(elem))
 		}
-		p.leave()
 	}
-	p.leave()
+	inner := func(f field) {
+		if t.Of == nil {
+			t.Of = new(Type)
+		}
+		p.typeProto(f, "elem_type", -1, t.Of)
+	}
+	shaped := func() targets { return targets{1: nil, 2: func(f field) { p.shape(f, t) }} }
+	one := func() targets { return targets{1: inner} }
+	p.read(f, name, index, targets{
+		1: kind("tensor_type", TensorType, shaped),
+		4: kind("sequence_type", SequenceType, one),
+		5: kind("map_type", MapType, func() targets { return targets{1: nil, 2: inner} }),
+		7: kind("opaque_type", OpaqueType, func() targets { return targets{1: nil} }),
+		8: kind("sparse_tensor_type", SparseTensorType, shaped),
+		9: kind("optional_type", OptionalType, one),
+	})
 }
 
 // shape reads a TensorShapeProto.
 func (p *parser) shape(f field, t *Type) {
-	m := p.enter(f, "shape", -1)
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		if f.key != 1<<3|delimited {
-			continue
-		}
+	t.Ranked = true
+	p.read(f, "shape", -1, targets{1: func(f field) {
 		p.charge(32)
 		var d Dim
-		sub := p.enter(f, "dim", len(t.Dims))
-		for f, ok := p.next(&sub); ok; f, ok = p.next(&sub) {
+		m := p.enter(f, "dim", len(t.Dims))
+		for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
 			switch f.key {
 			case 1<<3 | varint:
 				d = Dim{Size: int64(f.v), fixed: true}
@@ -515,44 +477,7 @@ func (p *parser) shape(f field, t *Type) {
 		}
 		p.leave()
 		t.Dims = append(t.Dims, d)
-	}
-	p.leave()
-}
-
-// A kind is a message that is checked and not kept: its fields that are messages, by
-// number, and those that are packed varints.
-type kind struct {
-	messages map[int]kind
-	numbers  []int
-}
-
-var (
-	stringEntry   = kind{}
-	annotation    = kind{messages: map[int]kind{2: stringEntry}}
-	configuration = kind{}
-	nodeDevices   = kind{messages: map[int]kind{2: {
-		messages: map[int]kind{
-			3: {numbers: []int{2}},
-			4: {messages: map[int]kind{2: {}}},
-		},
-		numbers: []int{2},
-	}}}
-)
-
-// skim checks a message that is not kept.
-func (p *parser) skim(f field, name string, k kind) {
-	m := p.enter(f, name, -1)
-	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
-		if sub, ok := k.messages[f.key>>3]; ok && f.key&7 == delimited {
-			p.skim(f, "message", sub)
-		}
-		for _, n := range k.numbers {
-			if f.key == n<<3|delimited {
-				p.packed(f, varint, func(uint64) {})
-			}
-		}
-	}
-	p.leave()
+	}})
 }
 
 // A proto is a TensorProto as it is stored.
@@ -592,9 +517,20 @@ func (x *proto) reset(at int64) {
 	x.raw.n = -1
 }
 
+// tensor reads a TensorProto, in p.proto, and adds it to the tensors of the file.
+func (p *parser) tensor(f field, name string, index int) *entry {
+	p.proto.reset(f.at)
+	p.tensorProto(f, name, index, &p.proto)
+	p.path = append(p.path, step{name, index})
+	e := p.newEntry(&p.proto)
+	p.leave()
+	return e
+}
+
 // tensorProto reads a TensorProto, or more of one.
-func (p *parser) tensorProto(m *message, x *proto) {
-	for f, ok := p.next(m); ok; f, ok = p.next(m) {
+func (p *parser) tensorProto(f field, name string, index int, x *proto) {
+	m := p.enter(f, name, index)
+	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
 		switch f.key {
 		case 1<<3 | varint:
 			x.dims = append(x.dims, int64(f.v))
@@ -603,7 +539,7 @@ func (p *parser) tensorProto(m *message, x *proto) {
 		case 2<<3 | varint:
 			x.dataType = int(int32(f.v))
 		case 3<<3 | delimited:
-			p.skim(f, "segment", kind{})
+			p.read(f, "segment", -1, nil)
 			x.segment = true
 		case floatData<<3 | delimited, floatData<<3 | fixed32, int32Data<<3 | delimited,
 			int32Data<<3 | varint, int64Data<<3 | delimited, int64Data<<3 | varint,
@@ -622,16 +558,15 @@ func (p *parser) tensorProto(m *message, x *proto) {
 		case rawData<<3 | delimited:
 			x.raw = data{f.off, f.n}
 		case 13<<3 | delimited:
-			sub := p.enter(f, "external_data", len(x.pairs))
-			kv := p.entry(&sub)
-			p.leave()
+			kv := p.entry(f, "external_data", len(x.pairs))
 			x.pairs = append(x.pairs, pair{kv[0], kv[1], f.at})
 		case 14<<3 | varint:
 			x.external = f.v == 1
 		case 16<<3 | delimited:
-			p.skim(f, "metadata_props", stringEntry)
+			p.read(f, "metadata_props", -1, nil)
 		}
 	}
+	p.leave()
 }
 
 // typedPiece adds a field that ends at end to the typed ones.
@@ -686,20 +621,21 @@ func (p *parser) newSparse(at int64) *sparseParts {
 }
 
 // sparseProto reads a SparseTensorProto, or more of one.
-func (p *parser) sparseProto(m *message, x *sparseParts) {
-	for f, ok := p.next(m); ok; f, ok = p.next(m) {
+func (p *parser) sparseProto(f field, name string, index int, x *sparseParts) {
+	m := p.enter(f, name, index)
+	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
 		switch f.key {
-		case 1<<3 | delimited, 2<<3 | delimited:
-			i := f.key>>3 - 1
-			sub := p.enter(f, [2]string{"values", "indices"}[i], -1)
-			p.tensorProto(&sub, &x.parts[i])
-			p.leave()
+		case 1<<3 | delimited:
+			p.tensorProto(f, "values", -1, &x.parts[0])
+		case 2<<3 | delimited:
+			p.tensorProto(f, "indices", -1, &x.parts[1])
 		case 3<<3 | varint:
 			x.dims = append(x.dims, int64(f.v))
 		case 3<<3 | delimited:
 			p.packed(f, varint, func(v uint64) { x.dims = append(x.dims, int64(v)) })
 		}
 	}
+	p.leave()
 }
 
 // newEntry adds the tensor of a TensorProto to those of the file.

@@ -273,9 +273,9 @@ func (r *Reader) departures() (all []error) {
 		for i := range g.Nodes {
 			n := &g.Nodes[i]
 			for j := range n.Attributes {
-				if a := &n.Attributes[j]; !a.asDeclared() {
+				if n.Attributes[j].mismatched {
 					add(n.at, fmt.Sprintf("%s.node[%d].attribute[%d]", g.field, i, j),
-						"its type is %d, its value another", a.declared)
+						"it has values of another type than it says")
 				}
 			}
 		}
@@ -288,45 +288,4 @@ func (r *Reader) departures() (all []error) {
 		}
 	}
 	return all
-}
-
-// asDeclared reports whether the value of an attribute has the type that the file says.
-func (a *Attribute) asDeclared() bool {
-	if len(a.others) > 0 {
-		return false
-	}
-	want := int32(0)
-	switch v := a.Value.(type) {
-	case nil, Ref:
-		return true
-	case float32:
-		want = 1
-	case int64:
-		want = 2
-	case string:
-		want = 3
-	case *tensor.Tensor:
-		if want = 4; v.Scheme != "" {
-			want = 11
-		}
-	case *Graph:
-		want = 5
-	case []float32:
-		want = 6
-	case []int64:
-		want = 7
-	case []string:
-		want = 8
-	case []*tensor.Tensor:
-		if want = 9; len(v) > 0 && v[0].Scheme != "" {
-			want = 12
-		}
-	case []*Graph:
-		want = 10
-	case *Type:
-		want = 13
-	case []*Type:
-		want = 14
-	}
-	return a.declared == want || a.declared == 0
 }

@@ -140,7 +140,7 @@ func TestWireRulesAtOpening(t *testing.T) {
 			tensor.ErrLimit, 8, "graph.initializer[0].dims"},
 		"damage in what is not kept": {modelOf(msg(14, msg(2, []byte{0x0a, 9}))),
 			io.ErrUnexpectedEOF, 13,
-			"graph.quantization_annotation.message"},
+			"graph.quantization_annotation.quant_parameter_tensor_names"},
 	} {
 		api.Same(t, c.b, func(*Reader) string { return "it opens" })
 		err := opened(c.b)
