@@ -64,14 +64,14 @@ func (p *parser) note(e *entry, off int64, name, format string, args ...any) {
 	if e.wrong == nil {
 		e.wrong = new([]error)
 	}
-	*e.wrong = append(*e.wrong, fail(tensor.ErrMalformed, off, p.where(name), format, args...))
+	*e.wrong = append(*e.wrong, errs.Malformed(off, p.where(name), format, args...))
 }
 
 // refuse is the data of a tensor that cannot be read, size bytes; -1 for strings.
 func (p *parser) refuse(off, size int64, name, format string, args ...any) tensor.Blob {
 	p.charge(256)
 	u := &unreadable{size: size,
-		err: fail(tensor.ErrMalformed, off, p.where(name), format, args...)}
+		err: errs.Malformed(off, p.where(name), format, args...)}
 	if size < 0 {
 		u.word = wordOf(stringType)
 	}
@@ -82,8 +82,8 @@ func (p *parser) refuse(off, size int64, name, format string, args ...any) tenso
 func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
 	if x.segment {
 		p.charge(256)
-		return tensor.NewBlob(&unreadable{size: size, err: fail(errors.ErrUnsupported, x.at,
-			p.where("segment"), "a tensor in segments")})
+		return tensor.NewBlob(&unreadable{size: size, err: errs.At(x.at, p.where("segment"),
+			errors.ErrUnsupported, "a tensor in segments")})
 	}
 	if x.strings > 0 {
 		p.note(e, x.at, "string_data", "strings in a tensor of %v", e.tensor.DType)
@@ -155,8 +155,9 @@ func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
 	case !isString && !x.external && x.raw.n > 0:
 		return tensor.NewBlob(&unnamed{p.extent(x.raw.off, x.raw.n), word, "raw"})
 	}
-	return tensor.NewBlob(&unreadable{size: -1, word: word, err: fail(errors.ErrUnsupported, x.at,
-		p.where("data_type"), "elements of the type %s in this form", word)})
+	return tensor.NewBlob(&unreadable{size: -1, word: word, err: errs.At(x.at,
+		p.where("data_type"), errors.ErrUnsupported, "elements of the type %s in this form",
+		word)})
 }
 
 // sparseEntry adds the tensor of a SparseTensorProto to those of the file.

@@ -47,8 +47,8 @@ func (p *parser) add(off int64) {
 	}
 }
 
-// targets are what becomes of the fields of a message, by number: a *string or *int64 is set,
-// and a func is called with a field of bytes. Other fields are skipped.
+// targets are what becomes of the fields of a message, by number: a *string or *int64 is
+// set, and a func is called with a field of bytes. Other fields are skipped.
 type targets []any
 
 // A checked message is not kept, and numbers that are packed.
@@ -124,7 +124,10 @@ func (p *parser) model(out *Model) {
 			out.metadata = append(out.metadata, p.entry(f, "metadata_props", len(out.metadata)))
 		},
 		20: func(f field) { p.training(f, out) },
-		25: func(f field) { out.Functions = append(out.Functions, p.function(f, len(out.Functions))) },
+		25: func(f field) {
+			out.Functions = append(out.Functions, p.function(f,
+				len(out.Functions)))
+		},
 		26: checked{"configuration", nil},
 	})
 }

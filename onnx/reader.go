@@ -18,7 +18,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const formatName = "onnx"
+const (
+	formatName = "onnx"
+	errs       = format.Errors(formatName)
+)
 
 // LatestIR is the newest version of the format that this package knows.
 const LatestIR = 14
@@ -139,13 +142,13 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 // complete refuses a message that is not a model.
 func (m *Model) complete() error {
 	missing := func(field string) error {
-		return fail(tensor.ErrMalformed, -1, field, "missing: this is no complete model")
+		return errs.Malformed(-1, field, "missing: this is no complete model")
 	}
 	switch {
 	case m.IRVersion == 0:
 		return missing("ir_version")
 	case m.IRVersion < 0 || m.IRVersion > math.MaxInt32:
-		return fail(tensor.ErrMalformed, -1, "ir_version", "%d", m.IRVersion)
+		return errs.Malformed(-1, "ir_version", "%d", m.IRVersion)
 	case m.Graph == nil:
 		return missing("graph")
 	case len(m.Opsets) == 0 && m.IRVersion >= 3:

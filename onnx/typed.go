@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"math"
 
@@ -210,17 +209,4 @@ func (r *typedReader) entry() uint64 {
 		return r.fixed(8, r.end)
 	}
 	return r.number(r.end)
-}
-
-// check reads all entries, and returns a warning of one that the dtype does not have.
-func (t *typed) check(copyTo func(io.Reader) error) (odd error, err error) {
-	r := t.open()
-	if err := copyTo(r); err != nil {
-		return nil, err
-	}
-	if r.odd < 0 {
-		return nil, nil
-	}
-	return &tensor.FormatError{Format: formatName, Offset: t.pieces[0].off, Field: t.where,
-		Err: fmt.Errorf("entry %d is none of %v: its upper bits are cut off", r.odd, t.dtype)}, nil
 }

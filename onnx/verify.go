@@ -11,9 +11,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -98,97 +96,67 @@ func (v *verifier) tensor(e *entry) error {
 // data checks the elements of a dense tensor, or a part of a sparse one.
 func (v *verifier) data(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
 	field := "data of " + naming.Quote(t.Name)
+	var decoder *typedReader
 	switch s := b.Source().(type) {
 	case *unreadable:
 		v.found.Error(s.err)
 		return nil
 	case *unnamed:
-		if s.encoding == fieldNames[stringData] {
-			break
+		if s.encoding != fieldNames[stringData] {
+			v.found.Error(errs.At(s.Offset(), field, errors.ErrUnsupported,
+				"elements of the type %s", s.word))
 		}
-		v.found.Error(fail(errors.ErrUnsupported, s.Offset(), field, "elements of the type %s",
-			s.word))
 	case *external:
 		if _, err := s.open(); err != nil {
 			v.found.Error(err)
 			return nil
 		}
+	case *typed:
+		b = tensor.BlobFunc(s.size, func() (io.ReadCloser, error) {
+			decoder = s.open()
+			return decoder, nil
+		})
 	}
 	if v.found.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
-	if s, ok := b.Source().(*typed); ok {
-		odd, err := s.check(func(r io.Reader) error { return v.read(r, nil) })
-		v.found.Warn(odd)
-		return v.ended(err, -1, field)
-	}
-	r, err := b.Open()
-	if err != nil {
-		return v.ended(err, -1, field)
-	}
-	defer r.Close()
 	off := int64(-1)
 	if st, ok := b.Stored(); ok && st.File == "" {
 		off = st.Offset
 	}
-	last, isBool, at := byte(0), true, int64(0)
-	err = v.read(r, func(p []byte) {
-		last = p[len(p)-1]
-		if i := le.NotBool(p); d == tensor.Bool && isBool && i >= 0 {
-			isBool = false
-			v.found.Warn(fail(tensor.ErrMalformed, off, field, "element %d is the bool %#02x",
-				at+int64(i), p[i]))
-		}
-		at += int64(len(p))
-	})
-	n, _ := t.Shape.Elements()
-	if used := n * 6 % 8; d.Bits() == 6 && used > 0 && last>>used != 0 {
-		v.found.Warn(fail(tensor.ErrMalformed, off, field,
-			"bits after the last element are not 0"))
-	}
-	return v.ended(err, off, field)
-}
-
-// read reads to the end, and calls look with the bytes if it is not nil.
-func (v *verifier) read(r io.Reader, look func(p []byte)) error {
-	for {
-		if err := v.ctx.Err(); err != nil {
-			return err
-		}
-		n, err := source.ReadPiece(r, v.buf)
-		if n > 0 && look != nil {
-			look(v.buf[:n])
-		}
-		v.done += int64(n)
-		if p := v.found.Options.Progress; p != nil && n > 0 {
-			p(min(v.done, v.total), v.total)
-		}
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-// ended adds an error of reading data at off. What is not about the file ends the Verify.
-func (v *verifier) ended(err error, off int64, field string) error {
+	_, err := format.ReadBlob(v.ctx, b, d, v.buf, v.progress)
 	var placed *tensor.FormatError
-	switch {
-	case err == nil:
+	switch isPlaced := errors.As(err, &placed); {
 	case v.ctx.Err() != nil:
 		return v.ctx.Err()
-	case errors.As(err, &placed):
-		if tensor.ClassOf(err) == tensor.ClassIO {
-			return err
-		}
+	case err != nil && tensor.ClassOf(err) == tensor.ClassIO:
+		return err
+	case !isPlaced && errors.Is(err, tensor.ErrMalformed): // a bool, which readers keep
+		v.found.Warn(&tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err})
+	case err != nil && !isPlaced:
+		v.found.Error(errs.At(off, field, err, "the file has changed"))
+	case err != nil:
 		v.found.Error(err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		v.found.Error(&tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err})
-	default:
-		return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
+	case decoder != nil && decoder.odd >= 0:
+		v.found.Warn(errs.Malformed(decoder.t.pieces[0].off, decoder.t.where,
+			"entry %d is none of %v: its upper bits are cut off", decoder.odd, d))
+	}
+	n, _ := t.Shape.Elements()
+	if used := n * 6 % 8; d.Bits() == 6 && used > 0 && err == nil {
+		var last [1]byte
+		if _, err := b.ReadAt(last[:], b.Size()-1); err == nil && last[0]>>used != 0 {
+			v.found.Warn(errs.Malformed(off, field,
+				"bits after the last element are not 0"))
+		}
 	}
 	return nil
+}
+
+func (v *verifier) progress(n int64) {
+	v.done += n
+	if p := v.found.Options.Progress; p != nil && n > 0 {
+		p(min(v.done, v.total), v.total)
+	}
 }
 
 // overlaps looks for tensors that share some of their bytes. Those that share all are
@@ -231,14 +199,15 @@ func (v *verifier) checksums() error {
 				continue
 			}
 			h := sha1.New()
-			err = v.read(io.NewSectionReader(src, 0, src.Size()), func(p []byte) { h.Write(p) })
-			if err != nil {
-				return v.ended(err, x.at, x.field())
+			in := io.NewSectionReader(src, 0, src.Size())
+			if _, err := io.Copy(format.Until(v.ctx, h), in); err != nil {
+				return &tensor.FormatError{Format: formatName, Offset: x.at, Field: x.field(),
+					Err: err}
 			}
 			sums[x.file] = hex.EncodeToString(h.Sum(nil))
 		}
 		if !strings.EqualFold(x.sum, sums[x.file]) {
-			v.found.Error(fail(tensor.ErrChecksum, x.at, x.field(),
+			v.found.Error(errs.At(x.at, x.field(), tensor.ErrChecksum,
 				"the SHA-1 of %s is %s, not %s",
 				naming.Quote(x.file.name), sums[x.file], naming.Quote(x.sum)))
 		}
@@ -249,11 +218,11 @@ func (v *verifier) checksums() error {
 // departures are what is not as the document asks for and does not prevent reading.
 func (r *Reader) departures() (all []error) {
 	add := func(off int64, field, format string, args ...any) {
-		all = append(all, fail(tensor.ErrMalformed, off, field, format, args...))
+		all = append(all, errs.Malformed(off, field, format, args...))
 	}
 	m := r.model
 	if m.IRVersion > LatestIR {
-		all = append(all, fail(errors.ErrUnsupported, -1, "ir_version",
+		all = append(all, errs.At(-1, "ir_version", errors.ErrUnsupported,
 			"%d is newer than this library, which knows %d", m.IRVersion, LatestIR))
 	}
 	seen := map[string]bool{}

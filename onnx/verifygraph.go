@@ -7,7 +7,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A scope is the values of a graph by name, and the graph around it.
@@ -42,7 +41,7 @@ func (m *Model) verify(found *format.Findings) {
 func newScope(g *Graph, up *scope, found *format.Findings) *scope {
 	s := &scope{g: g, from: map[string]int{}, up: up, found: found}
 	twice := func(off int64, field, name string) {
-		s.report(tensor.ErrMalformed, off, field, "a second value named %s", naming.Quote(name))
+		s.report(off, field, "a second value named %s", naming.Quote(name))
 	}
 	seen := map[string]bool{}
 	for i, v := range g.Inputs {
@@ -75,8 +74,8 @@ func newScope(g *Graph, up *scope, found *format.Findings) *scope {
 }
 
 // report adds a finding of a field of the graph.
-func (s *scope) report(class error, off int64, field, format string, args ...any) {
-	s.found.Error(fail(class, off, s.g.field+"."+field, format, args...))
+func (s *scope) report(off int64, field, format string, args ...any) {
+	s.found.Error(errs.Malformed(off, s.g.field+"."+field, format, args...))
 }
 
 // check reports names that no value has, and nodes that wait for each other.
@@ -87,11 +86,11 @@ func (s *scope) check() {
 			return
 		}
 		if n.OpType == "" {
-			s.report(tensor.ErrMalformed, n.at, fmt.Sprintf("node[%d].op_type", i), "missing")
+			s.report(n.at, fmt.Sprintf("node[%d].op_type", i), "missing")
 		}
 		for j, name := range n.Inputs {
 			if name != "" && !s.use(name, i) {
-				s.report(tensor.ErrMalformed, n.at, fmt.Sprintf("node[%d].input[%d]", i, j),
+				s.report(n.at, fmt.Sprintf("node[%d].input[%d]", i, j),
 					"there is no value named %s", naming.Quote(name))
 			}
 		}
@@ -102,7 +101,7 @@ func (s *scope) check() {
 	}
 	for i, v := range s.g.Outputs {
 		if !s.use(v.Name, len(s.g.Nodes)) {
-			s.report(tensor.ErrMalformed, v.at, fmt.Sprintf("output[%d]", i),
+			s.report(v.at, fmt.Sprintf("output[%d]", i),
 				"there is no value named %s", naming.Quote(v.Name))
 		}
 	}
@@ -154,12 +153,12 @@ func (s *scope) order() {
 	}
 	cycle := slices.IndexFunc(waits, func(n int) bool { return n > 0 })
 	if cycle >= 0 {
-		s.report(tensor.ErrMalformed, s.g.Nodes[cycle].at, fmt.Sprintf("node[%d]", cycle),
+		s.report(s.g.Nodes[cycle].at, fmt.Sprintf("node[%d]", cycle),
 			"it waits for nodes that wait for each other")
 		return
 	}
 	for _, u := range late {
-		s.found.Warn(fail(tensor.ErrMalformed, s.g.Nodes[u[0]].at,
+		s.found.Warn(errs.Malformed(s.g.Nodes[u[0]].at,
 			fmt.Sprintf("%s.node[%d]", s.g.field, u[0]),
 			"it comes before node[%d], whose value it uses", u[1]))
 	}

@@ -73,15 +73,10 @@ func (c *cursor) where(name string) string {
 	return string(b)
 }
 
-func fail(class error, off int64, field, format string, args ...any) error {
-	return &tensor.FormatError{Format: formatName, Offset: off, Field: field,
-		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
-}
-
 // fail sets the error of a field of the current message.
 func (c *cursor) fail(class error, off int64, name, format string, args ...any) {
 	if c.err == nil {
-		c.err = fail(class, off, c.where(name), format, args...)
+		c.err = errs.At(off, c.where(name), class, format, args...)
 	}
 }
 
