@@ -53,7 +53,7 @@ func call[T any](t *testing.T, s *page.Session, method, params string) (out T) {
 
 func TestEveryFileHasFactsRowsAndFindings(t *testing.T) {
 	for _, dir := range []string{"safetensors", "gguf", "npy", "torch", "ptd", "pte", "rten",
-		"ztensor", "primitiv"} {
+		"onnx", "ztensor", "primitiv"} {
 		names, err := filepath.Glob("../../testdata/" + dir + "/*")
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import { command, data, drop, end, eventually, holds, proves, ready, same, serio
 
 // One file of each format, by WebAssembly and by a process.
 const examples = ['safetensors/many.safetensors', 'gguf/quantised.gguf', 'rten/convert-0.22.0-control.rten',
-  ...['npy', 'torch', 'ptd', 'pte', 'ztensor', 'primitiv'].map(format => {
+  ...['npy', 'torch', 'ptd', 'pte', 'onnx', 'ztensor', 'primitiv'].map(format => {
     const names = readdirSync(data + format).filter(n => !/\.(json|md|py|txt)$/.test(n) && statSync(join(data, format, n)).isFile());
     const opens = names.find(n => {
       try {
