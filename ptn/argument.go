@@ -80,14 +80,12 @@ func argumentOf(t *ptnfb.NamedArgument) Argument {
 	case ptnfb.ArgumentValueFloatListArg:
 		t := as[ptnfb.FloatListArg](x)
 		list(t.ValuesLength(), func(i int) ([]byte, string) {
-			return nil,
-				fmt.Sprint(t.Values(i))
+			return nil, fmt.Sprint(t.Values(i))
 		})
 	case ptnfb.ArgumentValueBoolListArg:
 		t := as[ptnfb.BoolListArg](x)
 		list(t.ValuesLength(), func(i int) ([]byte, string) {
-			return nil,
-				fmt.Sprint(t.Values(i))
+			return nil, fmt.Sprint(t.Values(i))
 		})
 	case ptnfb.ArgumentValueTensorListArg:
 		t := as[ptnfb.TensorListArg](x)

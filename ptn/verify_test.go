@@ -2,6 +2,7 @@ package ptn
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -103,8 +104,15 @@ func TestVerifyRules(t *testing.T) {
 				n.at(inputs,
 					0)[ptnfb.SlotNamedArgumentMutated] = true
 			})},
-		{name: "a tensor that is bound twice", class: tensor.ErrMalformed, want: "bound twice",
-			change: func(p table) { grown(p.at(methods, 0), constants, p.at(constant...)) }},
+		{name: "a tensor that is bound twice", class: tensor.ErrMalformed,
+			change: func(p table) {
+				second := maps.Clone(p.at(constant...))
+				second[ptnfb.SlotNamedTensorRefName] = "v"
+				grown(p.at(methods, 0), constants, second)
+			}, want: `the tensor "fc.weight" is bound twice`},
+		{name: "a value that is bound twice", class: tensor.ErrMalformed,
+			change: set(ptnfb.SlotMutableBufferSpecName, "w", methods, 0, buffers, 0),
+			want:   `the value "w" is bound twice`},
 		{name: "a tensor that is not there", class: tensor.ErrNoTensor,
 			change: set(ptnfb.SlotNamedTensorRefDataKey, "other", constant...),
 			want:   `no tensor "other"`},
@@ -150,8 +158,12 @@ func TestVerifyRules(t *testing.T) {
 				grown(p.at(methods, 0, graph), values, value("x", meta(ptnfb.ScalarTypeINT)))
 			}, want: `two tensor_values of "x"`},
 		{name: "an input without tensor_values", class: tensor.ErrMalformed,
-			change: set(ptnfb.SlotTensorValueName, "z", methods, 0, graph, values, 0),
-			want:   `no tensor_values of "x"`},
+			change: func(p table) {
+				m := p.at(methods, 0)
+				m.at(graph)[ptnfb.SlotGraphOutputs] = []string{"y"}
+				m[specs] = m[specs].([]table)[:1]
+				m.at(graph, values, 0)[ptnfb.SlotTensorValueName] = "z"
+			}, want: `no tensor_values of "x"`},
 		{name: "an output without tensor_values", class: tensor.ErrMalformed,
 			change: set(ptnfb.SlotTensorValueName, "z", methods, 0, graph, values, 1),
 			want:   `no tensor_values of "y"`},
