@@ -45,6 +45,7 @@ for to in safetensors npz gguf ptd ztensor@1.0 ztensor@1.1 ztensor@1.2 ztensor@2
 	proves "ptd to $to" carried $t/ptd/et-1.5.1-dtypes.ptd $t/ptd/et-1.5.1-dtypes.json $to 1
 	proves "zTensor 1.0 with zstd to $to" carried $t/ztensor/crate-1.0.0-zstd.zt $t/ztensor/crate-1.0.0-zstd.json $to 0
 	proves "the constants of a pte to $to" carried $t/pte/export-1.5.1-conv.pte $t/pte/export-1.5.1-conv.json $to 1
+	proves "the weights and aliases of a ptn to $to" carried $t/ptn/export-1.5.1-tied.ptn $t/ptn/export-1.5.1-tied.ptn.json $to $([[ $to == primitiv ]] && echo 4 || echo 8)
 	proves "the constants of a rten to $to" carried $t/rten/convert-0.22.0-basic.rten $t/rten/convert-0.22.0-basic.json $to 1
 	[[ $to == ztensor@1.[01] ]] || # their readers know no layout beyond dense and sparse
 		proves "gguf to $to" carried $t/gguf/align4096.gguf $t/gguf/align4096.gguf.json $to 0
