@@ -12,7 +12,7 @@
 #   primitiv               a Python with primitiv 0.3.0
 #   primitivref            tools/primitivref.cpp over its C++ library: makes, loads and judges files
 #   numpy                  a Python with numpy, ml_dtypes, safetensors and cbor2
-#   onnx                   a Python with onnx 1.23.2, onnxruntime 1.32.0, numpy and ml_dtypes
+#   onnx                   a Python with onnx 1.23.2, onnxruntime 1.32.0, numpy and ml_dtypes, and models of PyTorch and Paddle that other packages ship
 #   gguf                   a Python with the gguf package
 #   quant                  a Python with mlx (CPU), onnxruntime, gguf, numpy and ml_dtypes
 #   quantref               a Python with torch and the packages that quantise weights: 3 GB, by hand only
@@ -123,6 +123,11 @@ browser() {
 azurite() { npm install --silent --no-fund --no-audit --prefix "$dir" azurite@3.37.0; }
 
 goinstall() { GOFLAGS=-trimpath GOBIN=$dir go install "$1"; }
+
+onnx() { # and real exports
+	wheels onnx==1.23.2 onnxruntime==1.32.0 numpy==2.2.6 ml_dtypes==0.6.0
+	wheels --no-deps silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
+}
 
 torch() {
 	wheels torch==2.13.0
@@ -274,7 +279,7 @@ path() { # NAME VERSION
 		echo "$dir/bin/python"
 		;;
 	onnx)
-		tool onnx wheels onnx==1.23.2 onnxruntime==1.32.0 numpy==2.2.6 ml_dtypes==0.6.0
+		tool onnx onnx
 		echo "$dir/bin/python"
 		;;
 	gguf)

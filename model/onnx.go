@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -116,9 +117,13 @@ func (m *Model) recognize(f *file) string {
 }
 
 // refusing returns why programs refuse to read a file with elements through a link; ""
-// where the file is not reached by one. onnx 1.23 reads no links; onnxruntime those whose
-// target is below the directory of the model, or of the target of the model.
+// where the file is not reached by one. onnx 1.23 reads no links, hard ones included;
+// onnxruntime those whose target is below the directory of the model, or of the target of
+// the model.
 func (m *Model) refusing(root, f *file, location string) string {
+	if info, err := fs.Lstat(m.fsys, m.path(f.name)); err == nil && hardLinks(info) > 1 {
+		return "a file of several names: onnx refuses to read it, onnxruntime does not"
+	}
 	follow := func(name string) (string, bool) {
 		at, err := source.Follow(m.fsys, m.local, name)
 		return at, err == nil

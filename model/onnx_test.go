@@ -167,6 +167,8 @@ func TestCheckNotesLinksToTheDataOfAnONNXModel(t *testing.T) {
 	}{
 		"no link": {map[string]string{"model.onnx": "model",
 			"external.bin": "data"}, ".", ""},
+		"a hard link": {map[string]string{"model.onnx": "model", "external.bin": "=>w"}, ".",
+			"a file of several names: onnx refuses to read it, onnxruntime does not"},
 		"in the directory": {map[string]string{"model.onnx": "model", "external.bin": "->w",
 			"w": "data"}, ".", onnx},
 		"out of it": {map[string]string{"m/model.onnx": "model",
@@ -196,6 +198,11 @@ func TestCheckNotesLinksToTheDataOfAnONNXModel(t *testing.T) {
 				switch target, isLink := strings.CutPrefix(content, "->"); {
 				case isLink:
 					err = os.Symlink(target, path)
+				case content == "=>w":
+					name := filepath.Join(root, "w")
+					if err = os.WriteFile(name, onnxFile(t, "external.bin"), 0o666); err == nil {
+						err = os.Link(name, path)
+					}
 				case content == "model":
 					err = os.WriteFile(path, onnxFile(t, "external.onnx"), 0o666)
 				case content == "data":

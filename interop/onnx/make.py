@@ -104,14 +104,19 @@ ORT = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "
        "uint64": 13, "bfloat16": 16}
 
 
-def ort_values(values):
-    """What onnxruntime says of inputs or outputs, as far as it is in words of ours."""
+def ort_values(values, declared):
+    """What onnxruntime says of inputs or outputs, as far as it is in words of ours. Sizes that it infers are not those of the file."""
+    shapes = {v.name: v.type.tensor_type.shape.dim for v in declared}
     all = []
     for v in values:
         word = v.type.removeprefix("tensor(").removesuffix(")")
         text = None
         if v.type.startswith("tensor(") and word in ORT:
-            text = DTYPES[ORT[word]] + " [" + ", ".join("?" if d is None else str(d) for d in v.shape) + "]"
+            dims = ["?" if d is None else str(d) for d in v.shape]
+            for i, d in enumerate(shapes.get(v.name, [])[: len(dims)]):
+                if d.dim_value <= 0:
+                    dims[i] = str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?"
+            text = DTYPES[ORT[word]] + " [" + ", ".join(dims) + "]"
         all.append({"name": v.name, "type": text})
     return all
 
@@ -129,7 +134,7 @@ def describe(path):
         import onnxruntime
         onnxruntime.set_default_logger_severity(4)
         s = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        out["onnxruntime"] = {"inputs": ort_values(s.get_inputs()), "outputs": ort_values(s.get_outputs())}
+        out["onnxruntime"] = {"inputs": ort_values(s.get_inputs(), m.graph.input), "outputs": ort_values(s.get_outputs(), m.graph.output)}
     except Exception:
         pass  # it does not run operators of ours, or newer dtypes
     with open(os.path.splitext(path)[0] + ".json", "w") as f:
@@ -197,6 +202,9 @@ def relu(name="y"):
 
 def make(directory, seed):
     os.makedirs(directory, exist_ok=True)
+    for name in ("external.bin", "w0", "w1", "w2", "w3"):
+        if os.path.exists(os.path.join(directory, name)):
+            os.remove(os.path.join(directory, name))  # onnx appends to what is there
     rng = random.Random(seed)
     x, y = floats("x", "batch", 4), floats("y", "batch", 4)
 
@@ -316,7 +324,7 @@ def wheels(directory):
     os.makedirs(directory, exist_ok=True)
     packages = sysconfig.get_paths()["purelib"]
     n = 0
-    for path in sorted(glob.glob(packages + "/onnx*/**/*.onnx", recursive=True)):
+    for path in sorted(p for name in ("onnx*", "silero_vad", "rapidocr*") for p in glob.glob(f"{packages}/{name}/**/*.onnx", recursive=True)):
         name = os.path.relpath(path, packages).replace("/", "-")
         os.makedirs(os.path.join(directory, os.path.splitext(name)[0]))
         copy = os.path.join(directory, os.path.splitext(name)[0], "model.onnx")
