@@ -142,7 +142,16 @@ func (p *parser) opset(f field, index int) (o Opset) {
 // entry reads a StringStringEntryProto.
 func (p *parser) entry(f field, name string, index int) (kv [2]string) {
 	p.charge(48)
-	p.read(f, name, index, targets{1: &kv[0], 2: func(f field) { kv[1] = p.text(f) }})
+	m := p.enter(f, name, index)
+	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
+		switch f.key {
+		case 1<<3 | delimited:
+			kv[0] = p.name(f)
+		case 2<<3 | delimited:
+			kv[1] = p.text(f)
+		}
+	}
+	p.leave()
 	return kv
 }
 
