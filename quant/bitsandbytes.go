@@ -33,13 +33,13 @@ func (f *finder) readJSON(t *tensor.Tensor) (object, error) {
 
 // A bnbState is the JSON of a weight.
 type bnbState struct {
-	kind              string
-	values            *[16]float32
-	size, nestedSize  int64
-	offset            float64
-	shape             tensor.Shape
-	dtype             string
-	elements, storage int64
+	kind             string
+	values           *[16]float32
+	size, nestedSize int64
+	offset           float64
+	shape            tensor.Shape
+	dtype            string
+	elements         int64
 }
 
 // maxRank bounds the shapes in JSON.

@@ -27,8 +27,7 @@ type finder struct {
 	comfy    map[string]layer          // by the module's name
 	modules  map[string]bool           // that have a quantised weight
 	gguf     bool
-	torchao  []string // names of weights
-	isScaled bool     // ComfyUI's old marker is there
+	isScaled bool // ComfyUI's old marker is there
 }
 
 // waiting is a weight that lacks a part. It is one only if the configuration, or another
