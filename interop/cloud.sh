@@ -37,6 +37,10 @@ json.dump({"metadata": {}, "weight_map": weights}, open(top + "/m/model.safetens
 json.dump({"model_type": "llama"}, open(top + "/m/config.json", "w"))
 PY
 
+# Their tensors as models of one file.
+cp "$work/put/m/model-00001-of-00002.safetensors" "$work/small.safetensors"
+cp "$work/put/m/model-00002-of-00002.safetensors" "$work/large.safetensors"
+
 # serve COMMAND...: start a server that ends with the script, and wait until it accepts connections; its port, @ in the command, is then
 # in $port. It has two minutes; where it ends by itself, something else may have taken the port, and it has another.
 serve() {
@@ -77,8 +81,9 @@ reads() {
 	proves "$1: a prefix is a model, read whole" says 0 "hashed" "$tensorfile" check --deep --values "${2}m/"
 	proves "$1: the model as one file" same "${2}m/" "$work/put/m"
 	proves "$1: a listing" says 0 "${2}m/model-00001-of-00002.safetensors" "$tensorfile" detect -r "${2}m/"
-	proves "$1: converted" "$tensorfile" convert -q "${2}m/model-00002-of-00002.safetensors" "$work/$1.zt"
-	proves "$1: converted without a loss" same "$work/$1.zt" "$work/put/m/model-00002-of-00002.safetensors"
+	proves "$1: a shard alone is no model" says 3 "1 of the 2 files of a model" "$tensorfile" convert "${2}m/model-00002-of-00002.safetensors" "$work/$1.zt"
+	proves "$1: converted, from the first shard" "$tensorfile" convert -q "${2}m/model-00001-of-00002.safetensors" "$work/$1.zt"
+	proves "$1: converted without a loss" same "$work/$1.zt" "$work/put/m"
 	proves "$1: an object that is missing" says 3 "404" "$tensorfile" ls "${2}m/absent.safetensors"
 	proves "$1: a prefix without objects" says 3 "does not exist" "$tensorfile" check "${2}absent/"
 }
@@ -99,7 +104,7 @@ PY
 
 # writes NAME ROOT: what the command must write into a bucket.
 writes() {
-	local model=$work/put/m/model-00002-of-00002.safetensors small=$work/put/m/model-00001-of-00002.safetensors
+	local model=$work/large.safetensors small=$work/small.safetensors
 	proves "$1: an object of several parts is written" "$tensorfile" convert -q "$model" "${2}new/a b.zt"
 	proves "$1: it is what was converted" same "${2}new/a b.zt" "$model"
 	proves "$1: a small object is written" "$tensorfile" convert -q "$small" "${2}new/small.zt"
