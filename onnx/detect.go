@@ -61,8 +61,8 @@ var (
 )
 
 // types returns the wire types of a field, 0 for one that the message does not have.
-func (l layout) types(key int) uint8 {
-	if key>>3 >= len(l) {
+func (l layout) types(key uint32) uint8 {
+	if key>>3 >= uint32(len(l)) {
 		return 0
 	}
 	return l[key>>3]
@@ -136,7 +136,7 @@ func (d *detector) plausible(f field) bool {
 
 // has reports whether a message has a field of that number, and of those that it may have
 // none with another wire type.
-func (d *detector) has(of field, l layout, number int) bool {
+func (d *detector) has(of field, l layout, number uint32) bool {
 	found := false
 	m := message{of.off, of.off + of.n}
 	for f, ok := d.next(&m); ok; f, ok = d.next(&m) {

@@ -27,7 +27,7 @@ const stringType = 8
 // next to raw_data, and how many elements an entry of that has, or entries an element.
 var dataTypes = [...]struct {
 	dtype   tensor.DType
-	field   int
+	field   uint32
 	inEntry int64
 	entries int64
 }{

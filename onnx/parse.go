@@ -81,7 +81,7 @@ func (p *parser) read(f field, name string, index int, to targets) {
 func (p *parser) fields(m message, to targets) {
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
 		number, wire := f.key>>3, f.key&7
-		if number >= len(to) {
+		if number >= uint32(len(to)) {
 			continue
 		}
 		switch t := to[number].(type) {
@@ -514,7 +514,7 @@ type data struct{ off, n int64 }
 
 // A typedField is the pieces of one of the typed fields.
 type typedField struct {
-	field  int
+	field  uint32
 	pieces []piece
 }
 

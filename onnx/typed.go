@@ -22,7 +22,7 @@ type piece struct {
 type typed struct {
 	src    *source.Source
 	pieces []piece
-	field  int
+	field  uint32
 	size   int64 // of the elements in bytes
 	count  int64 // of entries
 	width  int   // bytes of an entry in raw_data; 0 for elements of six bits

@@ -26,7 +26,7 @@ const maxMessages = 100
 
 // A field is one field of a message. key is its number << 3 | its wire type.
 type field struct {
-	key int
+	key uint32
 	v   uint64 // of a number
 	at  int64  // offset of the tag
 	off int64  // offset of the bytes
@@ -162,7 +162,7 @@ func (c *cursor) fixed(n, end int64) (v uint64) {
 }
 
 // tag reads the number and the wire type of a field.
-func (c *cursor) tag(end int64) (key int) {
+func (c *cursor) tag(end int64) (key uint32) {
 	at := c.pos
 	v := c.number(end)
 	switch {
@@ -172,7 +172,7 @@ func (c *cursor) tag(end int64) (key int) {
 	case v&7 > fixed32:
 		c.fail(tensor.ErrMalformed, at, "", "field %d has the wire type %d", v>>3, v&7)
 	}
-	return int(v)
+	return uint32(v)
 }
 
 // next reads the next field of a message, whose bytes stay unread; groups, which are all
@@ -225,9 +225,9 @@ func (c *cursor) length(end int64) int64 {
 }
 
 // group skips to the end of a group, of which the first tag has been read.
-func (c *cursor) group(key int, end int64) {
+func (c *cursor) group(key uint32, end int64) {
 	at := c.pos
-	for open := []int{key >> 3}; len(open) > 0 && c.err == nil; {
+	for open := []uint32{key >> 3}; len(open) > 0 && c.err == nil; {
 		if c.pos == end {
 			c.outside(at, fmt.Sprintf("the group of number %d", open[0]), end)
 			return
