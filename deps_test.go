@@ -117,7 +117,7 @@ var edges = map[string][]string{
 	"torch":                 and(common, "internal/numpy", "internal/zipfile", "sparse"),
 
 	".":              and(common, formats...),
-	"model":          and(common, ".", "gguf", "onnx", "safetensors", "ztensor"),
+	"model":          and(common, ".", "gguf", "onnx", "pte", "safetensors", "ztensor"),
 	"convert":        and(and(common, formats...), ".", "sparse", "internal/ggml"),
 	"internal/page":  {".", "tensor", "inspect", "model", "pte", "sparse", "internal/format"},
 	"internal/view":  {"internal/page", "web"},

@@ -44,6 +44,9 @@ const (
 	MissingShard Code = tensor.CodeMissingShard // named by an index or its siblings
 	Truncated    Code = tensor.CodeTruncated    // ends before its header or a tensor does
 	UnsafePath   Code = tensor.CodeUnsafePath   // a file name is not a path below the index
+
+	MissingWeights  Code = tensor.CodeMissingWeights  // a program's tensor is in no .ptd
+	WeightsMismatch Code = tensor.CodeWeightsMismatch // the .ptd has another dtype or shape
 )
 
 // Errors that reading the data shows.
@@ -86,6 +89,9 @@ const (
 var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
 	TotalSize, NoTensors, ConfigDType, Pickle, UnknownClass, UnlistedData, OutsideLink,
 	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant, OverlappingData}
+
+// undamaged are errors of files whose tensors are all there.
+var undamaged = []Code{ShadowedIndex, UnknownDType, RunsCode, MissingWeights, WeightsMismatch}
 
 // properties returns the severity of a code, and the class of its errors that come from
 // no reader.

@@ -41,6 +41,11 @@ func TestSoundDirectories(t *testing.T) {
 			"rng_state_0.pth": "", "training_args.bin": "x"},
 		"an index with float": {"m.safetensors": weights,
 			indexJ: `{"metadata":{"total_size":128.0},"weight_map":{"a":"m.safetensors","b":"m.safetensors"}}`},
+		"numbers of shards that differ in their digits": {
+			"model-00001-of-000002.safetensors": weights,
+			"model-00002-of-000002.safetensors": file32(t, "c"),
+			indexJ: index(192, "a=model-00001-of-000002.safetensors",
+				"b=model-00001-of-000002.safetensors", "c=model-00002-of-000002.safetensors")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := openFixture(t, files, ".", nil)

@@ -148,6 +148,7 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 		return nil, err
 	}
 	m.joinData()
+	m.joinPrograms()
 	for _, s := range m.sets {
 		m.checkSet(s)
 	}
@@ -358,8 +359,7 @@ func (m *Model) Whole() (*Set, error) {
 	}
 	var damage []Finding
 	for _, f := range m.Findings() {
-		if f.Severity == tensor.SeverityError && f.Code != ShadowedIndex &&
-			f.Code != UnknownDType &&
+		if f.Severity == tensor.SeverityError && !slices.Contains(undamaged, f.Code) &&
 			(slices.Contains(files, f.File) || f.Code == InterruptedWrite) {
 			damage = append(damage, f)
 		}

@@ -74,7 +74,7 @@ func parseIndexName(name string) (x indexName, ok bool) {
 // parseShard returns the shard that a file of weights is by its name.
 func parseShard(name string) (s naming.Shard, ok bool) {
 	s, ok = naming.ParseShard(name)
-	return s, ok && s.Digits == s.DigitsOfN && isWeights(path.Base(name))
+	return s, ok && isWeights(path.Base(name))
 }
 
 // missingShards returns the names of the siblings of s whose numbers are not in present,

@@ -62,18 +62,30 @@ func (r *Reader) verifyExternal(ctx context.Context, found *format.Findings) err
 		if !e.External || e.Name == "" {
 			continue
 		}
-		x := found.Options.External(e.Name)
-		field := e.Method.Value(e.Value).path() + ".extra_tensor_info.fully_qualified_name"
-		if x == nil {
-			found.Error(fail(tensor.ErrNoTensor, -1, field,
-				"no external tensor %s", naming.Quote(e.Name)))
-			continue
-		}
-		if err := sameLayout(e.Tensor, x); err != nil {
-			found.Error(fail(tensor.ErrMalformed, -1, field, "%v", err))
+		if err := e.CheckExternal(found.Options.External(e.Name)); err != nil {
+			found.Error(err)
 		}
 	}
 	return nil
+}
+
+// CheckExternal reports whether t, from another file, can be the external tensor x: it
+// must have the dtype, the shape and the order that the program requires, and all its
+// bytes. The error is a *tensor.FormatError, whose Code is tensor.CodeMissingWeights if t
+// is nil, else tensor.CodeWeightsMismatch.
+func (x *Entry) CheckExternal(t *tensor.Tensor) error {
+	code, err := tensor.CodeMissingWeights, error(nil)
+	if t == nil {
+		err = fmt.Errorf("%w: no external tensor %s, %v%v", tensor.ErrNoTensor,
+			naming.Quote(x.Name), x.DType, x.Shape)
+	} else if e := sameLayout(x.Tensor, t); e != nil {
+		code, err = tensor.CodeWeightsMismatch, fmt.Errorf("%w: %w", tensor.ErrMalformed, e)
+	}
+	if err == nil {
+		return nil
+	}
+	field := x.Method.Value(x.Value).path() + ".extra_tensor_info.fully_qualified_name"
+	return &tensor.FormatError{Format: "pte", Offset: -1, Field: field, Code: code, Err: err}
 }
 
 // sameLayout returns how x differs from t, which it is to stand for. The runtime does not

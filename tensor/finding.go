@@ -54,6 +54,9 @@ const (
 	CodeUnsafePath      = "unsafe-path"
 	CodeTruncated       = "truncated"
 	CodeOverlappingData = "overlapping-data"
+	// what is wrong with tensors that a program has in another file
+	CodeMissingWeights  = "missing-weights"
+	CodeWeightsMismatch = "weights-mismatch"
 )
 
 // FindingOf returns err as a finding of SeverityError. A *FormatError in it gives

@@ -31,7 +31,8 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 	case primary == nil || index != "":
 	case primary.Index != "" && primary.Format == tensorfile.Safetensors.String():
 		name = primary.Index
-	case len(primary.Files) == 1 || primary.Format == tensorfile.ZTensor.String():
+	case len(primary.Files) == 1, primary.Format == tensorfile.ZTensor.String(),
+		primary.Format == tensorfile.PTE.String(): // whose first file knows the tensors of all
 		name = primary.Files[0]
 	}
 	in.set, in.dir = firstOf(primary), m

@@ -41,11 +41,13 @@ func TestCodesOfPickles(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		checkCommand(t, statusOK, code+": ", "info", name)
-		checkCommand(t, statusOK, code+": ", "info", "--json", name)
-		checkCommand(t, c.status, c.severity+": torch: ", "verify", name)
-		checkCommand(t, c.status, `"code": "`+code+`"`, "verify", "--json", name)
-		checkCommand(t, statusFound, c.strict+": torch: ", "verify", "--strict", name)
+		for _, input := range []string{name, dir} {
+			checkCommand(t, statusOK, code+": ", "info", input)
+			checkCommand(t, statusOK, code+": ", "info", "--json", input)
+			checkCommand(t, c.status, c.severity+": torch: ", "verify", input)
+			checkCommand(t, c.status, `"code": "`+code+`"`, "verify", "--json", input)
+			checkCommand(t, statusFound, c.strict+": torch: ", "verify", "--strict", input)
+		}
 		for _, deep := range []string{"--deep=false", "--deep"} {
 			checkCommand(t, c.status, c.severity, "check", deep, dir)
 			checkCommand(t, c.status, `"code": "`+code+`"`, "check", deep, "--json", dir)

@@ -127,12 +127,17 @@ func findingsOf(err error) (all []tensor.Finding) {
 	if !errors.As(err, &damage) {
 		return []tensor.Finding{tensor.FindingOf(err)}
 	}
-	for i, f := range damage.Findings {
-		one := &model.DamageError{Findings: damage.Findings[i : i+1]}
-		all = append(all, tensor.Finding{Severity: f.Severity, Class: f.Class(),
-			Code: string(f.Code), File: f.File, Offset: f.Offset, Field: f.Field, Err: one})
+	for _, f := range damage.Findings {
+		all = append(all, findingOf(f))
 	}
 	return all
+}
+
+// findingOf returns the finding of a directory as one of a file.
+func findingOf(f model.Finding) tensor.Finding {
+	return tensor.Finding{Severity: f.Severity, Class: f.Class(), Code: string(f.Code),
+		File: f.File, Offset: f.Offset, Field: f.Field,
+		Err: &model.DamageError{Findings: []model.Finding{f}}}
 }
 
 // isDamage reports an error of opening that is about the content of a file of a known
@@ -158,6 +163,13 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	end()
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
+	}
+	if in.dir != nil && opts.External == nil {
+		for _, f := range in.dir.Findings() {
+			if f.Code == model.MissingWeights || f.Code == model.WeightsMismatch {
+				report.Findings = append(report.Findings, findingOf(f))
+			}
+		}
 	}
 	return report.Findings, nil
 }

@@ -11,7 +11,7 @@ import (
 type Shard struct {
 	Stem, Ext string
 	I, N      int // from 1
-	// The numbers of digits are equal in the names that programs write.
+	// The numbers of digits differ in model-00001-of-000163.safetensors.
 	Digits, DigitsOfN int
 }
 
