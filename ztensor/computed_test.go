@@ -8,14 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // computed returns tensors whose data is made when it is read, and counts the bytes that
-// were made. Equal seeds make equal data.
-func computed(made *int64, size int, seeds ...uint64) []*tensor.Tensor {
+// were made, by any goroutine: a writer reads ahead. Equal seeds make equal data.
+func computed(made *atomic.Int64, size int, seeds ...uint64) []*tensor.Tensor {
 	var ts []*tensor.Tensor
 	for i, seed := range seeds {
 		ts = append(ts, &tensor.Tensor{Name: fmt.Sprintf("t%02d", i), DType: tensor.U8,
@@ -24,7 +25,7 @@ func computed(made *int64, size int, seeds ...uint64) []*tensor.Tensor {
 				r := bytes.NewReader(repeated(size, seed))
 				return io.NopCloser(readerFunc(func(p []byte) (int, error) {
 					n, err := r.Read(p)
-					*made += int64(n)
+					made.Add(int64(n))
 					return n, err
 				})), nil
 			})})
@@ -53,7 +54,7 @@ func TestComputedTensorsAreReadOnce(t *testing.T) {
 			"equal pairs":             {1, 2, 1, 2},
 		} {
 			dir := t.TempDir()
-			var made int64
+			var made atomic.Int64
 			ts := computed(&made, size, seeds...)
 			want := write(t, &WriterOptions{Canonical: true},
 				func(w *Writer) { w.AddAll(t.Context(), tensor.Of(ts...)) })
@@ -78,14 +79,14 @@ func TestComputedTensorsAreReadOnce(t *testing.T) {
 				},
 			}
 			for how, write := range ways {
-				made = 0
+				made.Store(0)
 				name := filepath.Join(dir, "x.zt")
 				if err := write(name); err != nil {
 					t.Fatalf("%s, %d bytes, %s: %v", how, size, what, err)
 				}
-				if all := int64(len(seeds) * size); made != all {
-					t.Errorf("%s, %d bytes, %s: %d bytes are made of %d", how, size, what, made,
-						all)
+				if all := int64(len(seeds) * size); made.Load() != all {
+					t.Errorf("%s, %d bytes, %s: %d bytes are made of %d", how, size, what,
+						made.Load(), all)
 				}
 				got, err := os.ReadFile(name)
 				if err != nil || !bytes.Equal(got, want) {
