@@ -18,6 +18,7 @@ import (
 // A checkpoint is what one torch.save wrote: an archive, or a legacy stream.
 type checkpoint struct {
 	limits   tensor.Limits
+	memory   *memory
 	src      *source.Source
 	at, size int64  // bytes of src
 	end      int64  // where they end that mean something
@@ -30,7 +31,6 @@ type checkpoint struct {
 	globals   []Global
 	notes     format.Warnings
 	steps     int64 // opcodes of the pickle of root
-	pickle    int   // its bytes
 
 	zip    *zipfile.Archive // nil: a legacy stream
 	prefix string           // of all members
@@ -39,6 +39,13 @@ type checkpoint struct {
 
 // maxPickle bounds a pickle, in addition to Limits.MaxMetadata.
 const maxPickle = 512 << 20
+
+// A compressed pickle has at most maxInflated bytes, and maxRatio for each one in the
+// file; those of large models have 12.
+const (
+	maxInflated = 64 << 10
+	maxRatio    = 64
+)
 
 func formatError(off int64, field string, class error, format string, args ...any) error {
 	err := fmt.Errorf("%w: "+format, append([]any{class}, args...)...)
@@ -176,6 +183,7 @@ func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, 
 	in, err := m.Decode(&inflate)
 	var b strings.Builder
 	if err == nil {
+		b.Grow(int(m.Size()))
 		_, err = io.Copy(&b, io.LimitReader(in, m.Size()+1))
 	}
 	if err == nil && int64(b.Len()) != m.Size() {
@@ -191,11 +199,14 @@ func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, 
 // run reads a pickle and finds the storages that it names.
 func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 	m := c.member(name)
-	in, err := c.read(name, m, min(c.limits.MaxMetadata, maxPickle))
+	x, limit := m.Extent(), min(c.limits.MaxMetadata, maxPickle)
+	if !m.Stored() {
+		limit = min(limit, maxInflated+x.Size()*maxRatio)
+	}
+	in, err := c.read(name, m, limit)
 	if err != nil {
 		return nil, err
 	}
-	x := m.Extent()
 	base := x.Offset()
 	if !m.Stored() {
 		base = -1
@@ -254,7 +265,7 @@ type pickle struct {
 
 // newPickle returns the machine for a pickle that takes stored bytes of the file.
 func (c *checkpoint) newPickle(name, in string, base, stored int64) *pickle {
-	p := &pickle{newMachine(in, stored), c, name, base}
+	p := &pickle{newMachine(in, stored, c.memory), c, name, base}
 	p.persistent = c.storages.persistent
 	return p
 }
@@ -268,7 +279,7 @@ func (p *pickle) fileOffset(at int) int64 {
 
 // value runs the pickle, and notes the globals that it names.
 func (p *pickle) value() (any, error) {
-	steps, from := p.steps, p.pos
+	steps := p.steps
 	v, err := p.run()
 	if err != nil {
 		return nil, &tensor.FormatError{Format: formatName, Offset: p.fileOffset(p.at),
@@ -276,7 +287,6 @@ func (p *pickle) value() (any, error) {
 			Err:   fmt.Errorf("byte 0x%x of the pickle: %w", p.at, err)}
 	}
 	p.c.steps += steps - p.steps
-	p.c.pickle += p.pos - from
 	p.c.globals = slices.Grow(p.c.globals, len(p.globals))
 	for _, g := range p.globals {
 		p.c.globals = append(p.c.globals, Global{

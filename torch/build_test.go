@@ -83,11 +83,13 @@ func archive(pickle string, extra ...file) []byte {
 	}, extra...)...)
 }
 
-func zipOf(files ...file) []byte {
+func zipOf(files ...file) []byte { return zipBy(zip.Store, files...) }
+
+func zipBy(method uint16, files ...file) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	for _, f := range files {
-		m, err := w.CreateHeader(&zip.FileHeader{Name: f.name})
+		m, err := w.CreateHeader(&zip.FileHeader{Name: f.name, Method: method})
 		if err != nil {
 			panic(err)
 		}

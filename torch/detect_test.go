@@ -84,18 +84,8 @@ func TestDirectoriesThatAreWrong(t *testing.T) {
 		copy(c[at+off:], v)
 		return c
 	}
-	var deflated bytes.Buffer
-	w := zip.NewWriter(&deflated)
-	for _, f := range []file{{"x/data.pkl", floats(4) + "."}, {"x/version", "3"}, {"x/data/0",
-		"0123456789abcdef"}} {
-		m, err := w.Create(f.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(m, f.data)
-	}
-	w.Close()
-	short := deflated.Bytes()
+	short := zipBy(zip.Deflate, file{"x/data.pkl", floats(4) + "."}, file{"x/version", "3"},
+		file{"x/data/0", "0123456789abcdef"})
 	first := bytes.Index(short, []byte("PK\x01\x02"))
 	short[first+24]++ // data.pkl has a byte more than it decodes to
 	for name, c := range map[string]struct {
@@ -142,9 +132,11 @@ func TestNamesOfTheFile(t *testing.T) {
 
 // A memo's slots are a map: no number sizes anything.
 func TestMemo(t *testing.T) {
-	var m memo
+	m, left := memo{}, &memory{memoryBase}
 	for i, slot := range []uint64{0, 1<<32 - 1, 1, 3, 2, 3, 7} {
-		m.put(slot, i)
+		if err := m.put(slot, i, left); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for slot, want := range map[uint64]any{0: 0, 1: 2, 2: 4, 3: 5, 7: 6, 1<<32 - 1: 1} {
 		if v, ok := m.get(slot); !ok || v != want {

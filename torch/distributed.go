@@ -76,8 +76,8 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 	d := &distributed{r: r, companion: companion, files: map[string]*source.Source{},
 		spans:   map[string][]tensor.Span{},
 		entries: map[string][]*entry{}}
-	d.rows.limits, d.rows.notes = r.limits, &r.notes
-	d.rows.grow(c.pickle, c.steps)
+	d.rows = rows{limits: r.limits, memory: c.memory, visits: minVisits + c.steps,
+		notes: &r.notes}
 	c.version = "dcp"
 	r.addPart(c)
 	if err := d.places(fields["storage_data"]); err != nil {
@@ -250,11 +250,12 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	if e.at > src.Size() || e.n > src.Size()-e.at {
 		return nil, e.fail(io.ErrUnexpectedEOF, "%d bytes, the file has %d", e.n, src.Size())
 	}
-	c := &checkpoint{limits: d.r.limits, src: src, at: e.at, size: e.n, file: e.file}
+	c := &checkpoint{limits: d.r.limits, memory: d.rows.memory, src: src, at: e.at, size: e.n,
+		file: e.file}
 	if err := c.openArchive(); err != nil {
 		return nil, format.InFile(formatName, e.file, err)
 	}
-	d.rows.grow(c.pickle, c.steps)
+	d.rows.visits += c.steps
 	return c, nil
 }
 

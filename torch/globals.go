@@ -2,6 +2,7 @@ package torch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -188,13 +189,13 @@ func (m *machine) construct(g *global, args []any) (any, error) {
 	case listCall, setCall, sizeCall, scriptList:
 		return m.sequenceOf(g, args)
 	case encodeCall:
-		return m.encode(args)
+		return encode(args)
 	case bytesCall:
 		if len(args) > 0 {
 			if s, ok := args[0].(bytestring); ok {
 				return s, nil
 			}
-			return m.encode(args)
+			return encode(args)
 		}
 		return bytestring(""), nil
 	case complexCall:
@@ -230,12 +231,9 @@ func (m *machine) attribute(g *global, args []any) (any, error) {
 		outer, ok1 := args[0].(*global)
 		name, ok2 := args[1].(string)
 		if ok1 && ok2 && outer.kind != attribute {
-			inner := &global{module: outer.module, name: outer.name + "." + name, at: m.at}
-			if g.risky = g.risky || !isClass(inner.name); m.charge(len(inner.name)) == nil {
-				inner.kind = kindOf(inner.module, inner.name, m.script)
-				m.globals = append(m.globals, inner)
-				return inner, nil
-			}
+			inner := m.newGlobal(outer.module, outer.name+"."+name)
+			g.risky = g.risky || !isClass(inner.name)
+			return inner, nil
 		}
 	}
 	g.risky = true
@@ -250,30 +248,22 @@ func (m *machine) dictOf(args []any, ordered bool) (any, error) {
 		return d, nil
 	}
 	if from, ok := args[0].(*dict); ok && len(args) == 1 {
-		if err := m.charge(len(from.items) * itemBytes); err != nil {
-			return nil, err
-		}
-		d.items = append(d.items, from.items...)
+		d.items = slices.Clone(from.items)
 		return d, nil
 	}
 	pairs, ok := itemsOf(args[0])
 	if !ok || len(args) > 1 {
 		return nil, errArguments
 	}
-	if err := m.charge(len(pairs) * itemBytes); err != nil {
-		return nil, err
-	}
 	for _, p := range pairs {
 		kv, ok := itemsOf(p)
 		if !ok || len(kv) != 2 {
 			return nil, errArguments
 		}
-		if err := m.checkKey(kv[0]); err != nil {
-			return nil, err
-		}
-		d.items = append(d.items, item{kv[0], kv[1]})
+		m.checkKey(kv[0])
+		d.add(m, kv[0], kv[1])
 	}
-	return d, nil
+	return d, m.err
 }
 
 func (m *machine) sequenceOf(g *global, args []any) (any, error) {
@@ -292,23 +282,19 @@ func (m *machine) sequenceOf(g *global, args []any) (any, error) {
 	}
 	s.items = items[:len(items):len(items)]
 	if s.kind != tupleKind {
-		s.items = clone(items)
-		return s, m.charge(len(items) * itemBytes)
+		s.items = slices.Clone(items)
 	}
 	return s, nil
 }
 
 // encode makes the bytes of a string whose characters are bytes.
-func (m *machine) encode(args []any) (any, error) {
+func encode(args []any) (any, error) {
 	if len(args) != 2 {
 		return nil, errArguments
 	}
 	s, ok := args[0].(string)
 	if word, _ := args[1].(string); !ok || word != "latin1" && word != "latin-1" {
 		return nil, errArguments
-	}
-	if err := m.charge(len(s)); err != nil {
-		return nil, err
 	}
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

@@ -419,6 +419,22 @@ func TestEqualKeys(t *testing.T) {
 	}
 }
 
+// A tuple is a key by its items, one with a class, too; NaN is equal to nothing.
+func TestTuplesAsKeys(t *testing.T) {
+	nan := "G\x7f\xf8\x00\x00\x00\x00\x00\x00"
+	dtype := name("torch", "float32") + "q\x00"
+	r, err := OpenBytes(archive("}("+tup(dtype, "K\x01")+"K\x05"+tup("h\x00", "\x88")+"K\x06"+
+		tup(tup(nan, str("a")))+"K\x07"+nan+"K\x08"+nan+"K\x09u"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got := rowsOf(t, r)
+	if got[`("torch.float32", 1)`] != "6" || r.attributes[len(r.attributes)-2][1] != "8" ||
+		r.attributes[len(r.attributes)-1][1] != "9" || len(r.attributes) != 4 {
+		t.Errorf("%q", r.attributes)
+	}
+}
+
 // What is shared is copied and compared a bounded number of times.
 func TestSharedValuesAreBounded(t *testing.T) {
 	long := strings.Repeat("a", 1<<16)
@@ -441,6 +457,9 @@ func TestSharedValuesAreBounded(t *testing.T) {
 				storageOf("QInt8Storage", "0", 16), integer(0),
 				ints(4096), ints(0), tup(name("torch", "per_channel_affine"), "h\x00", "h\x00",
 					integer(0)), "\x89", "N"), 8000) + "t",
+		"integers in a tuple as a key": "}" + "\x8b\x00\x10\x00\x00" +
+			strings.Repeat("\x7f", 1<<12) + "q\x000" + tup(strings.Repeat("h\x00", 4)) +
+			"q\x010(" + strings.Repeat("h\x01N", 4000) + "u",
 		"one key many times": "}(" + str(long) + "q\x00N" + strings.Repeat("h\x00N", 4000) + "u",
 	} {
 		if _, err := OpenBytes(archive(pickle), nil); !errors.Is(err, tensor.ErrLimit) {

@@ -23,7 +23,7 @@ func isLegacy(head string) bool {
 	if head == "" || head[0] != 0x80 && head[0] != 'L' {
 		return false
 	}
-	m := newMachine(head[:min(len(head), 64)], 64)
+	m := newMachine(head[:min(len(head), 64)], 64, &memory{memoryBase})
 	m.persistent = func(any) (any, error) { return nil, tensor.ErrMalformed }
 	v, err := m.run()
 	return err == nil && (v == legacyMagic || v == legacyDecimal)
@@ -54,7 +54,7 @@ func (c *checkpoint) runLegacy(head string) error {
 	c.version, c.globals, c.notes = "legacy", nil, format.Warnings{Format: formatName}
 	c.storages = storages{views: true,
 		warn: func(text string) { c.warn(-1, "stream", "%s", text) }}
-	c.steps, c.pickle = 0, 0
+	c.steps, c.memory.left = 0, memoryBase
 	p := c.newPickle("stream", head, c.at, int64(len(head)))
 	var v [5]any
 	for i := range v {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -13,12 +14,12 @@ import (
 // keeps its arguments. Every opcode makes at most one value, so that a pickle of n bytes
 // makes at most n.
 type machine struct {
-	in    string // the pickle: its strings share this memory
-	pos   int    // of the next byte
-	at    int    // of the opcode
-	err   error  // the first
-	steps int64  // opcodes left
-	extra int64  // bytes left for copies of shared values, and for shared keys
+	in     string  // the pickle: its strings share this memory
+	pos    int     // of the next byte
+	at     int     // of the opcode
+	err    error   // the first
+	steps  int64   // opcodes left
+	memory *memory // of all values
 
 	stack   []any
 	marks   []int
@@ -37,12 +38,8 @@ var errShort = fmt.Errorf("the pickle ends before its STOP: %w", io.ErrUnexpecte
 const maxSteps = 50_000_000
 
 // newMachine returns a machine for a pickle that takes stored bytes in the file.
-func newMachine(in string, stored int64) *machine {
-	return &machine{
-		in:    in,
-		steps: min(maxSteps, 1<<20+16*stored),
-		extra: 1<<20 + 32*int64(len(in)),
-	}
+func newMachine(in string, stored int64, left *memory) *machine {
+	return &machine{in: in, steps: min(maxSteps, 1<<20+16*stored), memory: left}
 }
 
 // run executes the pickle at pos up to its STOP and returns its value.
@@ -62,6 +59,7 @@ func (m *machine) run() (any, error) {
 			return m.stop()
 		}
 		m.execute(op)
+		m.memory.grow(m.pos - m.at)
 		if m.err != nil {
 			if errors.Is(m.err, errShort) {
 				return nil, m.err
@@ -132,28 +130,40 @@ func (m *machine) line() string {
 	return ""
 }
 
-// itemBytes is the memory of one value of a container.
-const itemBytes = 16
-
-// charge counts work that one opcode does on values of any size: without a bound, a
-// pickle could have one large value copied by each of its opcodes.
-func (m *machine) charge(n int) error {
-	if m.extra -= int64(n); m.extra < 0 {
-		return fmt.Errorf("%w: shared values are copied too often", tensor.ErrLimit)
-	}
-	return nil
-}
+// charge counts memory that an opcode takes, and the copies that it makes of values: each
+// opcode could make one of the same large value.
+func (m *machine) charge(n int) { m.check(m.memory.take(n)) }
 
 // checkKey refuses a key that cannot be hashed.
-func (m *machine) checkKey(v any) error {
-	if _, ok := keyOf(v); !ok {
-		return malformed("a key that cannot be hashed")
-	}
-	text, _ := textOf(v)
-	return m.charge(len(text))
+func (m *machine) checkKey(v any) {
+	key, err := keyOf(v)
+	m.check(err)
+	m.charge(len(key))
 }
 
-func (m *machine) push(v any) { m.stack = append(m.stack, v) }
+func (m *machine) push(v any) { m.stack = extend(m, m.stack, v) }
+
+// literal pushes a value of one opcode.
+func (m *machine) literal(v any) {
+	if m.pos-m.at > 1 { // else it is None or a bool
+		m.charge(literalBytes)
+	}
+	m.push(v)
+}
+
+// sequence pushes a sequence of these values, which it copies.
+func (m *machine) sequence(kind sequenceKind, items []any) {
+	if m.charge(containerBytes + itemBytes*len(items)); m.err == nil {
+		m.push(&sequence{kind, slices.Clone(items)})
+	}
+}
+
+// extend appends values to a list.
+func extend[T any](m *machine, list []T, values ...T) []T {
+	list, err := appendTo(m.memory, list, values...)
+	m.check(err)
+	return list
+}
 
 // fence is where the values above the last mark begin.
 func (m *machine) fence() int {
@@ -216,19 +226,21 @@ type memo struct {
 	sparse map[uint64]any
 }
 
-func (m *memo) put(i uint64, v any) {
+func (m *memo) put(i uint64, v any, left *memory) (err error) {
 	switch n := uint64(len(m.dense)); {
 	case i < n:
 		m.dense[i] = v
 	case i == n:
-		m.dense = append(m.dense, v)
+		m.dense, err = appendTo(left, m.dense, v)
 		delete(m.sparse, i)
 	default:
 		if m.sparse == nil {
 			m.sparse = map[uint64]any{}
 		}
 		m.sparse[i] = v
+		return left.take(slotBytes)
 	}
+	return err
 }
 
 func (m *memo) get(i uint64) (v any, ok bool) {

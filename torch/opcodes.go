@@ -29,39 +29,39 @@ func (m *machine) execute(op byte) {
 			m.check(errShort)
 		}
 	case 'N':
-		m.push(nil)
+		m.literal(nil)
 	case 0x88:
-		m.push(true)
+		m.literal(true)
 	case 0x89:
-		m.push(false)
+		m.literal(false)
 	case 'J': // BININT
-		m.push(int64(int32(m.number(4))))
+		m.literal(int64(int32(m.number(4))))
 	case 'K':
-		m.push(int64(m.number(1)))
+		m.literal(int64(m.number(1)))
 	case 'M':
-		m.push(int64(m.number(2)))
+		m.literal(int64(m.number(2)))
 	case 0x8a: // LONG1
-		m.push(longOf(m.take(m.number(1))))
+		m.literal(longOf(m.take(m.number(1))))
 	case 0x8b: // LONG4
 		if n := m.number(4); n > maxLong {
 			m.fail("an integer of %d bytes", n)
 		} else {
-			m.push(longOf(m.take(n)))
+			m.literal(longOf(m.take(n)))
 		}
 	case 'I', 'L':
-		m.push(m.decimal(m.line()))
+		m.literal(m.decimal(m.line()))
 	case 'F':
 		v, err := strconv.ParseFloat(m.line(), 64)
 		if err != nil {
 			m.fail("not a number")
 		}
-		m.push(v)
+		m.literal(v)
 	case 'G': // BINFLOAT, big-endian
 		var v uint64
 		for _, b := range []byte(m.take(8)) {
 			v = v<<8 | uint64(b)
 		}
-		m.push(math.Float64frombits(v))
+		m.literal(math.Float64frombits(v))
 	case 'U', 0x8c: // SHORT_BINSTRING, SHORT_BINUNICODE
 		m.text(m.number(1))
 	case 'T', 'X':
@@ -69,15 +69,15 @@ func (m *machine) execute(op byte) {
 	case 0x8d: // BINUNICODE8
 		m.text(m.number(8))
 	case 'S':
-		m.push(m.quoted(m.line()))
+		m.literal(m.quoted(m.line()))
 	case 'V':
-		m.push(m.escaped(m.line()))
+		m.literal(m.escaped(m.line()))
 	case 'C': // SHORT_BINBYTES
-		m.push(bytestring(m.take(m.number(1))))
+		m.literal(bytestring(m.take(m.number(1))))
 	case 'B':
-		m.push(bytestring(m.take(m.number(4))))
+		m.literal(bytestring(m.take(m.number(4))))
 	case 0x8e, 0x96: // BINBYTES8, BYTEARRAY8
-		m.push(bytestring(m.take(m.number(8))))
+		m.literal(bytestring(m.take(m.number(8))))
 	case '(', '0', '1', '2', 'p', 'q', 'r', 'g', 'h', 'j', 0x94:
 		m.stackOp(op)
 	case 'c', 0x93, 'R', 0x81, 0x92, 'b', 'Q':
@@ -97,14 +97,14 @@ func (m *machine) text(n uint64) {
 		m.fail("a string of %d bytes", n)
 		return
 	}
-	m.push(m.take(n))
+	m.literal(m.take(n))
 }
 
 // stackOp executes an opcode of the stack and the memo.
 func (m *machine) stackOp(op byte) {
 	switch op {
 	case '(':
-		m.marks = append(m.marks, len(m.stack))
+		m.marks = extend(m, m.marks, len(m.stack))
 	case '0': // POP, also of a mark
 		if n := len(m.marks); n > 0 && len(m.stack) == m.marks[n-1] {
 			m.marks = m.marks[:n-1]
@@ -116,13 +116,13 @@ func (m *machine) stackOp(op byte) {
 	case '2':
 		m.push(m.top())
 	case 'p':
-		m.memo.put(m.index(), m.top())
+		m.check(m.memo.put(m.index(), m.top(), m.memory))
 	case 'q':
-		m.memo.put(m.number(1), m.top())
+		m.check(m.memo.put(m.number(1), m.top(), m.memory))
 	case 'r':
-		m.memo.put(m.number(4), m.top())
+		m.check(m.memo.put(m.number(4), m.top(), m.memory))
 	case 0x94:
-		m.memo.put(m.memo.len(), m.top())
+		m.check(m.memo.put(m.memo.len(), m.top(), m.memory))
 	case 'g':
 		m.recall(m.index())
 	case 'h':
@@ -153,32 +153,34 @@ func (m *machine) index() uint64 {
 func (m *machine) containerOp(op byte) {
 	switch op {
 	case ')':
-		m.push(tuple())
+		m.sequence(tupleKind, nil)
 	case 't':
-		m.push(tuple(clone(m.popMark())...))
+		m.sequence(tupleKind, m.popMark())
 	case 0x85, 0x86, 0x87:
-		m.push(tuple(clone(m.popN(int(op) - 0x84))...))
+		m.sequence(tupleKind, m.popN(int(op)-0x84))
 	case ']':
-		m.push(&sequence{})
+		m.sequence(listKind, nil)
 	case 'l':
-		m.push(&sequence{items: clone(m.popMark())})
+		m.sequence(listKind, m.popMark())
 	case 'a':
-		v := m.pop()
-		m.extend(listKind, []any{v})
+		items := m.popN(1)
+		m.addItems(listKind, items)
 	case 'e':
 		items := m.popMark()
-		m.extend(listKind, items)
+		m.addItems(listKind, items)
 	case 0x8f: // EMPTY_SET
-		m.push(&sequence{kind: setKind})
+		m.sequence(setKind, nil)
 	case 0x90: // ADDITEMS
 		items := m.popMark()
-		m.extend(setKind, items)
+		m.addItems(setKind, items)
 	case 0x91: // FROZENSET
-		m.push(&sequence{kind: setKind, items: clone(m.popMark())})
+		m.sequence(setKind, m.popMark())
 	case '}':
+		m.charge(containerBytes)
 		m.push(new(dict))
 	case 'd':
 		items, d := m.popMark(), new(dict)
+		m.charge(containerBytes)
 		m.setItems(d, items)
 		m.push(d)
 	case 's':
@@ -192,18 +194,16 @@ func (m *machine) containerOp(op byte) {
 	}
 }
 
-func clone(items []any) []any { return append([]any(nil), items...) }
-
-// extend appends items to the list or set on top of the stack.
-func (m *machine) extend(kind sequenceKind, items []any) {
+// addItems appends to the list or set on top of the stack.
+func (m *machine) addItems(kind sequenceKind, items []any) {
 	switch v := m.top().(type) {
 	case *sequence:
 		if v.kind == kind {
-			v.items = append(v.items, items...)
+			v.items = extend(m, v.items, items...)
 			return
 		}
 	case *object:
-		v.list = append(v.list, items...)
+		v.list = extend(m, v.list, items...)
 		return
 	}
 	m.fail("items for a value that takes none")
@@ -227,16 +227,14 @@ func (m *machine) setItems(to any, items []any) {
 		return
 	}
 	for i := 0; i < len(items); i += 2 {
-		if err := m.checkKey(items[i]); err != nil {
-			m.check(err)
+		if m.checkKey(items[i]); m.err != nil {
 			return
 		}
 		if g, ok := items[i+1].(*global); ok && items[i] == "__setstate__" {
 			g.called, g.member = true, false // by a second BUILD
 		}
-		d.items = append(d.items, item{items[i], items[i+1]})
+		d.add(m, items[i], items[i+1])
 	}
-	d.isUnique = false
 }
 
 // objectOp executes an opcode that names, makes or fills an object.
@@ -265,12 +263,13 @@ func (m *machine) objectOp(op byte) {
 		m.call(m.pop(), args, named, false)
 	case 'b':
 		state := m.pop()
+		m.charge(callBytes)
 		if v := m.top(); m.err == nil {
 			m.check(build(v, state))
 		}
 	case 'Q':
 		id := m.pop()
-		if m.err != nil {
+		if m.charge(callBytes); m.err != nil {
 			return
 		}
 		v, err := m.persistent(id)
@@ -283,10 +282,14 @@ func (m *machine) global(module, name string) {
 	if m.err != nil {
 		return
 	}
-	g := &global{module: python3(module), name: name, at: m.at}
-	g.kind = kindOf(g.module, name, m.script)
-	m.globals = append(m.globals, g)
-	m.push(g)
+	m.push(m.newGlobal(python3(module), name))
+}
+
+func (m *machine) newGlobal(module, name string) *global {
+	m.charge(globalBytes + len(module) + len(name)) // which is compared with others
+	g := &global{module: module, name: name, at: m.at, kind: kindOf(module, name, m.script)}
+	m.globals = extend(m, m.globals, g)
+	return g
 }
 
 // call makes what the call of a global stands for, or the instance of a class that is
@@ -315,12 +318,32 @@ func (m *machine) call(f, args, named any, called bool) {
 	} else {
 		g.made = true
 	}
+	if m.charge(callBytes + copyBytes(items)); m.err != nil {
+		return
+	}
 	v, err := m.construct(g, items)
 	if err != nil {
 		err = fmt.Errorf("%v: %w", g, err)
 	}
 	m.check(err)
 	m.push(v)
+}
+
+// copyBytes is the memory of a copy of arguments, and of their items.
+func copyBytes(args []any) int {
+	n := itemBytes * len(args)
+	for _, v := range args {
+		switch v := v.(type) {
+		case *sequence:
+			n += 2 * itemBytes * len(v.items)
+		case *dict:
+			n += 2 * itemBytes * len(v.items)
+		default:
+			text, _ := textOf(v)
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // opcodeName returns the name of pickletools for the opcodes that fail in practice, and

@@ -126,7 +126,8 @@ func (r *Reader) open(o ReaderOptions) error {
 	if _, err := r.src.ReadAt(head, 0); err != nil {
 		return &tensor.FormatError{Format: formatName, Offset: 0, Err: err}
 	}
-	c := &checkpoint{limits: r.limits, src: r.src, size: r.src.Size()}
+	left := &memory{memoryBase}
+	c := &checkpoint{limits: r.limits, memory: left, src: r.src, size: r.src.Size()}
 	var err error
 	switch {
 	case len(head) >= 4 && string(head[:4]) == zipMagic:
@@ -141,8 +142,7 @@ func (r *Reader) open(o ReaderOptions) error {
 	if err != nil {
 		return err
 	}
-	w := rows{limits: r.limits, notes: &r.notes}
-	w.grow(c.pickle, c.steps)
+	w := rows{limits: r.limits, memory: left, visits: minVisits + c.steps, notes: &r.notes}
 	if err := w.add("", c.root); err != nil {
 		return err
 	}
@@ -159,9 +159,13 @@ func (r *Reader) add(c *checkpoint, w *rows) {
 
 // addPart takes over a checkpoint whose tensors are in the list.
 func (r *Reader) addPart(c *checkpoint) {
-	c.root = nil
 	r.parts = append(r.parts, c)
-	r.globals = append(r.globals, c.globals...)
+	if r.globals == nil {
+		r.globals = c.globals
+	} else {
+		r.globals = append(r.globals, c.globals...)
+	}
+	c.root, c.globals = nil, nil
 	for _, w := range c.notes.All() {
 		r.notes.Add(w)
 	}

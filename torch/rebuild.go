@@ -385,8 +385,8 @@ func (m *machine) quantized(args []any) (any, error) {
 		if !ok || int64(len(list)) != a.shape[axis] {
 			return nil, malformed("%s for an axis of %d", role, a.shape[axis])
 		}
-		if err := m.charge(len(list) * itemBytes); err != nil {
-			return nil, err
+		if m.charge(itemBytes * len(list)); m.err != nil {
+			return nil, m.err
 		}
 		values, ok := floatsOf(list)
 		if !ok {

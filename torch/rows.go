@@ -13,8 +13,8 @@ import (
 // rows are the tensors and attributes of values, named by the path of keys to them.
 type rows struct {
 	limits     tensor.Limits
+	memory     *memory
 	visits     int64 // values left to visit: a shared one is visited at each of its places
-	text       int64 // bytes left for names and values
 	tensors    []tensor.Tensor
 	arrays     []*array // of tensors
 	attributes [][2]string
@@ -22,11 +22,8 @@ type rows struct {
 	onPath     []any // the containers around a value
 }
 
-// grow allows for the values of a pickle of n bytes that took so many opcodes.
-func (w *rows) grow(n int, steps int64) {
-	w.visits += 1<<16 + steps
-	w.text += 1<<20 + 32*int64(n)
-}
+// minVisits is how many values are visited in addition to one for each opcode.
+const minVisits = 1 << 16
 
 func rowError(name string, err error) error {
 	return &tensor.FormatError{Format: formatName, Offset: -1, Field: printable(name), Err: err}
@@ -40,8 +37,8 @@ func (w *rows) join(name, key string) (string, error) {
 	case key != "":
 		name += "." + key
 	}
-	if w.text -= int64(len(name)); w.text < 0 {
-		return "", rowError("", fmt.Errorf("%w: names of shared values", tensor.ErrLimit))
+	if err := w.memory.take(len(name)); err != nil {
+		return "", rowError("", err)
 	}
 	if int64(len(name)) > w.limits.MaxName {
 		return "", rowError(name, fmt.Errorf("%w: a name of %d bytes", tensor.ErrLimit,
@@ -88,8 +85,7 @@ func (w *rows) addContainer(name string, v any) error {
 	case *dict:
 		return w.addDict(name, v)
 	case *sequence:
-		w.visits -= int64(len(v.items))
-		if isScalars(v.items) {
+		if w.visits -= int64(len(v.items)); w.visits > 0 && isScalars(v.items) {
 			return w.addAttribute(name, v)
 		}
 		return w.addItems(name, v.items)
@@ -198,11 +194,13 @@ func (w *rows) addAttribute(name string, v any) error {
 	if name == "" {
 		name = "value"
 	}
-	text, shared := attributeText(v)
-	if !shared {
-		w.text -= int64(len(text))
+	text, err := attributeText(v, w.memory)
+	if err == nil {
+		w.attributes, err = appendTo(w.memory, w.attributes, [2]string{name, text})
 	}
-	w.attributes = append(w.attributes, [2]string{name, text})
+	if err != nil {
+		return rowError(name, err)
+	}
 	return nil
 }
 
@@ -218,6 +216,9 @@ func (w *rows) addArray(name string, a *array) error {
 		name = "tensor"
 	}
 	t, err := a.tensor(name, w.limits)
+	if err == nil {
+		err = w.memory.take(rowBytes * (1 + len(a.parts)))
+	}
 	if err != nil {
 		return rowError(name, err)
 	}

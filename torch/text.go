@@ -46,8 +46,7 @@ func keyText(v any) string {
 	case *object:
 		return v.class.String()
 	}
-	text, _ := attributeText(v)
-	return text
+	return string(appendJSON(nil, v, math.MaxInt))
 }
 
 // isScalars reports whether no value has others in it.
@@ -62,17 +61,24 @@ func isScalars(items []any) bool {
 }
 
 // attributeText returns a value as text: a string as it is, which is shared with the
-// pickle, everything else in JSON.
-func attributeText(v any) (text string, shared bool) {
-	if s, ok := v.(string); ok {
-		return strings.ToValidUTF8(s, "\uFFFD"), utf8.ValidString(s)
+// pickle, everything else in JSON, which may take as much as left has.
+func attributeText(v any, left *memory) (string, error) {
+	const copies = 3 // as it grows, and a string
+	if s, ok := v.(string); ok && utf8.ValidString(s) {
+		return s, nil
+	} else if ok {
+		return strings.ToValidUTF8(s, "\uFFFD"), left.take(copies * len(s))
 	}
-	return string(appendJSON(nil, v)), false
+	b := appendJSON(nil, v, left.left/copies)
+	if err := left.take(copies * len(b)); err != nil {
+		return "", err
+	}
+	return string(b), nil
 }
 
-// appendJSON appends a scalar, or a list of scalars. What JSON has no form for is an
-// object of one key that begins with $.
-func appendJSON(b []byte, v any) []byte {
+// appendJSON appends a scalar, or a list of scalars, which ends where it has more than
+// most bytes. What JSON has no form for is an object of one key that begins with $.
+func appendJSON(b []byte, v any, most int64) []byte {
 	switch v := v.(type) {
 	case nil:
 		return append(b, "null"...)
@@ -99,7 +105,9 @@ func appendJSON(b []byte, v any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendJSON(b, v)
+			if b = appendJSON(b, v, most); int64(len(b)) > most {
+				break
+			}
 		}
 		return append(b, ']')
 	case *global:

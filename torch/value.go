@@ -1,10 +1,13 @@
 package torch
 
 import (
+	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // The values of a pickle are nil, bool, int64, bigInt, float64, complex128, string,
@@ -123,79 +126,90 @@ func countsOf(v any) ([]int64, bool) {
 	return counts, true
 }
 
-// A dictKey is equal for keys that are equal in Python, as 1, True and 1.0 are.
-type dictKey struct {
-	kind byte
-	text string
-	num  float64
-	int  int64
-	ref  any
-}
-
 // maxTupleKey bounds a tuple that is a key, with those in it: 8 for an element, and its
 // text.
 const maxTupleKey = 512
 
-// keyOf returns what a key is compared by, or false for values that cannot be keys.
-func keyOf(v any) (dictKey, bool) {
+// keyOf returns a text that is equal for keys that are equal in Python, as 1, True and
+// 1.0 are: a string as it is, other values after a zero byte. It fails for values that
+// cannot be keys.
+func keyOf(v any) (string, error) {
+	kind, text := byte(0), ""
 	switch v := v.(type) {
 	case nil:
-		return dictKey{kind: 'n'}, true
+		kind = 'n'
 	case bool:
+		kind, text = 'i', "0"
 		if v {
-			return dictKey{kind: 'i', int: 1}, true
+			text = "1"
 		}
-		return dictKey{kind: 'i'}, true
 	case int64:
-		return dictKey{kind: 'i', int: v}, true
+		kind, text = 'i', strconv.FormatInt(v, 10)
 	case float64:
-		if n := int64(v); v == math.Trunc(v) && math.Abs(v) < 1<<53 {
-			return dictKey{kind: 'i', int: n}, true
+		kind, text = 'f', strconv.FormatFloat(v, 'g', -1, 64)
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			kind, text = 'i', strconv.FormatInt(int64(v), 10)
 		}
-		return dictKey{kind: 'f', num: v}, true
 	case bigInt:
-		return dictKey{kind: 'b', text: string(v)}, true
+		kind, text = 'b', string(v)
 	case string:
-		return dictKey{kind: 's', text: v}, true
+		if kind, text = 's', v; !strings.HasPrefix(v, "\x00") {
+			return v, nil
+		}
 	case bytestring:
-		return dictKey{kind: 'y', text: string(v)}, true
+		kind, text = 'y', string(v)
 	case *global, *object:
-		return dictKey{kind: 'r', ref: v}, true
+		kind, text = 'r', fmt.Sprintf("%p", v)
 	case *sequence:
-		n := maxTupleKey
-		text, ok := appendKey(nil, v, &n)
-		return dictKey{kind: 't', text: string(text)}, ok
+		left := maxTupleKey
+		b, err := appendKey(nil, v, &left)
+		if err != nil {
+			return "", err
+		}
+		kind, text = 't', string(b)
+	default:
+		return "", errKey
 	}
-	return dictKey{}, false
+	return string(append([]byte{0, kind}, text...)), nil
 }
 
-// appendKey appends a form of a tuple that is equal for equal tuples.
-func appendKey(b []byte, s *sequence, left *int) ([]byte, bool) {
+var errKey = malformed("a key that cannot be hashed")
+
+// appendKey appends a text that is equal for equal tuples.
+func appendKey(b []byte, s *sequence, left *int) ([]byte, error) {
 	if s.kind != tupleKind {
-		return nil, false
+		return nil, errKey
 	}
 	b = append(b, '(')
 	for _, v := range s.items {
-		text, _ := textOf(v)
-		if *left -= 8 + len(text); *left < 0 {
-			return nil, false
+		key, err := "", error(nil)
+		inner, ok := v.(*sequence)
+		if !ok {
+			key, err = keyOf(v)
 		}
-		if inner, ok := v.(*sequence); ok {
-			if b, ok = appendKey(b, inner, left); !ok {
-				return nil, false
-			}
-			continue
+		if err != nil {
+			return nil, err
 		}
-		k, ok := keyOf(v)
-		if !ok || k.kind == 'r' {
-			return nil, false
+		if *left -= 8 + len(key); *left < 0 {
+			return nil, fmt.Errorf("%w: a tuple of more than %d bytes as a key",
+				tensor.ErrLimit, maxTupleKey)
 		}
-		b = append(b, k.kind)
-		b = strconv.AppendQuote(b, k.text)
-		b = strconv.AppendInt(b, k.int, 10)
-		b = strconv.AppendFloat(b, k.num, 'g', -1, 64)
+		if ok {
+			b, err = appendKey(b, inner, left)
+		} else {
+			b = strconv.AppendQuote(b, key)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return append(b, ')'), true
+	return append(b, ')'), nil
+}
+
+// add adds an item, whose key was checked.
+func (d *dict) add(m *machine, key, value any) {
+	m.charge(keyBytes)
+	d.items, d.isUnique = extend(m, d.items, item{key, value}), false
 }
 
 // unique returns the items without those whose keys came before: the last value counts,
@@ -205,16 +219,20 @@ func (d *dict) unique() []item {
 		return d.items
 	}
 	d.isUnique = true
-	at := make(map[dictKey]int, min(len(d.items), 1<<10))
+	keys := naming.New(len(d.items), func(i int) string {
+		key, _ := keyOf(d.items[i].key)
+		return key
+	})
 	kept := d.items[:0]
 	for _, it := range d.items {
-		k, _ := keyOf(it.key)
-		if i, ok := at[k]; ok {
-			kept[i].value = it.value
+		n := len(kept)
+		kept = append(kept, it)
+		if f, ok := it.key.(float64); ok && f != f || keys.Add(n) { // NaN is equal to none
 			continue
 		}
-		at[k] = len(kept)
-		kept = append(kept, it)
+		key, _ := keyOf(it.key)
+		kept[keys.Lookup(key)].value = it.value
+		kept = kept[:n]
 	}
 	clear(d.items[len(kept):])
 	d.items = kept
