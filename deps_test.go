@@ -116,9 +116,10 @@ var edges = map[string][]string{
 	"gguf":                  and(common, "internal/ggml"),
 	"torch":                 and(common, "internal/numpy", "internal/zipfile", "sparse"),
 
-	".":              and(common, formats...),
-	"model":          and(common, ".", "gguf", "onnx", "pte", "safetensors", "ztensor"),
-	"convert":        and(and(common, formats...), ".", "sparse", "internal/ggml"),
+	".": and(common, formats...),
+	"model": and(common, ".", "gguf", "onnx", "pte", "quant",
+		"safetensors", "ztensor"),
+	"convert":        and(and(common, formats...), ".", "sparse", "quant", "internal/ggml"),
 	"internal/page":  {".", "tensor", "inspect", "model", "pte", "sparse", "internal/format"},
 	"internal/view":  {"internal/page", "web"},
 	"web":            {},
@@ -126,8 +127,8 @@ var edges = map[string][]string{
 	"cmd/tensorfile": {"internal/command"},
 	"internal/batch": {"internal/atomicfile"},
 	"internal/command": and(and(and(common, formats...), ".", "sparse", "convert", "inspect",
-		"model", "remote", "internal/batch", "internal/page", "internal/view", "web"), cobra,
-		pflag, progressbar, term, uniseg),
+		"model", "quant", "remote", "internal/batch", "internal/page", "internal/view", "web"),
+		cobra, pflag, progressbar, term, uniseg),
 
 	// The nested module: what links the libraries of object stores is outside of this
 	// one.

@@ -50,6 +50,8 @@ func (p *Plan) stale(src *tensorfile.File, key string) bool {
 	case key == formatKey && src.Format() == tensorfile.Safetensors:
 		_, taken := p.keys[key]
 		return !p.caps.Attributes || taken
+	case p.opts.Dequantize != tensor.Unknown && p.find().Attributes[key]:
+		return true
 	case src.Format() != tensorfile.GGUF:
 		return false
 	case strings.HasPrefix(key, "split."):
@@ -174,6 +176,12 @@ func (p *Plan) planOwnAttributes(it *item) {
 	z, ok := it.owner.Sys().(*ztensor.Reader)
 	if !ok {
 		return
+	}
+	for _, part := range it.weight.Parts {
+		for k := range z.TensorAttributes(part.Tensor) {
+			p.lose(LossAttributes, fieldOf(part.Tensor)+".attributes["+naming.Quote(k)+"]",
+				"the tensor is part of %s", naming.Quote(it.src.Name))
+		}
 	}
 	_, isBlocks := blocksOf(it.src)
 	for k, v := range z.TensorAttributes(it.src) {

@@ -3,15 +3,21 @@ package convert
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/quant"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // File converts the file named in to the format that the extension of out stands for, and
 // writes it to out, which appears whole or not at all. Of a model in shards in is the
-// first, and the others are found by their names ([Shards]). Errors are those of
+// first, and the others are found by their names ([Shards]). Options.Config is, if it is
+// nil, what config.json next to in says. Errors are those of
 // [tensorfile.Open], [NewPlan] and [Plan.WriteFile]: a *LossError has all losses that
 // opts does not allow.
 func File(ctx context.Context, in, out string, opts *Options) error {
@@ -38,9 +44,22 @@ func File(ctx context.Context, in, out string, opts *Options) error {
 		others = append(others, shard)
 	}
 	o.More = append(others, o.More...)
+	if o.Config == nil {
+		if o.Config, err = readConfig(filepath.Dir(in)); err != nil &&
+			o.Dequantize != tensor.Unknown {
+			return err
+		}
+	}
 	p, err := NewPlan(ctx, f, target, &o)
 	if err != nil {
 		return err
 	}
 	return p.WriteFile(ctx, out)
+}
+
+// readConfig reads what the files of a directory say of quantised weights.
+func readConfig(dir string) (*quant.Config, error) {
+	return quant.ReadConfig(func(name string) (io.ReadCloser, error) {
+		return os.Open(filepath.Join(dir, name))
+	})
 }

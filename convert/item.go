@@ -24,6 +24,8 @@ type item struct {
 	steps []step         // from src to t
 	own   map[string]any // attributes of the tensor in a .zt
 
+	weight *weight // that src is
+
 	quantize string // the type that Options.Quantize returned
 }
 
@@ -71,13 +73,26 @@ func fieldOf(t *tensor.Tensor) string { return "tensors[" + naming.Quote(t.Name)
 
 // planTensor carries one tensor through everything that may have to change:
 // layout, dtype, order, shape, name. Its error ends the plan.
-func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tensor.Tensor) error {
-	name, want := src.Name, tensor.Unknown
+func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, w *weight) error {
+	src, name, want := w.Tensor, w.Name, tensor.Unknown
 	if p.opts.Map != nil {
+		t := src
+		if w.Scheme != "" {
+			var err error
+			if t, err = tensor.As(src, p.opts.Dequantize); err != nil {
+				t = src
+			}
+		}
 		var keep bool
-		if name, want, keep = p.opts.Map(src); !keep {
+		if name, want, keep = p.opts.Map(t); !keep {
 			return nil
 		}
+	}
+	if w.Auxiliary {
+		p.lose(LossTensors, fieldOf(src),
+			"a scale of activations, or a marker, of quantised weights")
+		p.losses[len(p.losses)-1].Requested = true
+		return nil
 	}
 	if p.caps.MaxTensors > 0 && len(p.items) == p.caps.MaxTensors {
 		return fmt.Errorf("convert: %w: %v holds %d tensor, the source has more",
@@ -91,7 +106,7 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 			src = &found
 		}
 	}
-	it := &item{src: src, owner: owner, t: *src, want: want}
+	it := &item{src: src, owner: owner, t: *src, want: want, weight: w}
 	marked := len(p.losses)
 	err := p.planItem(ctx, it, name)
 	if errors.As(err, new(*OptionError)) {
@@ -113,6 +128,8 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, src *tens
 // planItem plans one tensor. Its error is the reason to drop the tensor.
 func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 	switch {
+	case it.weight.Err != nil:
+		return it.weight.Err
 	case it.src.External:
 		return errors.New("its data is external")
 	case pte.Uninitialized(it.src):

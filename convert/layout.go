@@ -19,10 +19,12 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 	kind, isBlocks := blocksOf(&it.t)
 	dtype := cmp.Or(it.want, p.opts.Dequantize)
 	switch {
+	case it.weight.Scheme != "":
+		return p.planDequantize(ctx, it, it.weight.Scheme, domainOfScheme(it.weight.Scheme), dtype)
 	case it.t.Dense():
 		return p.planExtras(ctx, it)
 	case isBlocks && dtype != tensor.Unknown:
-		return p.planDequantize(ctx, it, kind, dtype)
+		return p.planDequantize(ctx, it, kind.Name, domainOfBlocks(kind), dtype)
 	case isBlocks && p.target == tensorfile.GGUF:
 		return nil
 	case isBlocks && !p.caps.Sparse:
@@ -43,23 +45,6 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 			p.target)
 	}
 	return it.apply(ctx, densified(p.sparseOptions()))
-}
-
-// planDequantize makes a dense tensor of quantised blocks.
-func (p *Plan) planDequantize(ctx context.Context, it *item, kind ggml.Type,
-	to tensor.DType) error {
-	p.loseScale(it, kind.Name, to.String())
-	if p.loses(domainOfBlocks(kind), to) {
-		p.loseRequested(LossNarrow, it, "%s becomes %v", kind.Name, to)
-	}
-	// float32 first, which is what the blocks mean.
-	err := it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-		return tensor.As(t, tensor.F32)
-	})
-	if err != nil || to == tensor.F32 {
-		return err
-	}
-	return p.convertTo(ctx, it, to)
 }
 
 // A preventable error is the reason of a loss that a field of Options prevents.

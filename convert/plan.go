@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -42,10 +43,15 @@ type Options struct {
 	// Dense makes tensors dense even where the target supports sparse ones; it
 	// allows LossDensify.
 	Dense bool
-	// Dequantize, if not tensor.Unknown, makes quantised blocks of ggml elements of that
-	// dtype, also where the target supports them. A dtype that does not have all values
-	// of the blocks is a LossNarrow that is Requested.
+	// Dequantize, if not tensor.Unknown, makes elements of that dtype of quantised blocks
+	// of ggml, also where the target supports them, and of weights that are stored as
+	// several tensors, as package quant finds them: Map gets each of these once, with its
+	// own name, shape and this dtype. A dtype that does not have all values is a
+	// LossNarrow that is Requested. A weight whose parts do not fit together is a loss.
 	Dequantize tensor.DType
+	// Config is what config.json says of quantised weights ([quant.ReadConfig]); nil for
+	// nothing.
+	Config *quant.Config
 	// Quantize, if not nil, returns the type of quantised blocks that a dense tensor
 	// becomes ([gguf.Quantize]), "" for none. It is called for tensors of the source as
 	// Map and Dequantize make them, and is a LossNarrow that is Requested.
@@ -115,7 +121,7 @@ type Plan struct {
 	losses     []Loss
 	keys       map[string]int // of attributes
 	names      names
-	scales     scales        // nil until they are needed
+	quantised  *quantised    // nil until it is needed
 	kind       primitiv.Kind // that is kept from a primitiv file to a primitiv file
 
 	rewrite func(context.Context, io.Writer) error // in place of all these
@@ -166,6 +172,7 @@ func NewPlan(
 	if err := p.planRewrite(ctx); err != nil || p.rewrite != nil {
 		return p, err
 	}
+	p.planQuantised()
 	for _, f := range p.files {
 		p.planProgram(f)
 		p.planUnlisted(f)
@@ -198,7 +205,7 @@ func (p *Plan) checkOptions() error {
 	}
 	if d := p.opts.Dequantize; d != tensor.Unknown {
 		if err := tensor.CanConvert(tensor.F32, d); err != nil || !d.IsFloat() {
-			return &OptionError{"Dequantize", fmt.Errorf("%w: blocks do not become %v",
+			return &OptionError{"Dequantize", fmt.Errorf("%w: weights do not become %v",
 				tensor.ErrDType, d)}
 		}
 	}
@@ -363,8 +370,8 @@ func computes(m *rten.Model) bool {
 }
 
 func (p *Plan) planTensors(ctx context.Context, src *tensorfile.File) error {
-	for t := range src.Tensors() {
-		err := p.planTensor(ctx, src, t)
+	for w := range p.weightsOf(src) {
+		err := p.planTensor(ctx, src, w)
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}

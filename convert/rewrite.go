@@ -31,7 +31,8 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.target == tensorfile.GGUF {
+		if p.target == tensorfile.GGUF && p.opts.Dequantize == tensor.Unknown &&
+			p.opts.Quantize == nil {
 			metadata = slices.DeleteFunc(metadata, func(kv gguf.KeyValue) bool {
 				err := p.checkValue(kv.Key, kv.Value)
 				if err != nil {
@@ -55,7 +56,7 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 			all = append(all, r.Entries())
 		}
 	}
-	if len(all) < 2 || len(all) < len(p.files) {
+	if len(all) < 2 || len(all) < len(p.files) || p.opts.Dequantize != tensor.Unknown {
 		return nil
 	}
 	entries, err := ptd.Merge(ctx, all...)

@@ -69,21 +69,7 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 		}
 		return &sink{each(add), addBlob, pw.Close, pw.Abort}, nil
 	case tensorfile.Safetensors:
-		o := orZero(p.opts.Safetensors)
-		if o.Metadata == nil && len(p.attributes) > 0 {
-			o.Metadata = map[string]string{}
-			for _, a := range p.attributes {
-				o.Metadata[a.key] = a.text
-			}
-		}
-		if _, given := o.Metadata[formatKey]; !given && p.fromCheckpoint() {
-			o.Metadata = maps.Clone(o.Metadata)
-			if o.Metadata == nil {
-				o.Metadata = map[string]string{}
-			}
-			o.Metadata[formatKey] = "pt"
-		}
-		sw := safetensors.NewWriter(w, &o)
+		sw := safetensors.NewWriter(w, p.safetensorsOptions())
 		return &sink{sw.AddAll, noBlobs, sw.Close, sw.Abort}, nil
 	case tensorfile.NPZ:
 		nw := npz.NewWriter(w, p.opts.NPZ)
@@ -115,6 +101,25 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 		return p.ztensorSink(w)
 	}
 	return nil, errors.ErrUnsupported
+}
+
+// safetensorsOptions are those of the writer, with the attributes of the sources.
+func (p *Plan) safetensorsOptions() *safetensors.WriterOptions {
+	o := orZero(p.opts.Safetensors)
+	if o.Metadata == nil && len(p.attributes) > 0 {
+		o.Metadata = map[string]string{}
+		for _, a := range p.attributes {
+			o.Metadata[a.key] = a.text
+		}
+	}
+	if _, given := o.Metadata[formatKey]; !given && p.fromCheckpoint() {
+		o.Metadata = maps.Clone(o.Metadata)
+		if o.Metadata == nil {
+			o.Metadata = map[string]string{}
+		}
+		o.Metadata[formatKey] = "pt"
+	}
+	return &o
 }
 
 // fromCheckpoint reports whether a source is a checkpoint of PyTorch.

@@ -116,6 +116,40 @@ func (s *splitter) safetensors(ctx context.Context) ([]string, error) {
 		})
 }
 
+// WriteShards carries a plan for safetensors out into files as [Split] makes them, or one
+// file if opts.MaxSize is not exceeded, and returns their names. name is a path without
+// extension.
+func (p *Plan) WriteShards(ctx context.Context, name string,
+	opts *SplitOptions) ([]string, error) {
+	o := orZero(opts)
+	err := cmp.Or(p.Err(), p.checkDecoded())
+	switch {
+	case err != nil:
+		return nil, err
+	case p.target != tensorfile.Safetensors:
+		return nil, fmt.Errorf("convert: %w: shards of %v", errors.ErrUnsupported, p.target)
+	case o.Progress == nil:
+		o.Progress = func(int64) {}
+	}
+	s := &splitter{SplitOptions: o}
+	ts := func(yield func(*tensor.Tensor, error) bool) {
+		for t, err := range p.tensors(ctx) {
+			if err == nil {
+				counted := *t
+				counted.Data = s.count(t.Data)
+				t = &counted
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+	names, err := safetensors.WriteShards(ctx, name+tensorfile.Safetensors.Ext(), ts,
+		&safetensors.ShardOptions{MaxSize: cmp.Or(o.MaxSize, defaultMax), NoReplace: o.NoReplace,
+			DryRun: o.DryRun, Writer: p.safetensorsOptions()})
+	return names, fromSource(err)
+}
+
 // counted yields the tensors, whose data counts what is read of it as written.
 func (s *splitter) counted() iter.Seq[*tensor.Tensor] {
 	return func(yield func(*tensor.Tensor) bool) {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -47,6 +48,13 @@ const (
 
 	MissingWeights  Code = tensor.CodeMissingWeights  // a program's tensor is in no .ptd
 	WeightsMismatch Code = tensor.CodeWeightsMismatch // the .ptd has another dtype or shape
+
+	MissingScale       Code = Code(quant.MissingScale)       // of a quantised weight
+	ScaleShape         Code = Code(quant.ScaleShape)         // a part of it has another shape
+	ScaleDType         Code = Code(quant.ScaleDType)         // or dtype than is due
+	OrphanScale        Code = Code(quant.OrphanScale)        // a part without its weight
+	QuantizationConfig Code = Code(quant.QuantizationConfig) // config.json contradicts tensors
+	QuantizationState  Code = Code(quant.QuantizationState)  // JSON, maps, groups, shapes
 )
 
 // Errors that reading the data shows.
@@ -55,6 +63,8 @@ const (
 	DigestMismatch Code = "digest-mismatch" // another digest than a listing says
 	Checksum       Code = "checksum"        // a digest in the file does not hold
 	NaN            Code = "nan"             // elements are NaN
+
+	ScaleValue Code = Code(quant.ScaleValue) // scales are NaN, infinite, negative or zero
 )
 
 // Warnings.
@@ -77,6 +87,8 @@ const (
 	AllZero            Code = "all-zero"              // as a hole in a file reads
 	Constant           Code = "constant"              // every element is the same
 
+	UnknownQuantization Code = Code(quant.UnknownQuantization) // a method that is not known
+
 	OverlappingData Code = tensor.CodeOverlappingData // tensors of an ONNX model share bytes
 )
 
@@ -88,7 +100,8 @@ const (
 
 var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
 	TotalSize, NoTensors, ConfigDType, Pickle, UnknownClass, UnlistedData, OutsideLink,
-	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant, OverlappingData}
+	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant, OverlappingData,
+	UnknownQuantization}
 
 // undamaged are errors of files whose tensors are all there.
 var undamaged = []Code{ShadowedIndex, UnknownDType, RunsCode, MissingWeights, WeightsMismatch}

@@ -3,11 +3,14 @@ package model
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -75,6 +78,21 @@ func (m *Model) readConfig(part string) *Config {
 		}
 	}
 	return c
+}
+
+// readQuantization returns what the files of a part say of quantised weights.
+func (m *Model) readQuantization(part string) *quant.Config {
+	cfg, err := quant.ReadConfig(func(base string) (io.ReadCloser, error) {
+		e := m.look(path.Join(part, base))
+		if !e.regular || e.outside && m.noLinks {
+			return nil, fs.ErrNotExist
+		}
+		return m.fsys.Open(m.path(e.name))
+	})
+	if err != nil && m.configs[part] != nil { // which is well-formed
+		m.found.add(findingOf(QuantizationConfig, path.Join(part, "config.json"), err))
+	}
+	return cfg
 }
 
 // readObject reads a JSON object; nil where there is no such file, or a finding says

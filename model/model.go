@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -40,6 +41,7 @@ type Model struct {
 	sets    []*Set
 	files   map[string]*file
 	configs map[string]*Config // by part
+	quants  map[string]*quant.Config
 	listing listing
 	found   findings
 	done    []Finding // found, sorted
@@ -100,7 +102,8 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{files: map[string]*file{}, configs: map[string]*Config{}}
+	m := &Model{files: map[string]*file{}, configs: map[string]*Config{},
+		quants: map[string]*quant.Config{}}
 	repository, _ := fsys.(Repository)
 	if opts.NoLinks {
 		fsys = source.Confine(fsys, local, cacheDirs(fsys, dir)...)
@@ -154,6 +157,7 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	}
 	for _, part := range parts {
 		m.configs[part] = m.readConfig(part)
+		m.quants[part] = m.readQuantization(part)
 	}
 	hasPrimary := map[string]bool{}
 	for _, s := range m.sets { // of a part, the primary one is the first
@@ -396,6 +400,31 @@ func (m *Model) Findings() []Finding { return slices.Clone(m.done) }
 
 // Config returns what config.json says; nil where there is none.
 func (m *Model) Config() *Config { return m.configs["."] }
+
+// Quantization returns what the model's files say of quantised weights; nil if they say
+// nothing, or if the model is a pipeline of several.
+func (m *Model) Quantization() *quant.Config {
+	if primary := m.primary(); len(primary) == 1 {
+		return m.quants[primary[0].part]
+	}
+	return nil
+}
+
+// FS returns the files of the directory.
+func (m *Model) FS() (fs.FS, error) { return fs.Sub(m.fsys, m.dir) }
+
+// Others returns the names of files that hold no weights and are no index, such as
+// config.json and tokenizers, in order.
+func (m *Model) Others() (names []string) {
+	for name, e := range m.entries {
+		if e.regular && !(e.outside && m.noLinks) && !isWeights(name) && !isIndex(name) &&
+			!strings.HasPrefix(path.Base(name), ".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // isElement reports whether a name is one element of a path.
 func isElement(name string) bool {

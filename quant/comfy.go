@@ -26,6 +26,7 @@ func isMarker(name string) bool {
 func (f *finder) readComfy() {
 	inHeader := map[string]layer{}
 	if text := f.attributes["_quantization_metadata"]; text != "" {
+		f.keys["_quantization_metadata"] = true
 		top, err := parseObject([]byte(text))
 		if err != nil {
 			f.note(QuantizationState, tensor.SeverityError, "",

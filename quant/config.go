@@ -1,8 +1,11 @@
 package quant
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -60,6 +63,80 @@ func ParseConfig(files ...[]byte) (*Config, error) {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// ReadConfig is ParseConfig for the files of a model's directory. open opens the file of
+// a name; fs.ErrNotExist is no error.
+func ReadConfig(open func(name string) (io.ReadCloser, error)) (*Config, error) {
+	const maxConfig = 64 << 20
+	var texts [][]byte
+	for _, name := range []string{"config.json", "hf_quant_config.json",
+		"quantize_config.json"} {
+		f, err := open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+		if f.Close(); err != nil {
+			return nil, err
+		}
+		if len(b) > maxConfig {
+			return nil, fmt.Errorf("%w: %s has more than %d bytes", tensor.ErrLimit, name,
+				maxConfig)
+		}
+		texts = append(texts, b)
+	}
+	return ParseConfig(texts...)
+}
+
+// WithoutQuantization returns a config.json without what it says of quantised weights,
+// for a model whose weights are not. All else stays, in its order.
+func WithoutQuantization(config []byte) ([]byte, error) {
+	if _, err := parseObject(config); err != nil {
+		return nil, fmt.Errorf("%w: a configuration: %w", tensor.ErrMalformed, err)
+	}
+	var b bytes.Buffer
+	var members func(raw json.RawMessage)
+	members = func(raw json.RawMessage) {
+		separator := byte('{')
+		ordered(raw, func(key string, v json.RawMessage) {
+			if key == "quantization_config" || key == "quantization" || key == "expert_dtype" {
+				return
+			}
+			b.WriteByte(separator)
+			separator = ','
+			name, _ := json.Marshal(key)
+			b.Write(name)
+			b.WriteByte(':')
+			if key == "text_config" && v[0] == '{' {
+				members(v)
+				return
+			}
+			b.Write(v)
+		})
+		if separator == '{' {
+			b.WriteByte('{')
+		}
+		b.WriteByte('}')
+	}
+	members(config)
+	var out bytes.Buffer
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return nil, err
+	}
+	return append(out.Bytes(), '\n'), nil
+}
+
+// Method returns the method of quantisation that the configuration names, such as fp8; ""
+// if it names none.
+func (c *Config) Method() string {
+	if c == nil {
+		return ""
+	}
+	return c.method
 }
 
 // read adds what a file says. What has another type than expected is left out.

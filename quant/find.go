@@ -27,7 +27,8 @@ type finder struct {
 	comfy    map[string]layer          // by the module's name
 	modules  map[string]bool           // that have a quantised weight
 	gguf     bool
-	isScaled bool // ComfyUI's old marker is there
+	keys     map[string]bool // of attributes about quantisation
+	isScaled bool            // ComfyUI's old marker is there
 }
 
 // waiting is a weight that lacks a part. It is one only if the configuration, or another
@@ -43,7 +44,7 @@ func newFinder(src Source, cfg *Config) *finder {
 	f := &finder{cfg: cfg, attributes: map[string]string{}, stored: map[string]*tensor.Tensor{},
 		part: map[*tensor.Tensor]bool{}, at: map[*tensor.Tensor]*Weight{},
 		seen: map[string]bool{}, states: map[string]*tensor.Tensor{}, comfy: map[string]layer{},
-		modules: map[string]bool{}}
+		modules: map[string]bool{}, keys: map[string]bool{}}
 	for k, v := range src.Attributes() {
 		if _, ok := f.attributes[k]; !ok {
 			f.attributes[k] = v

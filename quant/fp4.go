@@ -34,7 +34,7 @@ func (b *build) nvfp4(t, scale, global *tensor.Tensor, suffix string, op operato
 // fp4Scale requires a scale for size columns of the weight.
 func (b *build) fp4Scale(scale *tensor.Tensor, dtypes []tensor.DType, size int64) bool {
 	cols := b.Tensor.Shape[len(b.Tensor.Shape)-1]
-	if cols%size != 0 {
+	if scale != nil && cols%size != 0 {
 		b.refuse(ScaleShape, "%d columns in groups of %d", cols, size)
 	}
 	return b.needs(scale, ".weight_scale", dtypes, last(b.Tensor.Shape, cols/size))

@@ -12,6 +12,7 @@ import (
 func (f *finder) readTorchAO() {
 	top, _ := parseObject([]byte(`{"names":` + f.attributes["tensor_names"] + `}`))
 	for _, name := range optional[[]string](top, "names") {
+		f.keys["tensor_names"], f.keys[name] = true, true
 		o, err := parseObject([]byte(f.attributes[name]))
 		kind := optional[string](o, "_type")
 		if err != nil || kind == "Tensor" || kind == "torch.Tensor" {

@@ -111,6 +111,9 @@ type Source interface {
 type Set struct {
 	Weights  []*Weight // in the order of their codes in the Source
 	Findings []Finding
+	// Attributes has the keys of the Source's attributes that say how weights are
+	// quantised.
+	Attributes map[string]bool
 }
 
 // Weights yields the weights of src in the order of the file, as Find finds them. cfg may
@@ -126,7 +129,7 @@ func Weights(src Source, cfg *Config) iter.Seq[*Weight] {
 func Find(src Source, cfg *Config) *Set {
 	f := newFinder(src, cfg)
 	f.find()
-	return &Set{f.weights, f.findings}
+	return &Set{f.weights, f.findings, f.keys}
 }
 
 // refused is the data of a weight without numbers.

@@ -38,6 +38,7 @@ type conversion struct {
 	externalize string
 	internalize bool
 	opts        convert.Options
+	seen        census
 }
 
 func convertCommand(a *app) *cobra.Command {
@@ -142,7 +143,7 @@ func (c *conversion) flags(f *pflag.FlagSet) {
 	choices(f, &c.opts.Dequantize, "dequantize", "dtype",
 		map[string]tensor.DType{"float32": tensor.F32, "float16": tensor.F16,
 			"bfloat16": tensor.BF16},
-		"make quantised blocks of ggml numbers: `DTYPE` float32, float16 or bfloat16")
+		"make numbers of quantised weights: `DTYPE` float32, float16 or bfloat16")
 	f.Lookup("dequantize").NoOptDefVal = tensor.F32.String()
 	c.outputs.flags(f, "FILE")
 }
@@ -199,13 +200,17 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 			return fmt.Errorf("--%s is not for %v", flag, c.target)
 		}
 	}
+	c.seen = census{renamed: make([]bool, len(c.rename)), dtypes: map[tensor.DType]bool{},
+		numbers: map[tensor.DType]bool{}, quantized: map[tensor.DType]bool{}}
 	if len(c.rename) > 0 || len(c.dtypes) > 0 || len(c.filter) > 0 {
 		c.opts.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) {
 			dtype := tensor.Unknown
 			if t.Dense() {
 				dtype = c.dtypes[t.DType]
 			}
-			return c.rename.newName(t.Name, nil), dtype, c.passes(t.Name)
+			isKept := c.passes(t.Name)
+			c.seen.dtypes[t.DType], c.seen.isKept = true, c.seen.isKept || isKept
+			return c.rename.newName(t.Name, c.seen.renamed), dtype, isKept
 		}
 	}
 	if len(c.blocks) > 0 {
@@ -233,7 +238,13 @@ const theInputs = "the inputs"
 
 // convert writes one file of one or, for merge, several.
 func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
-	names, out, err := a.beginFile(&c.outputs, args, 1)
+	names, out, err := a.begin(&c.outputs, args, 1)
+	if err == nil && cmd.Name() == "convert" && a.isModelOutput(names[0], out, c) {
+		return a.convertModel(cmd, names[0], out, c)
+	}
+	if err == nil {
+		err = a.mayWrite(out, &c.outputs)
+	}
 	if err == nil {
 		err = c.prepare(cmd, out)
 	}
@@ -261,6 +272,11 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 				"merge takes several inputs, or the first shard of a model"))
 		}
 		c.opts.Shards = max(c.opts.Shards, count)
+		if len(files) == 0 {
+			if err := c.configure(in); err != nil {
+				return onFile(names[i], err)
+			}
+		}
 		files = append(files, in.File)
 		about += in.payload()
 	}
@@ -269,33 +285,17 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 
 func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int64,
 	c *conversion) error {
-	if err := c.checkNames(files); err != nil {
-		return err
-	}
 	if r, ok := files[0].Sys().(*pte.Reader); ok && c.target == tensorfile.PTE && len(files) == 1 {
 		return a.convertProgram(r, from, out, c)
 	}
 	if c.externalize != "" || c.internalize {
 		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
 	}
-	c.opts.Limits, c.opts.External, c.opts.More = a.limits, a.findExternal, files[1:]
-	plan, err := convert.NewPlan(a.ctx, files[0], c.target, &c.opts)
-	var wrongOption *convert.OptionError
-	switch {
-	case errors.As(err, &wrongOption):
-		return wrong("tensorfile version, which lists what is written", "%s: %w",
-			flagOf(wrongOption), wrongOption.Err)
-	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
-		return advise("--filter NAME, which leaves one tensor", err)
-	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):
-		return advise("another format, or a .pte as the source", err)
-	case err != nil:
+	plan, err := a.plan(files, from, c)
+	if err != nil || plan == nil {
 		return err
 	}
-	a.printLosses(from, plan.Losses(), c)
-	if err := plan.Err(); err != nil {
-		return a.refused(from, c, plan.Losses(), err)
-	}
+	a.noteConfig(c, from)
 	if v := plan.Version(); c.target == tensorfile.ZTensor && c.version == "" {
 		if v != ztensor.Version2 && !c.dryRun {
 			a.note("%s: version %s, as the source; upstream's ztensor 2 reads version 2 only: "+
@@ -305,6 +305,33 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 	}
 	return a.writeConverted(from, out, c, plan.Losses(), about,
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
+}
+
+// plan plans a conversion, and lists what is lost. It returns nil for a plan that is
+// refused, which it has reported.
+func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*convert.Plan, error) {
+	c.opts.Limits, c.opts.External, c.opts.More = a.limits, a.findExternal, files[1:]
+	plan, err := convert.NewPlan(a.ctx, files[0], c.target, &c.opts)
+	names := c.checkNames() // of which a plan that fails may not have seen all
+	var wrongOption *convert.OptionError
+	switch {
+	case names != nil && (err == nil || len(c.filter) > 0 && !c.seen.isKept):
+		return nil, names
+	case errors.As(err, &wrongOption):
+		return nil, wrong("tensorfile version, which lists what is written", "%s: %w",
+			flagOf(wrongOption), wrongOption.Err)
+	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
+		return nil, advise("--filter NAME, which leaves one tensor", err)
+	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):
+		return nil, advise("another format, or a .pte as the source", err)
+	case err != nil:
+		return nil, err
+	}
+	a.printLosses(from, plan.Losses(), c)
+	if err := plan.Err(); err != nil {
+		return nil, a.refused(from, c, plan.Losses(), err)
+	}
+	return plan, nil
 }
 
 // flagOf returns the flag that sets the field of convert.Options that is wrong.
@@ -324,13 +351,7 @@ func flagOf(err *convert.OptionError) string {
 func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss, about int64,
 	write func(w io.Writer) error) error {
 	if err := a.write(out, &c.outputs, about, write); err != nil {
-		switch {
-		case errors.Is(err, tensor.ErrOverflow):
-			err = advise("another dtype, or --allow overflow", err)
-		case errors.Is(err, tensor.ErrDType):
-			err = advise("another target, or --filter, which leaves tensors out", err)
-		}
-		return err
+		return explainWrite(err)
 	}
 	switch {
 	case a.json && (out != "-" || c.dryRun):
@@ -341,57 +362,52 @@ func (a *app) writeConverted(from, out string, c *conversion, losses []convert.L
 	return nil
 }
 
+// explainWrite adds what to try where the values of elements are the cause.
+func explainWrite(err error) error {
+	switch {
+	case errors.Is(err, tensor.ErrOverflow):
+		return advise("another dtype, or --allow overflow", err)
+	case errors.Is(err, tensor.ErrDType):
+		return advise("another target, or --filter, which leaves tensors out", err)
+	}
+	return err
+}
+
 // blocksOf returns the type of quantised blocks that a tensor becomes; "" for none.
 func (c *conversion) blocksOf(t *tensor.Tensor) string {
+	c.seen.numbers[t.DType] = true
 	if name := c.blocks[t.DType]; len(t.Shape) > 1 && gguf.CanQuantize(t.Shape, name) {
+		c.seen.quantized[t.DType] = true
 		return name
 	}
 	return ""
 }
 
-// numbersOf returns the dtype of a tensor of the source as Options.Quantize gets it.
-func (c *conversion) numbersOf(t *tensor.Tensor) tensor.DType {
-	if to := c.dtypes[t.DType]; t.Dense() && to != tensor.Unknown {
-		return to
-	}
-	if !t.Dense() {
-		return c.opts.Dequantize
-	}
-	return t.DType
+// A census is what NewPlan has asked a conversion about: each tensor, and its dtype.
+type census struct {
+	isKept  bool   // by --filter
+	renamed []bool // by --rename
+	// The dtypes of the sources, those of which blocks could be made, and of these the
+	// ones that have a matrix.
+	dtypes, numbers, quantized map[tensor.DType]bool
 }
 
-// checkNames refuses a --filter, --rename or --dtype that nothing in the files matches.
-func (c *conversion) checkNames(files []*tensorfile.File) error {
-	isKept := false
-	used := make([]bool, len(c.rename))
-	// The dtypes of the file, those of which blocks are made, and of those the ones that
-	// have a matrix.
-	dtypes, numbers, quantized := map[tensor.DType]bool{}, map[tensor.DType]bool{},
-		map[tensor.DType]bool{}
-	for _, f := range files {
-		for t := range f.Tensors() {
-			isKept = isKept || c.passes(t.Name)
-			dtypes[t.DType] = true
-			made := *t
-			made.DType = c.numbersOf(t)
-			numbers[made.DType] = true
-			quantized[made.DType] = quantized[made.DType] || c.blocksOf(&made) != ""
-			c.rename.newName(t.Name, used)
-		}
-	}
-	if !isKept && len(c.filter) > 0 {
+// checkNames refuses a --filter, --rename or --dtype that nothing in the sources matches.
+func (c *conversion) checkNames() error {
+	if len(c.filter) > 0 && !c.seen.isKept {
 		return wrong(tryNames, "--filter: no tensor or blob is named %s",
 			quote(strings.Join(c.filter, " or ")))
 	}
 	for _, d := range tensor.DTypes() {
-		if c.dtypes[d] != tensor.Unknown && !dtypes[d] || c.blocks[d] != "" && !numbers[d] {
+		if c.dtypes[d] != tensor.Unknown && !c.seen.dtypes[d] ||
+			c.blocks[d] != "" && !c.seen.numbers[d] {
 			return wrong("tensorfile info, which lists the dtypes", "--dtype: no tensor is %v", d)
 		}
-		if c.blocks[d] != "" && !quantized[d] {
+		if c.blocks[d] != "" && !c.seen.quantized[d] {
 			return wrong("tensorfile ls, which lists the shapes",
 				"--dtype: no tensor of %v is a matrix whose rows are whole blocks of %s", d,
 				c.blocks[d])
 		}
 	}
-	return c.rename.unused(used)
+	return c.rename.unused(c.seen.renamed)
 }

@@ -81,6 +81,7 @@ type convertDocument struct {
 	Version string    `json:"version"`
 	Written bool      `json:"written"`
 	Losses  []lossRow `json:"losses"`
+	Files   []string  `json:"files,omitempty"` // of a directory
 }
 
 type lossRow struct {
@@ -96,7 +97,7 @@ func (c *conversion) result(from, out string, losses []convert.Loss,
 	if from == theInputs {
 		from = ""
 	}
-	d := &convertDocument{from, out, c.target.String(), c.version, written, []lossRow{}}
+	d := &convertDocument{from, out, c.target.String(), c.version, written, []lossRow{}, nil}
 	if c.version == "" {
 		d.Version = c.target.Writes()[0]
 	}

@@ -1,0 +1,201 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/quant"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// quantization returns what the configuration of a directory, or next to a file, says of
+// quantised weights; nil if it says nothing.
+func (in *input) quantization() (*quant.Config, error) {
+	if in.dir != nil {
+		return in.dir.Quantization(), nil
+	}
+	return quant.ReadConfig(func(name string) (io.ReadCloser, error) {
+		if in.path != "" && in.name != "-" {
+			return os.Open(filepath.Join(filepath.Dir(in.path), name))
+		}
+		next, ok := in.raw.(tensor.Companion)
+		if !ok {
+			return nil, fs.ErrNotExist
+		}
+		r, size, err := next.Companion(name)
+		if err != nil {
+			return nil, err
+		}
+		c, ok := r.(io.Closer)
+		if !ok {
+			c = io.NopCloser(nil)
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.NewSectionReader(r, 0, size), c}, nil
+	})
+}
+
+// configure gives a conversion the configuration of its first input. Without
+// --dequantize it decides only which casts pass a scale.
+func (c *conversion) configure(in *input) error {
+	isNeeded := c.opts.Dequantize != tensor.Unknown
+	if !isNeeded && in.dir == nil && in.path == "" {
+		return nil // it costs a request
+	}
+	cfg, err := in.quantization()
+	if err != nil && isNeeded {
+		return err
+	}
+	c.opts.Config = cfg
+	return nil
+}
+
+// isModelOutput reports whether the output of a conversion is a directory: one that
+// exists, a name that ends with a slash, or for a directory a name without an extension.
+func (a *app) isModelOutput(input, out string, c *conversion) bool {
+	if storeScheme(out) != "" || out == "-" {
+		return false
+	}
+	info, err := os.Stat(out)
+	if err == nil {
+		return info.IsDir()
+	}
+	if os.IsPathSeparator(out[len(out)-1]) {
+		return true
+	}
+	info, err = os.Stat(input)
+	isDirectory := err == nil && info.IsDir() || isListed(input) && tensorfile.ByName(input) == 0
+	return isDirectory && c.target == 0 && filepath.Ext(out) == ""
+}
+
+// convertModel writes the directory of a model as another: its weights as safetensors in
+// shards, config.json as it is then, and all other files as they are.
+func (a *app) convertModel(cmd *cobra.Command, name, out string, c *conversion) error {
+	if c.target == 0 {
+		c.target = tensorfile.Safetensors
+	}
+	if c.target != tensorfile.Safetensors {
+		return wrong("the name of a file", "a directory as the output is for safetensors, not %v",
+			c.target)
+	}
+	if err := c.prepare(cmd, out); err != nil {
+		return err
+	}
+	in, err := a.open(name)
+	if err != nil {
+		return onFile(name, err)
+	}
+	defer in.Close()
+	if in.dir == nil {
+		return wrong("the name of a file", "a directory as the output is for one as the input")
+	}
+	if err := c.configure(in); err != nil {
+		return onFile(name, err)
+	}
+	plan, err := a.plan([]*tensorfile.File{in.File}, name, c)
+	if err != nil || plan == nil {
+		return onFile(name, err)
+	}
+	var names []string
+	if !c.dryRun {
+		if names, err = a.writeModel(in, out, plan, c); err != nil {
+			return onFile(name, explainWrite(err))
+		}
+	}
+	switch {
+	case a.json:
+		d := c.result(name, out, plan.Losses(), !c.dryRun)
+		d.Files = names
+		return a.printJSON(d)
+	case c.dryRun && !a.quiet:
+		fmt.Fprintf(a.out, "%s to %v: %s\n", display(name), c.target, summaryOf(plan.Losses()))
+	}
+	return nil
+}
+
+// writeModel writes the files of convertModel, the weights last, and returns their names.
+// If it fails it leaves none.
+func (a *app) writeModel(in *input, out string, plan *convert.Plan, c *conversion) (names []string,
+	err error) {
+	files, err := in.dir.FS()
+	if err != nil {
+		return nil, err
+	}
+	undo, err := atomicfile.MakeDir(out)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			for _, name := range names {
+				os.Remove(name)
+			}
+			undo()
+		}
+	}()
+	for _, other := range in.dir.Others() {
+		to := filepath.Join(out, filepath.FromSlash(other))
+		base := filepath.Base(to)
+		isStale := c.opts.Dequantize != tensor.Unknown && in.dir.Quantization() != nil
+		if isStale && (base == "hf_quant_config.json" || base == "quantize_config.json") {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+			return names, err
+		}
+		if err := a.mayWrite(to, &c.outputs); err != nil {
+			return names, err
+		}
+		err := atomicfile.Write(to, func(w io.Writer) error {
+			f, err := files.Open(other)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if !isStale || base != "config.json" {
+				_, err = io.Copy(w, f)
+				return err
+			}
+			b, err := io.ReadAll(f)
+			if err == nil {
+				b, err = quant.WithoutQuantization(b)
+			}
+			if err == nil {
+				_, err = w.Write(b)
+			}
+			return err
+		})
+		if err != nil {
+			return names, err
+		}
+		names = append(names, to)
+	}
+	bar := a.bar(in.name, in.payload())
+	defer bar.done()
+	weights, err := plan.WriteShards(a.ctx, filepath.Join(out, "model"),
+		&convert.SplitOptions{NoReplace: !c.force, Progress: bar.add})
+	var exists *fs.PathError
+	if errors.As(err, &exists) && errors.Is(err, fs.ErrExist) {
+		err = &atomicfile.Error{Name: exists.Path, Err: fs.ErrExist}
+	}
+	return append(names, weights...), err
+}
+
+// noteConfig says that config.json next to the input does not fit the output.
+func (a *app) noteConfig(c *conversion, from string) {
+	if method := c.opts.Config.Method(); c.opts.Dequantize != tensor.Unknown && method != "" {
+		a.note("%s: config.json says %s; the weights no longer are", display(from),
+			display(method))
+	}
+}
