@@ -231,8 +231,8 @@ func TestBytesAfterTheEnd(t *testing.T) {
 func TestBombs(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{Compress: true})
-	if err := w.Add(tensor.New("zeros", tensor.Shape{64 << 20},
-		make([]uint8, 64<<20))); err != nil {
+	if err := w.Add(tensor.New("zeros", tensor.Shape{8 << 20},
+		make([]uint8, 8<<20))); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

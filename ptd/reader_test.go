@@ -63,7 +63,8 @@ func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"100 tensors": checkpoint(t, 100), "3,000 tensors": checkpoint(t, 3_000),
-		"30,000 tensors": checkpoint(t, 30_000), "20,000 views": views(20_000),
+		"30,000 tensors": checkpoint(t, readtest.Entries(30_000)),
+		"20,000 views":   views(readtest.Entries(20_000)),
 	} {
 		path := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(path, data, 0o666); err != nil {

@@ -44,8 +44,16 @@ type accessors struct {
 	seen   map[any]bool
 }
 
-// Bounds of the work: values kept of one type, and values taken of one loop or slice.
-const perType, perLoop = 600, 600
+// perLoop is how many values are taken of one loop or slice.
+const perLoop = 600
+
+// perType is how many values of one type are kept.
+func perType() int {
+	if testing.Short() {
+		return 100
+	}
+	return 600
+}
 
 // keep notes a value of this module, or what a slice of them holds.
 func (a *accessors) keep(v reflect.Value) {
@@ -74,7 +82,7 @@ func (a *accessors) keep(v reflect.Value) {
 	if t.Implements(reflect.TypeFor[io.Reader]()) {
 		return // a stream is for one goroutine
 	}
-	if a.count[t] == perType || !strings.Contains(named.PkgPath(), "tensorfile") {
+	if a.count[t] == perType() || !strings.Contains(named.PkgPath(), "tensorfile") {
 		return
 	}
 	a.count[t]++
