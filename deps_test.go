@@ -74,7 +74,7 @@ var edges = map[string][]string{
 		"internal/parallel"},
 	"inspect": {".", "tensor", "internal/format", "internal/ggml", "internal/le",
 		"internal/memory", "internal/parallel", "internal/naming", "sparse", "onnx", "primitiv",
-		"ptd", "pte", "ptn", "rten", "ztensor", "gguf", "safetensors"},
+		"ptd", "pte", "ptn", "rten", "ztensor", "gguf", "safetensors", "torch"},
 
 	"internal/fb":  {flatbuffers, "internal/align", "internal/le"},
 	"schema":       {},

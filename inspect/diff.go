@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/torch"
 )
 
 // DiffOptions are options of [Diff]; nil is the zero value.
@@ -428,11 +429,14 @@ func compareBytes(ctx context.Context, x, y tensor.Blob, progress Progress) (*Co
 // compareWords compares attributes and programs.
 func (d *differ) compareWords() []Difference {
 	var all []Difference
+	inA, inB := modulesOf(d.a), modulesOf(d.b)
 	add := func(kind string, x, y []Attribute) {
 		out := &differences{kind: kind}
 		for _, p := range pairsOf(x, y, func(a Attribute) string { return a.Key }) {
 			if !p.both() {
-				out.oneSided(p.name, p.inA)
+				if inModule(p.name, inA) == inModule(p.name, inB) {
+					out.oneSided(p.name, p.inA)
+				}
 			} else if !sameJSON(p.a.Value, p.b.Value) {
 				out.change(p.name, "value", p.a.Value, p.b.Value)
 			}
@@ -450,6 +454,28 @@ func (d *differ) compareWords() []Difference {
 		add("program", Program(d.a), Program(d.b))
 	}
 	return all
+}
+
+// modulesOf returns the names of the modules that are pickled in a checkpoint.
+func modulesOf(f *tensorfile.File) map[string]bool {
+	names := map[string]bool{}
+	if r, ok := f.Sys().(*torch.Reader); ok {
+		for name := range r.Modules() {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// inModule reports whether an attribute is of a module: a state_dict, which has the same
+// tensors, does not have it.
+func inModule(key string, modules map[string]bool) bool {
+	for i := range len(key) {
+		if key[i] == '.' && modules[key[:i]] {
+			return true
+		}
+	}
+	return modules[""]
 }
 
 // withoutLibrary leaves out the library that metadata of safetensors names for readers of

@@ -126,6 +126,34 @@ func TestDiffOfSparseAndDense(t *testing.T) {
 	}
 }
 
+// A module of PyTorch and its state_dict have the same content; of two modules attributes
+// are compared, too.
+func TestDiffOfModules(t *testing.T) {
+	files := map[string]*tensorfile.File{}
+	for _, name := range []string{"modules", "modules_state", "module"} {
+		f, err := tensorfile.Open("../testdata/torch/"+name+".pt", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files[name] = f
+	}
+	module, state := files["modules"], files["modules_state"]
+	if got := append(changes(t, module, state, nil),
+		changes(t, state, module, nil)...); got != nil {
+		t.Errorf("%q", got)
+	}
+	x, err := Content(t.Context(), slices.Collect(module.Tensors()), nil)
+	y, err2 := Content(t.Context(), slices.Collect(state.Tensors()), nil)
+	if err != nil || err2 != nil || x != y {
+		t.Errorf("%v %v, %v %v", x, err, y, err2)
+	}
+	if got := changes(t, module, files["module"], nil); !slices.Contains(got,
+		"attribute model.1.eps only_a") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestDiffOfAttributesAndPrograms(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{1}, []float32{1})
 	a := tensorfile.FromTensors([]*tensor.Tensor{x}, map[string]string{"k": "1", "only": "a"})

@@ -22,7 +22,7 @@ func TestCases(t *testing.T) {
 			""},
 		{"cases/dtensor_rank0.pt", 3, "w._local_tensor b", ""},
 		{"cases/misc.pt", 5, "W w list.0.x list.1.0 dd.k.0", "unknown-class collections.deque"},
-		{"cases/module.pt", 7, "_modules.0._parameters.weight _modules.1._buffers.running_mean",
+		{"cases/module.pt", 7, "0.weight 1.running_mean",
 			""},
 		{"cases/train.pt", 21, "model.0.weight optimizer.state.3.exp_avg rng np_rng.1",
 			"unknown-class argparse.Namespace"},

@@ -91,7 +91,7 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 		r.shards = append(r.shards,
 			shardSpans{name, format.CoverSpans(d.files[name].Size(), d.spans[name])})
 	}
-	r.version, r.tensors, r.attributes = c.version, d.rows.tensors, d.rows.attributes
+	r.take(c, &d.rows)
 	return nil
 }
 
@@ -321,7 +321,7 @@ func (d *distributed) tensor(name string, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	d.rows.tensors = append(d.rows.tensors, t)
+	d.rows.tensors, d.rows.paths = append(d.rows.tensors, t), append(d.rows.paths, []string{name})
 	return nil
 }
 

@@ -16,9 +16,11 @@
 //
 // A tensor is named by the path of keys to it, joined with dots: model.layers.0.weight.
 // Values that are not tensors are attributes by the same rule. Names may repeat, because
-// keys may have dots in them. A tensor whose elements are contiguous in its storage is a
-// range of the file; the elements of others are gathered as they are read, in row-major
-// order. Tensors that share a storage share its bytes.
+// keys may have dots in them; [Reader.Path] has the keys. The tensors of an nn.Module
+// have the names of its state_dict, whose dicts are in the path alone, and what its
+// state_dict does not have is not listed. A tensor whose elements are contiguous in its
+// storage is a range of the file; the elements of others are gathered as they are read,
+// in row-major order. Tensors that share a storage share its bytes.
 //
 // A tensor of a subclass without a storage of its own has the tensors of its state, named
 // by their keys, and its class, dtype and shape as attributes.

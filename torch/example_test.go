@@ -24,8 +24,8 @@ func ExampleOpen() {
 		}
 	}
 	// Output:
-	// _parameters.weight float32 [3, 2]
-	// _parameters.bias float32 [3]
+	// weight float32 [3, 2]
+	// bias float32 [3]
 	// torch.nn.modules.linear.Linear at byte 2 of data.pkl
 }
 
@@ -37,7 +37,7 @@ func ExampleReader_Tensor() {
 		return
 	}
 	defer r.Close()
-	bias, err := tensor.Convert[float32](r.Tensor("_parameters.bias"))
+	bias, err := tensor.Convert[float32](r.Tensor("bias"))
 	fmt.Println(bias, err)
 	// Output: [0.16342558 -0.66453797 -0.2605106] <nil>
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -38,6 +40,8 @@ type Reader struct {
 	version    string
 	limits     tensor.Limits
 	tensors    []tensor.Tensor
+	paths      [][]string // of tensors, see rows
+	modules    []string
 	attributes [][2]string
 	notes      format.Warnings // but for globals
 	warnings   format.Warnings
@@ -146,15 +150,16 @@ func (r *Reader) open(o ReaderOptions) error {
 	if err := w.add("", c.root); err != nil {
 		return err
 	}
-	r.add(c, &w)
+	r.take(c, &w)
+	r.spans = c.spans(&w)
+	r.addPart(c)
 	return nil
 }
 
-// add takes over what was read.
-func (r *Reader) add(c *checkpoint, w *rows) {
+// take takes over what was read.
+func (r *Reader) take(c *checkpoint, w *rows) {
 	r.version, r.tensors, r.attributes = c.version, w.tensors, w.attributes
-	r.spans = c.spans(w)
-	r.addPart(c)
+	r.paths, r.modules = w.paths, w.modules
 }
 
 // addPart takes over a checkpoint whose tensors are in the list.
@@ -226,6 +231,19 @@ func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
 		}
 	}
 }
+
+// Path returns the keys to tensor i of Tensors in the pickle. Its name is the keys joined
+// with dots, but for those of the dicts of an nn.Module: _parameters, _buffers, _modules.
+func (r *Reader) Path(i int) []string {
+	if i < len(r.paths) && r.paths[i] != nil {
+		return slices.Clone(r.paths[i])
+	}
+	return strings.Split(r.tensors[i].Name, ".")
+}
+
+// Modules yields the names of the values that are an nn.Module and in no other: "" where
+// the file is one. The names of its tensors and attributes begin with it.
+func (r *Reader) Modules() iter.Seq[string] { return slices.Values(r.modules) }
 
 // Tensor returns the first tensor of that name, or nil.
 func (r *Reader) Tensor(name string) *tensor.Tensor {

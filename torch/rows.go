@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/numpy"
@@ -16,10 +17,15 @@ type rows struct {
 	memory     *memory
 	visits     int64 // values left to visit: a shared one is visited at each of its places
 	tensors    []tensor.Tensor
-	arrays     []*array // of tensors
+	arrays     []*array   // of tensors
+	paths      [][]string // of tensors; nil where the name has the same parts
 	attributes [][2]string
 	notes      *format.Warnings
-	onPath     []any // the containers around a value
+	onPath     []any    // the containers around a value
+	keys       []string // from the root to it
+	modules    []string // names of each nn.Module that is not in another
+	inModule   bool
+	hidden     bool // no tensors are listed
 }
 
 // minVisits is how many values are visited in addition to one for each opcode.
@@ -93,13 +99,22 @@ func (w *rows) addContainer(name string, v any) error {
 	return w.addObject(name, v.(*object))
 }
 
+// child adds a value of a container by its key, the last of keys: those before it are in
+// its path alone.
+func (w *rows) child(name string, v any, keys ...string) error {
+	name, err := w.join(name, keys[len(keys)-1])
+	if err != nil {
+		return err
+	}
+	w.keys = append(w.keys, keys...)
+	err = w.add(name, v)
+	w.keys = w.keys[:len(w.keys)-len(keys)]
+	return err
+}
+
 func (w *rows) addDict(name string, d *dict) error {
 	for _, it := range d.unique() {
-		child, err := w.join(name, keyText(it.key))
-		if err == nil {
-			err = w.add(child, it.value)
-		}
-		if err != nil {
+		if err := w.child(name, it.value, keyText(it.key)); err != nil {
 			return err
 		}
 	}
@@ -108,11 +123,7 @@ func (w *rows) addDict(name string, d *dict) error {
 
 func (w *rows) addItems(name string, items []any) error {
 	for i, v := range items {
-		child, err := w.join(name, strconv.Itoa(i))
-		if err == nil {
-			err = w.add(child, v)
-		}
-		if err != nil {
+		if err := w.child(name, v, strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
@@ -121,73 +132,59 @@ func (w *rows) addItems(name string, items []any) error {
 
 // addObject adds what an object was made of, as nothing more is known about it: its
 // arguments, its state, and its items.
-func (w *rows) addObject(name string, o *object) error {
+func (w *rows) addObject(name string, o *object) (err error) {
 	if o.of != nil {
-		if err := w.add(name, o.of); err != nil {
-			return err
-		}
+		err = w.add(name, o.of)
 	}
-	if o.subclass || o.of != nil && o.class != nil {
-		if err := w.addFacts(name, o); err != nil {
-			return err
-		}
-	} else if len(o.args) > 0 {
-		child, err := name, error(nil)
-		if o.state != nil || len(o.dict.items)+len(o.list) > 0 {
-			child, err = w.join(name, "args")
-		}
-		if err == nil {
-			err = w.add(child, tuple(o.args...))
-		}
-		if err != nil {
-			return err
-		}
+	switch {
+	case err != nil:
+	case o.subclass || o.of != nil && o.class != nil:
+		err = w.addFacts(name, o)
+	case len(o.args) > 0 && (o.state != nil || len(o.dict.items)+len(o.list) > 0):
+		err = w.child(name, tuple(o.args...), "args")
+	case len(o.args) > 0:
+		err = w.add(name, tuple(o.args...))
 	}
 	states := []any{o.state}
 	if items, ok := tupleOf(o.state); ok && len(items) == 2 { // of a class with slots
 		states = items
 	}
 	for _, state := range states {
-		var err error
-		if d, ok := state.(*dict); ok {
+		d, ok := state.(*dict)
+		switch {
+		case err != nil || state == nil:
+		case ok && isModule(d):
+			err = w.addModule(name, d)
+		case ok:
 			err = w.add(name, d)
-		} else if state != nil {
-			var child string
-			if child, err = w.join(name, "state"); err == nil {
-				err = w.add(child, state)
-			}
-		}
-		if err != nil {
-			return err
+		default:
+			err = w.child(name, state, "state")
 		}
 	}
-	if err := w.addDict(name, &o.dict); err != nil {
-		return err
+	if err == nil {
+		err = w.addDict(name, &o.dict)
 	}
-	return w.addItems(name, o.list)
+	if err == nil {
+		err = w.addItems(name, o.list)
+	}
+	return err
 }
 
 // addFacts adds the class of a tensor as an attribute, and for one that has no elements
 // of its own the dtype and shape that torch shows.
 func (w *rows) addFacts(name string, o *object) error {
-	facts := []item{{"class", o.class.String()}}
-	if o.subclass {
-		dtype := o.args[1]
-		if g, ok := dtype.(*global); ok {
-			dtype = g.String()
-		}
-		facts = append(facts, item{"dtype", dtype}, item{"shape", o.args[2]})
+	err := w.child(name, o.class.String(), "class")
+	if err != nil || !o.subclass {
+		return err
 	}
-	for _, f := range facts {
-		child, err := w.join(name, f.key.(string))
-		if err == nil {
-			err = w.add(child, f.value)
-		}
-		if err != nil {
-			return err
-		}
+	dtype := o.args[1]
+	if g, ok := dtype.(*global); ok {
+		dtype = g.String()
 	}
-	return nil
+	if err = w.child(name, dtype, "dtype"); err != nil {
+		return err
+	}
+	return w.child(name, o.args[2], "shape")
 }
 
 func (w *rows) addAttribute(name string, v any) error {
@@ -206,6 +203,9 @@ func (w *rows) addAttribute(name string, v any) error {
 
 // addArray adds a tensor, and as attributes what Python code set on it.
 func (w *rows) addArray(name string, a *array) error {
+	if w.hidden {
+		return nil
+	}
 	if a.storage == nil && a.scheme == "" { // never filled, or an ndarray of objects
 		if a.state == nil {
 			return rowError(name, malformed("a tensor that was not given its elements"))
@@ -217,7 +217,7 @@ func (w *rows) addArray(name string, a *array) error {
 	}
 	t, err := a.tensor(name, w.limits)
 	if err == nil {
-		err = w.memory.take(rowBytes * (1 + len(a.parts)))
+		err = w.memory.take(rowBytes*(1+len(a.parts)) + itemBytes*len(w.keys))
 	}
 	if err != nil {
 		return rowError(name, err)
@@ -226,6 +226,7 @@ func (w *rows) addArray(name string, a *array) error {
 		w.warn(name, a.warning)
 	}
 	w.tensors, w.arrays = append(w.tensors, t), append(w.arrays, a)
+	w.paths = append(w.paths, w.path(name))
 	a.list()
 	if a.class != nil {
 		if err := w.addFacts(name, &object{class: a.class}); err != nil {
@@ -236,6 +237,14 @@ func (w *rows) addArray(name string, a *array) error {
 		return nil
 	}
 	return w.add(name, &object{state: a.state})
+}
+
+// path returns the keys to a value, nil where its name has the same parts.
+func (w *rows) path(name string) []string {
+	if strings.Join(w.keys, ".") == name && strings.Count(name, ".") == len(w.keys)-1 {
+		return nil
+	}
+	return append([]string{}, w.keys...)
 }
 
 // list notes that the storages of a tensor are those of one in the list.

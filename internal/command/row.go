@@ -10,6 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/ptn"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/torch"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
@@ -69,6 +70,8 @@ func (in *input) eachRow() iter.Seq[*row] {
 				if o, ok := primitiv.OriginOf(t); ok {
 					r.path = o.Path
 				}
+			case *torch.Reader:
+				r.path = f.Path(i)
 			case *ztensor.Reader:
 				r.attributes = inspect.TensorAttributes(f, t)
 			}

@@ -57,6 +57,8 @@ def flatten(v, name="", out=None):
     """The tensors by the path of keys to them; an ndarray is a tensor."""
     out = {} if out is None else out
     join = lambda k: f"{name}.{k}" if name else k
+    if isinstance(v, torch.nn.Module):
+        v = v.state_dict()
     if isinstance(v, np.ndarray):
         v = torch.from_numpy(np.ascontiguousarray(v.astype(v.dtype.newbyteorder("="))))
     if hasattr(v, "__tensor_flatten__"):  # a subclass whose elements are in other tensors
@@ -171,6 +173,30 @@ def subclasses():
             "list": [two(1), {"x": two(1)}], "with_state": parameter}
 
 
+CLASSES = ["torch.nn.modules." + c for c in ("container.Sequential", "linear.Linear", "batchnorm.BatchNorm1d", "rnn.LSTM", "container.ModuleDict", "container.ParameterList")]
+
+
+def modules():
+    """Whole modules in dicts and lists: one module twice, buffers that are not persistent, tensors that are listed twice."""
+    shared = torch.nn.Linear(2, 2, bias=False)
+    norm = torch.nn.BatchNorm1d(2)
+    norm.register_buffer("passing", torch.rand(3), persistent=False)
+    norm.register_buffer("kept", torch.rand(2))
+    norm.register_parameter("none", None)
+    many = torch.nn.ModuleDict({"a": shared, "b": torch.nn.ParameterList([torch.nn.Parameter(torch.rand(2))])})
+    return {"epoch": 3, "model": torch.nn.Sequential(shared, norm, torch.nn.Sequential(shared, torch.nn.LSTM(2, 2))),
+            "list": [many, {"again": norm}], "w": torch.rand(2)}
+
+
+def flatten_states(v):
+    """The same with the state_dict of each module."""
+    if isinstance(v, torch.nn.Module):
+        return v.state_dict()
+    if isinstance(v, dict):
+        return {k: flatten_states(x) for k, x in v.items()}
+    return [flatten_states(x) for x in v] if isinstance(v, list) else v
+
+
 def rezip(src, dst):
     """What zip programs make of an archive: compressed, in another order, not aligned."""
     with zipfile.ZipFile(src) as a, zipfile.ZipFile(dst, "w") as b:
@@ -263,10 +289,7 @@ def make(directory, seed):
         m.save(path)
         without_paths(path)
         note(path, flatten(dict(torch.jit.load(path).state_dict())), "torchscript")
-    path = os.path.join(directory, "module.pt")
-    torch.save(torch.nn.Linear(2, 3), path)
-    note(path, flatten({"_parameters": dict(load(path)._parameters)}),
-         globals=["torch.nn.modules.linear.Linear"])
+    save(directory, "module", torch.nn.Linear(2, 3), globals=["torch.nn.modules.linear.Linear"])
     if release >= (2, 1):
         distributed("dcp", 4)
     if release >= (2, 8):
@@ -274,6 +297,10 @@ def make(directory, seed):
     if release >= (2, 4):
         save(directory, "morekinds", more_kinds())
         save(directory, "subclasses", subclasses(), globals=["torch.testing._internal.two_tensor.TwoTensor"])
+    if release >= (1, 10):
+        m = modules()
+        save(directory, "modules", m, globals=CLASSES)
+        save(directory, "modules_state", flatten_states(m))
 
 
 if __name__ == "__main__":
