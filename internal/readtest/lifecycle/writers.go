@@ -630,25 +630,27 @@ func (x Target) sequences(t *testing.T) {
 
 // targets is what becomes of an io.Writer that fails, is short, or lies.
 func (x Target) targets(t *testing.T) {
-	write := func(out io.Writer, shape tensor.Shape) (Writer, error) {
+	plain := x.plain("b")
+	write := func(out io.Writer, a *tensor.Tensor) (Writer, error) {
 		w := x.NewWriter(out)
-		err := w.Add(x.sample("a", tensor.F32, shape))
+		err := w.Add(a)
 		if err == nil && !x.One {
-			err = w.Add(x.plain("b"))
+			err = w.Add(plain)
 		}
 		if closed := w.Close(); err == nil {
 			err = closed
 		}
 		return w, err
 	}
+	small := x.sample("a", tensor.F32, tensor.Shape{2, 3})
 	if err := readtest.FailedWrites(func(out io.Writer) error {
-		_, err := write(out, tensor.Shape{2, 3})
+		_, err := write(out, small)
 		return err
 	}); err != nil {
 		t.Error(err)
 	}
 	var sound bytes.Buffer
-	large := tensor.Shape{300, 400} // more than any buffer
+	large := x.sample("a", tensor.F32, tensor.Shape{300, 400}) // more than any buffer
 	if _, err := write(&sound, large); err != nil {
 		t.Fatal(err)
 	}
