@@ -1,45 +1,21 @@
 package tensorfile
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
+	"maps"
+	"math"
+	"slices"
 	"sync/atomic"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/torch"
 )
-
-// Options are those that all formats share; nil is the zero value. Options of
-// one format are in its own package.
-type Options struct {
-	// Format is not detected when it is given.
-	Format Format
-	// Strict refuses every departure from the format's document, not only those
-	// that prevent reading.
-	Strict bool
-	// Limits bound what the file may ask for. Zero fields are defaults that
-	// read every genuine file.
-	Limits tensor.Limits
-	// NoMap reads the file instead of mapping it into memory. It has no meaning
-	// for OpenBytes and NewReader.
-	NoMap bool
-	// Companion opens a file that this one refers to by name: a shard, an
-	// external weight file. nil means for Open and OpenFS the files in the same
-	// directory, for NewReader those of a source that is a tensor.Companion, else
-	// that there are none.
-	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse companions that are links out of the directory, as they
-	// are in Hugging Face's cache, and OpenFS those that are links.
-	NoLinks bool
-}
 
 // A File is an open tensor file of any format. It may be used by several
 // goroutines at the same time.
@@ -48,7 +24,7 @@ type File struct {
 	format Format
 	size   int64
 	limits tensor.Limits
-	far    io.ReaderAt // nil: mapped, in memory, or a local file
+	in     *format.Input // nil for FromReader and FromTensors
 	closed atomic.Bool
 }
 
@@ -67,126 +43,23 @@ type Reader interface {
 	Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error)
 }
 
-// input is what a format's reader is made of: the file of a name, or bytes, or a
-// reader and a size.
-type input struct {
-	name     string
-	r        io.ReaderAt // nil: name
-	inMemory bool        // r reads b
-	b        []byte
-	far      io.ReaderAt // where r reads from, if that is not memory
-	size     int64
-}
-
-// Open opens the file of that name, and maps it where the system can. Only regular
-// files can be opened, and the directory of a distributed checkpoint of PyTorch, by its
-// .metadata or by its shards of safetensors. An error has the name: it is a
-// *[FileError], or a
-// *fs.PathError of the system.
-func Open(name string, opts *Options) (*File, error) {
-	f, err := openFile(name, opts.orZero())
-	return f, inFile(name, err)
-}
-
-func openFile(name string, o Options) (*File, error) {
-	if shards := torch.ShardNames(name); shards != nil {
-		return openShards(o, name, shards)
-	}
-	name = torch.Metadata(name)
-	src, err := source.Open(name, o.NoMap)
-	if err != nil {
-		return nil, atomicfile.Explain("tensorfile", atomicfile.Unfinished(name), err)
-	}
-	defer src.Close()
-	in := input{name: name, size: src.Size()}
-	if o.Format != 0 {
-		return open(o, in)
-	}
-	e := newEdges(src, src.Size())
-	head, err := src.Metadata(0, min(src.Size(), 4<<10)) // local: another read costs little
-	if err != nil {
-		return nil, err
-	}
-	e.head, e.started = head, true
-	return openUnknown(o, in, e)
-}
-
-// A FileError is an error of opening, with the name of the file.
-type FileError struct {
-	Name string
-	Err  error
-}
-
-func (e *FileError) Error() string { return e.Name + ": " + e.Err.Error() }
-
-func (e *FileError) Unwrap() error { return e.Err }
-
-// inFile gives an error the name of its file; nil stays nil.
-func inFile(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var system *fs.PathError
-	if errors.As(err, &system) && system.Path == name {
-		return err // has it already
-	}
-	return &FileError{name, err}
-}
-
-// OpenBytes opens a file that is in memory, and keeps b, which must not change
-// while the File is in use.
-func OpenBytes(b []byte, opts *Options) (*File, error) {
-	return openAny(opts.orZero(),
-		input{b: b, inMemory: true, r: bytes.NewReader(b), size: int64(len(b))})
-}
-
-// NewReader opens the size bytes that r has. The File does not own r: closing
-// the File does not close it. Detection and opening together read the first 64 KiB
-// once, and the last where the format looks there.
-func NewReader(r io.ReaderAt, size int64, opts *Options) (*File, error) {
-	if size < 0 {
-		return nil, fmt.Errorf("tensorfile: negative size %d", size)
-	}
-	return openAny(opts.orZero(), input{r: r, size: size})
-}
-
-func openAny(o Options, in input) (*File, error) {
-	e := newEdges(in.r, in.size)
-	if in.inMemory {
-		e.head, e.started = in.b[:min(len(in.b), edgeSize)], true
-	} else if source.Mapping(in.r) == nil {
-		in.far, in.r = in.r, e
-		if c, ok := in.far.(tensor.Companion); ok {
-			in.r = companionEdges{e, c}
-		}
-	}
-	defer e.opened()
-	if o.Format != 0 {
-		return open(o, in)
-	}
-	return openUnknown(o, in, e)
-}
-
-func open(o Options, in input) (*File, error) {
-	r, err := openFormat(o, in)
-	if err != nil {
-		return nil, err
-	}
-	return &File{r: r, format: o.Format, size: in.size, far: in.far, limits: o.Limits}, nil
-}
-
-func (o *Options) orZero() Options {
-	if o == nil {
-		return Options{}
-	}
-	return *o
-}
-
 // Close releases the file. It may be called more than once. After it reading is
 // fs.ErrClosed, and borrowed slices must not be touched.
 func (f *File) Close() error {
 	f.closed.Store(true)
-	return f.r.Close()
+	err := f.r.Close()
+	if f.in != nil {
+		err = cmp.Or(err, f.in.Close())
+	}
+	return err
+}
+
+// far returns where the file is read from if that is neither memory nor a local file.
+func (f *File) far() io.ReaderAt {
+	if f.in == nil {
+		return nil
+	}
+	return f.in.Far
 }
 
 // Format is what the file was opened as.
@@ -241,9 +114,167 @@ func (f *File) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.
 
 // Sys returns the Reader of the format's own package, for all that only one
 // format has: a *ztensor.Reader, a *pte.Reader, …
-func (f *File) Sys() any {
-	if o, ok := f.r.(owning); ok {
-		return o.Reader
+func (f *File) Sys() any { return f.r }
+
+// FromReader returns a File over a Reader of one of the format packages, such as one
+// that was opened with options of its own. A Reader of another package may have a
+// method Format. Closing the File closes the Reader.
+func FromReader(r Reader) *File {
+	f := &File{r: r, size: r.Size()}
+	if r, ok := r.(interface{ Format() Format }); ok {
+		f.format = r.Format()
+		return f
 	}
-	return f.r
+	for _, known := range Formats() {
+		if formats[known].is(r) {
+			f.format = known
+		}
+	}
+	return f
+}
+
+// FromTensors returns a File of tensors that need not be in a file, with attributes,
+// which may be nil: for packages that take a File. Its Format is 0, its Version "", its
+// Size 0, and Close does nothing. The tensors must not change while it is in use.
+func FromTensors(ts []*tensor.Tensor, attributes map[string]string) *File {
+	m := &inMemory{tensors: slices.Clone(ts), attributes: maps.Clone(attributes),
+		index: map[string]int{}}
+	for i, t := range m.tensors {
+		if _, taken := m.index[t.Name]; !taken {
+			m.index[t.Name] = i
+		}
+	}
+	return &File{r: m}
+}
+
+// inMemory is the Reader of FromTensors.
+type inMemory struct {
+	tensors    []*tensor.Tensor
+	attributes map[string]string
+	index      map[string]int
+}
+
+func (m *inMemory) Close() error                      { return nil }
+func (m *inMemory) Version() string                   { return "" }
+func (m *inMemory) Size() int64                       { return 0 }
+func (m *inMemory) Len() int                          { return len(m.tensors) }
+func (m *inMemory) Tensors() iter.Seq[*tensor.Tensor] { return slices.Values(m.tensors) }
+func (m *inMemory) Warnings() []error                 { return nil }
+func (m *inMemory) Spans() iter.Seq[tensor.Span]      { return func(func(tensor.Span) bool) {} }
+
+func (m *inMemory) Tensor(name string) *tensor.Tensor {
+	if i, ok := m.index[name]; ok {
+		return m.tensors[i]
+	}
+	return nil
+}
+
+func (m *inMemory) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(func(string, tensor.Blob) bool) {}
+}
+
+func (m *inMemory) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m.attributes)) {
+			if !yield(k, m.attributes[k]) {
+				return
+			}
+		}
+	}
+}
+
+// Verify checks descriptions and reads all data, which checks digests.
+func (m *inMemory) Verify(ctx context.Context,
+	opts *tensor.VerifyOptions) (*tensor.Report, error) {
+	found := format.NewFindings(opts)
+	return found.End(m.verify(ctx, found))
+}
+
+func (m *inMemory) verify(ctx context.Context, found *format.Findings) error {
+	for _, t := range m.tensors {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := t.Check(); err != nil {
+			found.Error(err)
+			continue
+		}
+		if t.External {
+			continue
+		}
+		if _, err := t.Data.WriteTo(io.Discard); err != nil {
+			found.Error(fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err))
+		}
+		for _, p := range t.Parts {
+			if _, err := p.Data.WriteTo(io.Discard); err != nil {
+				found.Error(fmt.Errorf("tensor %s, %s: %w", naming.Quote(t.Name),
+					naming.Quote(p.Role),
+					err))
+			}
+		}
+	}
+	return nil
+}
+
+// A Summary is what fits on a line about a file.
+type Summary struct {
+	Format     Format
+	Version    string
+	Size       int64 // of the file
+	Tensors    int64
+	Parameters int64 // elements of all tensors, at most math.MaxInt64
+	Bytes      int64 // decoded, of all tensors whose size is known
+	ByDType    map[tensor.DType]Total
+	Blobs      int64
+	Attributes map[string]string
+}
+
+// A Total sums up the tensors of one dtype.
+type Total struct{ Tensors, Parameters, Bytes int64 }
+
+// Summary walks the metadata once.
+func (f *File) Summary() Summary {
+	s := Summary{
+		Format: f.format, Version: f.Version(), Size: f.size,
+		ByDType: map[tensor.DType]Total{}, Attributes: maps.Collect(f.Attributes()),
+	}
+	var all Total
+	for t := range f.Tensors() {
+		n, _ := t.Shape.Elements()
+		size := t.Size()
+		if t.External {
+			size, _ = t.DType.Bytes(n)
+		}
+		one := Total{1, n, max(size, 0)}
+		all = all.plus(one)
+		s.ByDType[t.DType] = s.ByDType[t.DType].plus(one)
+	}
+	s.Tensors, s.Parameters, s.Bytes = all.Tensors, all.Parameters, all.Bytes
+	for range f.Blobs() {
+		s.Blobs++
+	}
+	return s
+}
+
+func (t Total) plus(u Total) Total {
+	sum := func(a, b int64) int64 {
+		if c, ok := align.Add(a, b); ok {
+			return c
+		}
+		return math.MaxInt64
+	}
+	return Total{t.Tensors + u.Tensors, sum(t.Parameters, u.Parameters), sum(t.Bytes, u.Bytes)}
+}
+
+// String writes the summary on one line.
+func (s Summary) String() string {
+	line := s.Format.String()
+	if s.Version != "" {
+		line += " " + s.Version
+	}
+	line += fmt.Sprintf(": %d tensors, %d parameters, %d bytes", s.Tensors, s.Parameters, s.Bytes)
+	for _, d := range slices.Sorted(maps.Keys(s.ByDType)) {
+		line += fmt.Sprintf(", %v %d", d, s.ByDType[d].Bytes)
+	}
+	return line
 }

@@ -2,9 +2,24 @@ package tensorfile
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/npy"
+	"github.com/tensorfile/tensorfile/npz"
+	"github.com/tensorfile/tensorfile/onnx"
+	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
+	"github.com/tensorfile/tensorfile/ptn"
+	"github.com/tensorfile/tensorfile/rten"
+	"github.com/tensorfile/tensorfile/safetensors"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/torch"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A Format is one of the file formats that this library knows. The zero value is
@@ -29,35 +44,73 @@ const (
 	numFormats
 )
 
-// formats is indexed by Format. Versions are in the words of Reader.Version.
-var formats = [numFormats]struct {
+// A formatRow is what this package knows of a format.
+type formatRow struct {
 	name, ext, title string
-	reads, writes    []string
-}{
-	ZTensor: {name: "ztensor", ext: ".zt", title: "zTensor",
+	reads, writes    []string // versions, in the words of Reader.Version
+	detect           func(r io.ReaderAt, size int64) bool
+	open             func(in *format.Input) (Reader, error)
+	is               func(r Reader) bool // r is the Reader of the format
+}
+
+// formats is indexed by Format.
+var formats = [numFormats]formatRow{
+	ZTensor: read(ztensor.NewReader, ztensor.Detect, formatRow{
+		name: "ztensor", ext: ".zt", title: "zTensor",
 		reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
-		writes: []string{"2", "1.2", "1.1", "1.0"}},
-	PTD: {name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", reads: []string{"0"},
-		writes: []string{"0"}},
-	PTE: {name: "pte", ext: ".pte", title: "ExecuTorch program", reads: []string{"0"},
-		writes: []string{"0"}},
-	RTen: {name: "rten", ext: ".rten", title: "RTen model", reads: []string{"1", "2"},
-		writes: []string{"2", "1"}},
-	Primitiv: {name: "primitiv", ext: ".primitiv", title: "primitiv", reads: []string{"0.1"},
-		writes: []string{"0.1"}},
-	Safetensors: {name: "safetensors", ext: ".safetensors", title: "safetensors",
-		reads: []string{""}, writes: []string{""}},
-	NPY: {name: "npy", ext: ".npy", title: "NumPy array",
-		reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}},
-	NPZ: {name: "npz", ext: ".npz", title: "NumPy archive", reads: []string{""},
-		writes: []string{""}},
-	GGUF: {name: "gguf", ext: ".gguf", title: "GGUF", reads: []string{"1", "2", "3"},
-		writes: []string{"3"}},
-	Torch: {name: "torch", ext: ".pt", title: "PyTorch checkpoint",
-		reads: []string{"zip", "torchscript", "legacy", "dcp"}},
-	PTN: {name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}},
-	ONNX: {name: "onnx", ext: ".onnx", title: "ONNX model",
-		reads: []string{"3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"}},
+		writes: []string{"2", "1.2", "1.1", "1.0"}}),
+	PTD: read(ptd.NewReader, ptd.Detect, formatRow{
+		name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data",
+		reads: []string{"0"}, writes: []string{"0"}}),
+	PTE: read(pte.NewReader, pte.Detect, formatRow{
+		name: "pte", ext: ".pte", title: "ExecuTorch program",
+		reads: []string{"0"}, writes: []string{"0"}}),
+	RTen: read(rten.NewReader, rten.Detect, formatRow{
+		name: "rten", ext: ".rten", title: "RTen model",
+		reads: []string{"1", "2"}, writes: []string{"2", "1"}}),
+	Primitiv: read(primitiv.NewReader, primitiv.Detect, formatRow{
+		name: "primitiv", ext: ".primitiv", title: "primitiv",
+		reads: []string{"0.1"}, writes: []string{"0.1"}}),
+	Safetensors: read(safetensors.NewReader, safetensors.Detect, formatRow{
+		name: "safetensors", ext: ".safetensors", title: "safetensors",
+		reads: []string{""}, writes: []string{""}}),
+	NPY: read(npy.NewReader, npy.Detect, formatRow{
+		name: "npy", ext: ".npy", title: "NumPy array",
+		reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}}),
+	NPZ: read(npz.NewReader, npz.Detect, formatRow{
+		name: "npz", ext: ".npz", title: "NumPy archive",
+		reads: []string{""}, writes: []string{""}}),
+	GGUF: read(gguf.NewReader, gguf.Detect, formatRow{
+		name: "gguf", ext: ".gguf", title: "GGUF",
+		reads: []string{"1", "2", "3"}, writes: []string{"3"}}),
+	Torch: read(openTorch, torch.Detect, formatRow{
+		name: "torch", ext: ".pt", title: "PyTorch checkpoint",
+		reads: []string{"zip", "torchscript", "legacy", "dcp"}}),
+	PTN: read(ptn.NewReader, ptn.Detect, formatRow{
+		name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}}),
+	ONNX: read(onnx.NewReader, onnx.Detect, formatRow{
+		name: "onnx", ext: ".onnx", title: "ONNX model", reads: []string{"3", "4", "5", "6", "7",
+			"8", "9", "10", "11", "12", "13", "14"}}),
+}
+
+// read completes the row of a format that a package reads.
+func read[R Reader](newReader func(io.ReaderAt, int64, *tensor.ReadOptions) (R, error),
+	detect func(io.ReaderAt, int64) bool, f formatRow) formatRow {
+	f.detect = detect
+	f.is = func(r Reader) bool { _, ok := r.(R); return ok }
+	f.open = func(in *format.Input) (Reader, error) {
+		r, err := newReader(in, in.Size(), &in.Options)
+		if err != nil {
+			return nil, err // not r: a nil pointer in an interface is not nil
+		}
+		return r, nil
+	}
+	return f
+}
+
+func openTorch(r io.ReaderAt, size int64, o *tensor.ReadOptions) (*torch.Reader, error) {
+	return torch.NewReader(r, size, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits,
+		NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks})
 }
 
 // Formats returns all formats, in the order of their constants.

@@ -348,7 +348,7 @@ func TestDigestsAreChecked(t *testing.T) {
 func TestSeveralSources(t *testing.T) {
 	file := func(name string, meta map[string]string, ts ...*tensor.Tensor) *tensorfile.File {
 		var b bytes.Buffer
-		w := safetensors.NewWriter(&b, &safetensors.WriterOptions{Metadata: meta})
+		w := safetensors.NewWriter(&b, &safetensors.WriterOptions{Attributes: meta})
 		for _, x := range ts {
 			if err := w.Add(x); err != nil {
 				t.Fatal(err)

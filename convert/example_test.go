@@ -25,7 +25,7 @@ func Example() {
 	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.ptd")
 	weights := []*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}
 	if err := safetensors.WriteFile(context.Background(), in, tensor.Of(weights...),
-		&safetensors.WriterOptions{Metadata: map[string]string{"license": "MIT"}}); err != nil {
+		&safetensors.WriterOptions{Attributes: map[string]string{"license": "MIT"}}); err != nil {
 		panic(err)
 	}
 

@@ -81,7 +81,7 @@ func write(t testing.TB, f form, ts []*tensor.Tensor,
 		}
 	case tensorfile.Safetensors:
 		w := safetensors.NewWriter(&out,
-			&safetensors.WriterOptions{Metadata: attributes, KeepOrder: true})
+			&safetensors.WriterOptions{Attributes: attributes, KeepOrder: true})
 		if err = w.AddAll(t.Context(), tensor.Of(ts...)); err == nil {
 			err = w.Close()
 		}

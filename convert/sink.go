@@ -106,18 +106,18 @@ func (p *Plan) sink(ctx context.Context, w io.Writer) (*sink, error) {
 // safetensorsOptions are those of the writer, with the attributes of the sources.
 func (p *Plan) safetensorsOptions() *safetensors.WriterOptions {
 	o := orZero(p.opts.Safetensors)
-	if o.Metadata == nil && len(p.attributes) > 0 {
-		o.Metadata = map[string]string{}
+	if o.Attributes == nil && len(p.attributes) > 0 {
+		o.Attributes = map[string]string{}
 		for _, a := range p.attributes {
-			o.Metadata[a.key] = a.text
+			o.Attributes[a.key] = a.text
 		}
 	}
-	if _, given := o.Metadata[formatKey]; !given && p.fromCheckpoint() {
-		o.Metadata = maps.Clone(o.Metadata)
-		if o.Metadata == nil {
-			o.Metadata = map[string]string{}
+	if _, given := o.Attributes[formatKey]; !given && p.fromCheckpoint() {
+		o.Attributes = maps.Clone(o.Attributes)
+		if o.Attributes == nil {
+			o.Attributes = map[string]string{}
 		}
-		o.Metadata[formatKey] = "pt"
+		o.Attributes[formatKey] = "pt"
 	}
 	return &o
 }

@@ -112,7 +112,7 @@ func (s *splitter) safetensors(ctx context.Context) ([]string, error) {
 	return safetensors.WriteShards(ctx, s.name+tensorfile.Safetensors.Ext(),
 		tensor.Each(s.counted()), &safetensors.ShardOptions{
 			MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun,
-			Writer: &safetensors.WriterOptions{Metadata: m, KeepOrder: true},
+			Writer: &safetensors.WriterOptions{Attributes: m, KeepOrder: true},
 		})
 }
 

@@ -7,84 +7,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a list of changes to a file. Names are those that its tensors have in the
-// Reader, whatever was changed before, and all changes apply at once, so that two names
-// can be swapped. Remove drops the changes of a tensor before it, and a later change
-// brings the tensor back. Types of metadata, data and its order stay as they are. The
-// Reader must stay open until the file is written. An Edit is not safe for concurrent
-// use.
+// An Edit is a list of changes to a file, with the methods of every Edit: Rename, Remove
+// and Replace, which also takes quantised blocks. Names are those that tensors have in
+// the Reader, and all changes apply at once, so that two names can be swapped. Types of
+// metadata, data and its order stay as they are. The Reader must stay open until the file
+// is written.
 type Edit struct {
+	format.Edit
 	r        *Reader
-	changes  map[string]*change
 	metadata []KeyValue
-}
-
-// A change is that of one tensor.
-type change struct {
-	removed bool
-	name    *string          // nil for its own
-	tensor  *tensor.Tensor   // nil for its own
-	kept    format.Checksums // of tensor
 }
 
 // NewEdit begins a list of changes to the file of r.
 func NewEdit(r *Reader) *Edit {
-	e := &Edit{r: r, changes: map[string]*change{}}
+	e := &Edit{Edit: format.NewEdit(errs, &r.Base, checkTensor), r: r}
 	for k, v := range r.Metadata() {
 		e.metadata = append(e.metadata, KeyValue{k, v})
 	}
 	return e
-}
-
-func (e *Edit) change(name string) (*change, error) {
-	if e.r.Tensor(name) == nil {
-		return nil, fmt.Errorf("gguf: tensor %s: %w", naming.Quote(name), tensor.ErrNoTensor)
-	}
-	if e.changes[name] == nil {
-		e.changes[name] = new(change)
-	}
-	return e.changes[name], nil
-}
-
-// Rename gives a tensor another name. Whether the name is taken shows in Write.
-func (e *Edit) Rename(old, new string) error {
-	c, err := e.change(old)
-	if err == nil {
-		c.removed, c.name = false, &new
-	}
-	return err
-}
-
-// Remove removes a tensor.
-func (e *Edit) Remove(name string) error {
-	c, err := e.change(name)
-	if err == nil {
-		*c = change{removed: true}
-	}
-	return err
-}
-
-// Replace gives a tensor the dtype, shape and data of t, or its quantised blocks. The
-// name of t is not used. Its memory must not change until the file is written:
-// tensor.ErrChecksum.
-func (e *Edit) Replace(name string, t *tensor.Tensor) error {
-	c, err := e.change(name)
-	if err == nil {
-		err = t.Check()
-	}
-	if err == nil {
-		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
-	}
-	return err
 }
 
 // SetAttribute changes a metadata value to what text stands for in the type that it has
@@ -98,7 +47,7 @@ func (e *Edit) SetAttribute(key, text string) error {
 	}
 	v, err := parseValue(typeName, text)
 	if err != nil {
-		return &tensor.FormatError{Format: "gguf", Offset: -1, Field: keyField(key), Err: err}
+		return errs.Wrap(-1, keyField(key), err)
 	}
 	return e.SetValue(key, v)
 }
@@ -128,15 +77,36 @@ func (e *Edit) index(key string) int {
 	return slices.IndexFunc(e.metadata, func(kv KeyValue) bool { return kv.Key == key })
 }
 
-// Write writes the changed file to w, as version 3, with its data packed: what belongs
-// to no tensor is left out. A name that another tensor has is tensor.ErrDuplicate. The
-// Metadata of opts must be empty: entries are those of the file, with the changes.
+// Write writes the changed file to w, as version 3, with its data packed: bytes of no
+// tensor are left out. A name that another tensor has is tensor.ErrDuplicate.
+// opts.Metadata must be empty.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	o, err := e.options(opts)
+	out := format.NewWriter(w, e.encoding(opts))
+	return format.Apply(ctx, &e.Edit, &out, nil, e.carry)
+}
+
+// WriteFile writes the changed file as the file of that name, which appears whole or not
+// at all, and may be the one that the Reader has open.
+func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
+	out, err := format.Create(name, e.encoding(opts))
 	if err != nil {
 		return err
 	}
-	return e.write(ctx, NewWriter(w, o))
+	return format.Apply(ctx, &e.Edit, &out, nil, e.carry)
+}
+
+func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[info] {
+	var o WriterOptions
+	if opts != nil {
+		o = *opts
+	}
+	given := len(o.Metadata) > 0
+	o.Metadata = e.metadata
+	enc := o.encoding(e.carries)
+	if given {
+		enc.Err = errs.New(fs.ErrInvalid, "WriterOptions.Metadata of an Edit (SetValue)")
+	}
+	return enc
 }
 
 // carries reports whether the file has the entry.
@@ -146,78 +116,12 @@ func (e *Edit) carries(kv KeyValue) bool {
 		bytes.Equal(v.a.raw, kv.Value.a.raw)
 }
 
-// WriteFile writes the changed file to the file of that name, which appears whole or
-// not at all, and may be the one that the Reader has open.
-func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	o, err := e.options(opts)
-	if err != nil {
-		return err
-	}
-	w, err := Create(name, o)
-	if err != nil {
-		return err
-	}
-	return e.write(ctx, w)
-}
-
-func (e *Edit) options(opts *WriterOptions) (*WriterOptions, error) {
-	o := &WriterOptions{Metadata: e.metadata}
-	if opts != nil {
-		o.Alignment = opts.Alignment
-		if len(opts.Metadata) > 0 {
-			return nil, fmt.Errorf("gguf: WriterOptions.Metadata of an Edit (SetValue): %w",
-				errors.ErrUnsupported)
-		}
-	}
-	return o, nil
-}
-
-func (e *Edit) write(ctx context.Context, w *Writer) error {
-	defer w.Abort()
-	w.carries = e.carries
-	for i := range e.r.tensors {
-		x, removed, err := e.info(i)
-		if err == nil && !removed {
-			err = w.add(x)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return w.close(ctx)
-}
-
-// info returns what becomes of tensor i, with the offset that it has in the file. Data
-// of a type that the package does not know is kept up to the next tensor.
-func (e *Edit) info(i int) (x info, removed bool, err error) {
-	t := &e.r.tensors[i]
-	c := e.changes[t.Name]
-	if c == nil {
-		c = new(change)
-	}
-	name := t.Name
-	if c.name != nil {
-		name = *c.name
-	}
-	switch {
-	case c.removed:
-		return info{}, true, nil
-	case c.tensor != nil:
-		if err := c.kept.Check(); err != nil {
-			return x, false, fmt.Errorf("gguf: %w", err)
-		}
-		changed := *c.tensor
-		changed.Name = name
-		x, err = infoOf(&changed)
-		return x, false, err
-	case c.name != nil:
-		if problem := checkName(name); problem != "" {
-			return x, false, refuse(name, errors.ErrUnsupported, "%s", problem)
-		}
-	}
-	s := &e.r.extents[i]
-	return info{name: name, shape: t.Shape, kind: s.kind, offset: s.Offset() - e.r.dataAt,
-		size: s.Size(), data: tensor.NewBlob(s)}, false, nil
+// carry returns tensor i with the offset that it has in the file. Data of a type that the
+// package does not know is kept up to the next tensor.
+func (e *Edit) carry(i int, name string) (info, error) {
+	x := &e.r.extents[i]
+	return info{name: name, shape: e.r.tensors[i].Shape, kind: x.kind,
+		offset: x.Offset() - e.r.dataAt, size: x.Size(), data: tensor.NewBlob(x)}, nil
 }
 
 // WriteHeader makes the changes in the file of that name, which the Reader has open, by
@@ -250,12 +154,12 @@ func (e *Edit) WriteHeader(name string) error {
 // sameHeader reports a file that is not the one that the Reader has open.
 func (e *Edit) sameHeader(b []byte) error {
 	read := make([]byte, len(b))
-	if _, err := e.r.src.ReadAt(read, 0); err != nil {
+	if _, err := format.InputOf(&e.r.Base).ReadAt(read, 0); err != nil {
 		return err
 	}
 	if string(read) != string(b) {
-		return fmt.Errorf("gguf: the file is not the one that is open, or has changed: %w",
-			errors.ErrUnsupported)
+		return errs.New(errors.ErrUnsupported,
+			"the file is not the one that is open, or has changed")
 	}
 	return nil
 }
@@ -267,27 +171,29 @@ func (e *Edit) headerInPlace() ([]byte, error) {
 		return nil, err
 	}
 	moved := func(why string) error {
-		return fmt.Errorf("gguf: the data cannot stay where it is: %s: %w", why,
-			errors.ErrUnsupported)
+		return errs.New(errors.ErrUnsupported, "the data cannot stay where it is: %s", why)
 	}
 	if alignment != e.r.h.alignment {
 		return nil, moved("another alignment")
 	}
-	names := map[string]struct{}{}
-	infos := make([]info, 0, len(e.r.tensors))
 	for i := range e.r.tensors {
-		x, removed, err := e.info(i)
+		c, err := format.ChangeOf(&e.Edit, i, "")
+		if err == nil && (c.Removed || c.Tensor != nil) {
+			err = moved("a tensor is removed or replaced")
+		}
 		if err != nil {
 			return nil, err
 		}
-		if c := e.changes[e.r.tensors[i].Name]; removed || c != nil && c.tensor != nil {
-			return nil, moved("a tensor is removed or replaced")
-		}
-		if _, dup := names[x.name]; dup {
-			return nil, refuse(x.name, tensor.ErrDuplicate, "a second tensor of that name")
-		}
-		names[x.name] = struct{}{}
-		infos = append(infos, x)
+	}
+	var infos []info
+	enc := e.encoding(nil)
+	enc.Encode = func(_ *format.Output, all []info) error {
+		infos = all
+		return nil
+	}
+	w := format.NewWriter(io.Discard, enc)
+	if err := format.Apply(context.Background(), &e.Edit, &w, nil, e.carry); err != nil {
+		return nil, err
 	}
 	b, err := encodeHeader(metadata, infos)
 	if err != nil {
@@ -295,7 +201,7 @@ func (e *Edit) headerInPlace() ([]byte, error) {
 	}
 	end := e.r.dataAt
 	if len(infos) == 0 {
-		end = e.r.src.Size()
+		end = e.r.Size()
 	}
 	if at, ok := align.Up(int64(len(b)), alignment); !ok || at != end && int64(len(b)) != end {
 		return nil, moved(fmt.Sprintf("the header ends at %d, the data begins at %d", len(b), end))

@@ -78,14 +78,14 @@ func (h *header) checkModel(l *format.Findings) {
 	for _, a := range h.metadata {
 		v := Value{a, h.version}
 		if elem, _, _ := v.Array(); elem == TypeArray {
-			l.Warn(formatError(a.at, keyField(a.key), tensor.ErrMalformed,
+			l.Warn(errs.At(a.at, keyField(a.key), tensor.ErrMalformed,
 				"an array of arrays: llama.cpp refuses the file"))
 		}
 		isModel = isModel || a.key == architectureKey
 		isLaterShard = isLaterShard || a.key == splitNo && v.String() != "0"
 	}
 	if !isModel && !isLaterShard {
-		l.Warn(formatError(-1, metadataField, tensor.ErrMalformed,
+		l.Warn(errs.At(-1, metadataField, tensor.ErrMalformed,
 			"there is no %s: llama.cpp loads no such model", architectureKey))
 	}
 }

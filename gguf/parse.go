@@ -40,7 +40,7 @@ type scanner struct {
 
 func (s *scanner) fail(at int64, field string, class error, format string, args ...any) {
 	if s.err == nil {
-		s.err = formatError(at, s.path(field), class, format, args...)
+		s.err = errs.At(at, s.path(field), class, format, args...)
 	}
 }
 
@@ -55,13 +55,8 @@ func (s *scanner) path(field string) string {
 // warn lists a problem, if there is one.
 func (s *scanner) warn(at int64, field, problem string) {
 	if s.err == nil && problem != "" && s.warnings != nil {
-		s.warnings.Add(formatError(at, s.path(field), tensor.ErrMalformed, "%s", problem))
+		s.warnings.Add(errs.At(at, s.path(field), tensor.ErrMalformed, "%s", problem))
 	}
-}
-
-func formatError(off int64, field string, class error, format string, args ...any) error {
-	return &tensor.FormatError{Format: "gguf", Offset: off, Field: field,
-		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
 }
 
 // An extender returns b, the beginning of a file, with what follows: n bytes or more.
@@ -207,20 +202,20 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 	s := &scanner{grow: grow, warnings: &h.warnings}
 	m := s.take(4)
 	if s.err == nil && string(m) != magic {
-		return nil, formatError(0, "magic", tensor.ErrMalformed, "not a GGUF file")
+		return nil, errs.At(0, "magic", tensor.ErrMalformed, "not a GGUF file")
 	}
 	s.version = s.u32()
 	h.version = s.version
 	if s.err == nil && (s.version == 0 || s.version > 3) {
 		if v := s.version; v&0xffff == 0 {
-			return nil, formatError(4, "version", errors.ErrUnsupported, "a big-endian file")
+			return nil, errs.At(4, "version", errors.ErrUnsupported, "a big-endian file")
 		}
-		return nil, formatError(4, "version", errors.ErrUnsupported, "version %d", s.version)
+		return nil, errs.At(4, "version", errors.ErrUnsupported, "version %d", s.version)
 	}
 	tensors := s.size("tensor_count")
 	entries := s.size("metadata_kv_count")
 	if s.err == nil && (tensors > limits.MaxTensors || entries > limits.MaxTensors) {
-		return nil, formatError(8, "tensor_count", tensor.ErrLimit,
+		return nil, errs.At(8, "tensor_count", tensor.ErrLimit,
 			"%d tensors and %d metadata entries, the limit is %d",
 			tensors, entries, limits.MaxTensors)
 	}
@@ -243,7 +238,7 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 				n = int64(binary.LittleEndian.Uint32(a.raw))
 			}
 			if n == 0 || n&(n-1) != 0 {
-				return nil, formatError(at, keyField(key), tensor.ErrMalformed,
+				return nil, errs.At(at, keyField(key), tensor.ErrMalformed,
 					"%s is not a power of two of type uint32", naming.Quote(a.text(s.version)))
 			}
 			s.warn(at, metadataField, checkAlignment(n))

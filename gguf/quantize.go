@@ -28,7 +28,7 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if t.External || !t.Dense() || !t.Order.RowMajor() {
-		return nil, refuse(t.Name, errors.ErrUnsupported,
+		return nil, errs.Tensor(t.Name, errors.ErrUnsupported,
 			"only dense, row-major tensors are quantised")
 	}
 	numbers, err := tensor.As(t, tensor.F32)
@@ -118,7 +118,8 @@ func (q *quantizer) fill() error {
 		if i < 0 { // MXFP4 has no infinities
 			i = slices.IndexFunc(nums, func(v float32) bool { return math.IsInf(float64(v), 0) })
 		}
-		return refuse(q.name, tensor.ErrDType, "element %d is %v: %v", q.done+int64(i), nums[i],
+		return errs.Tensor(q.name, tensor.ErrDType, "element %d is %v: %v", q.done+int64(i),
+			nums[i],
 			err)
 	}
 	q.left -= n

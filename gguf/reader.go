@@ -7,7 +7,6 @@ import (
 	"iter"
 	"sort"
 	"strconv"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -16,30 +15,26 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is read. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what Warnings lists.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults.
-	Limits tensor.Limits
-	// NoMap makes Open read the file instead of mapping it.
-	NoMap bool
-	// Companion is not used: a file names no other files.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+const errs = format.Errors("gguf")
 
-// A Reader is an open file. It is safe for concurrent use. See package tensor
-// for how long what it hands out is valid.
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
+// Warnings lists.
+type ReaderOptions = tensor.ReadOptions
+
+// A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
+// Tensor, Blobs and Warnings. Tensors have the order of their offsets, and there are no
+// Blobs. Warnings list bytes between or after tensors that belong to none, strings that
+// are not UTF-8, and what ggml refuses: names of more than 63 bytes, five dimensions,
+// empty keys, data in another order than the tensors, types that are withdrawn or not
+// known. It is safe for concurrent use. See package tensor for how long what it returns
+// is valid.
 type Reader struct {
-	src     *source.Source
+	format.Base
 	h       *header
 	tensors []tensor.Tensor
 	parts   []tensor.Part
 	extents []extent
 	dataAt  int64 // where the data begins
-
-	once  sync.Once
-	table *naming.Table
 }
 
 // An extent is the data of one tensor and its type in the file's own words.
@@ -70,43 +65,28 @@ func Detect(r io.ReaderAt, size int64) bool {
 
 // Open maps the file and reads everything before its data.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. The
 // format does not say how long its header is: a file is opened with one read of
 // 256 KiB, and another while that does not suffice.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return options(opts).newReader(src)
+	return format.NewReader(r, size, opts, read)
 }
 
-func options(opts *ReaderOptions) ReaderOptions {
-	if opts == nil {
-		return ReaderOptions{}
-	}
-	return *opts
-}
-
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
-	limits, err := format.CompleteLimits(o.Limits)
+func read(in *format.Input) (*Reader, error) {
+	limits := in.Options.Limits
+	h, err := parse(windows(in.Source, limits), limits)
 	if err != nil {
 		return nil, err
 	}
-	h, err := parse(windows(src, limits), limits)
-	if err != nil {
-		return nil, err
-	}
-	return o.build(src, h)
+	return build(in, h)
 }
 
 // windows reads the beginning of a file by a window of 256 KiB, and then four times as
@@ -120,7 +100,7 @@ func windows(src *source.Source, limits tensor.Limits) extender {
 		n = max(n, min(max(256<<10, 3*have), src.Size()-have, limits.MaxMetadata-have))
 		next, err := src.Metadata(have, n)
 		if err != nil {
-			return b, &tensor.FormatError{Format: "gguf", Offset: have, Field: "header", Err: err}
+			return b, errs.Wrap(have, "header", err)
 		}
 		return append(b, next...), nil
 	}
@@ -129,38 +109,40 @@ func windows(src *source.Source, limits tensor.Limits) extender {
 // available reports an error where a header may not have n bytes more than it has.
 func available(have, n, size int64, limits tensor.Limits) error {
 	if n > size-have {
-		return formatError(size, "header", io.ErrUnexpectedEOF, "it does not end")
+		return errs.At(size, "header", io.ErrUnexpectedEOF, "it does not end")
 	}
 	if n > limits.MaxMetadata-have {
-		return formatError(limits.MaxMetadata, "header", tensor.ErrLimit, "more than %d bytes",
+		return errs.At(limits.MaxMetadata, "header", tensor.ErrLimit, "more than %d bytes",
 			limits.MaxMetadata)
 	}
 	return nil
 }
 
 // build makes the Reader of a file that has this header.
-func (o ReaderOptions) build(src *source.Source, h *header) (*Reader, error) {
-	r := &Reader{src: src, h: h}
-	if err := r.build(); err != nil {
+func build(in *format.Input, h *header) (*Reader, error) {
+	r := &Reader{h: h}
+	format.InitBase(&r.Base, errs, in)
+	for _, w := range h.warnings.All() {
+		format.Warn(&r.Base, w)
+	}
+	if err := r.list(in.Source); err != nil {
 		return nil, err
 	}
-	if w := r.Warnings(); o.Strict && len(w) > 0 {
-		return nil, w[0]
-	}
+	format.SetList(&r.Base, r.tensors)
 	return r, nil
 }
 
-// build checks what concerns all entries together and makes the tensors.
-func (r *Reader) build() error {
+// list checks what concerns all entries together and makes the tensors.
+func (r *Reader) list(src *source.Source) error {
 	h := r.h
 	if _, dup := naming.Build(len(h.metadata),
 		func(i int) string { return h.metadata[i].key }); dup >= 0 {
 		a := &h.metadata[dup]
-		return formatError(a.at, keyField(a.key), tensor.ErrMalformed, "duplicate key")
+		return errs.At(a.at, keyField(a.key), tensor.ErrMalformed, "duplicate key")
 	}
 	if _, dup := naming.Build(len(h.entries),
 		func(i int) string { return h.entries[i].name }); dup >= 0 {
-		return formatError(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed,
+		return errs.At(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed,
 			"duplicate name")
 	}
 	dataAt, ok := align.Up(h.end, h.alignment)
@@ -168,13 +150,13 @@ func (r *Reader) build() error {
 	if len(h.entries) == 0 {
 		return nil // no data, and padding need not follow
 	}
-	if !ok || dataAt > r.src.Size() {
-		return formatError(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
+	if !ok || dataAt > src.Size() {
+		return errs.At(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
 	}
 	byOffset := func(i, j int) bool { return h.entries[i].offset < h.entries[j].offset }
 	for i := range h.entries[1:] {
 		if e := &h.entries[i+1]; byOffset(i+1, i) {
-			h.warnings.Add(formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+			format.Warn(&r.Base, errs.Malformed(e.at, e.field(".offset"),
 				"the data is in another order than the tensors: ggml refuses the file"))
 			break
 		}
@@ -186,9 +168,9 @@ func (r *Reader) build() error {
 	end := int64(0) // of the data so far, from dataAt
 	for i := range h.entries {
 		e := &h.entries[i]
-		available := r.src.Size() - dataAt
+		available := src.Size() - dataAt
 		if !align.Is(e.offset, h.alignment) {
-			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+			return errs.At(e.at, e.field(".offset"), tensor.ErrMalformed,
 				"%d is not a multiple of %d", e.offset, h.alignment)
 		}
 		n, err := e.size(available, h.entries[i+1:])
@@ -196,29 +178,28 @@ func (r *Reader) build() error {
 			return err
 		}
 		if n > available || e.offset > available-n {
-			return formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
+			return errs.At(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
 				"%d bytes at %d, the file has %d", n, e.offset, available)
 		}
 		if n > 0 && e.offset < end {
-			return formatError(e.at, e.field(".offset"), tensor.ErrMalformed,
+			return errs.At(e.at, e.field(".offset"), tensor.ErrMalformed,
 				"its data begins at %d, inside what ends at %d", e.offset, end)
 		}
 		if want, _ := align.Up(end, h.alignment); n > 0 && e.offset > want {
-			h.warnings.Add(formatError(dataAt+end, e.field(".offset"), tensor.ErrMalformed,
+			format.Warn(&r.Base, errs.Malformed(dataAt+end, e.field(".offset"),
 				"%d bytes that belong to no tensor", e.offset-want))
 		}
 		end = max(end, e.offset+n)
-		x, err := r.src.Extent(dataAt+e.offset, n)
+		x, err := src.Extent(dataAt+e.offset, n)
 		if err != nil {
-			return &tensor.FormatError{Format: "gguf", Offset: e.at, Field: e.field(".offset"),
-				Err: err}
+			return errs.Wrap(e.at, e.field(".offset"), err)
 		}
 		r.extents[i] = extent{x, e.kind}
 		r.add(i, e)
 	}
-	if want, _ := align.Up(end, h.alignment); dataAt+want < r.src.Size() {
-		h.warnings.Add(formatError(dataAt+want, "data", tensor.ErrMalformed,
-			"%d bytes after the last tensor", r.src.Size()-dataAt-want))
+	if want, _ := align.Up(end, h.alignment); dataAt+want < src.Size() {
+		format.Warn(&r.Base, errs.Malformed(dataAt+want, "data",
+			"%d bytes after the last tensor", src.Size()-dataAt-want))
 	}
 	return nil
 }
@@ -232,10 +213,10 @@ func (e *entry) size(available int64, later []entry) (int64, error) {
 	t := storageOf(e.kind)
 	switch {
 	case !ok:
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+		return 0, errs.At(e.at, e.field(".ne"), tensor.ErrMalformed,
 			"%v is beyond 2^63 elements", e.shape)
 	case t.name == "" && e.offset > available:
-		return 0, formatError(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
+		return 0, errs.At(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
 			"data at %d, the file has %d", e.offset, available)
 	case t.name == "":
 		for _, next := range later {
@@ -250,13 +231,13 @@ func (e *entry) size(available int64, later []entry) (int64, error) {
 		row = e.shape[len(e.shape)-1]
 	}
 	if row%t.elements != 0 {
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+		return 0, errs.At(e.at, e.field(".ne"), tensor.ErrMalformed,
 			"rows of %d elements are not a whole number of %s blocks of %d", row, t.name,
 			t.elements)
 	}
 	size, ok := align.Mul(n/t.elements, t.bytes)
 	if !ok {
-		return 0, formatError(e.at, e.field(".ne"), tensor.ErrMalformed,
+		return 0, errs.At(e.at, e.field(".ne"), tensor.ErrMalformed,
 			"%v of %s is beyond 2^63 bytes", e.shape, t.name)
 	}
 	return size, nil
@@ -274,44 +255,8 @@ func (r *Reader) add(i int, e *entry) {
 	r.tensors[i].Parts = r.parts[i : i+1 : i+1]
 }
 
-// Close releases the file. It may be called twice.
-func (r *Reader) Close() error { return r.src.Close() }
-
 // Version is that of the file: "1", "2" or "3".
 func (r *Reader) Version() string { return strconv.FormatUint(uint64(r.h.version), 10) }
-
-// Size returns the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Len is the number of tensors.
-func (r *Reader) Len() int { return len(r.tensors) }
-
-// Tensors yields the tensors in the order of their offsets.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.tensors {
-			if !yield(&r.tensors[i]) {
-				return
-			}
-		}
-	}
-}
-
-// Tensor returns the tensor of that name, or nil.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	r.once.Do(func() {
-		r.table, _ = naming.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
-	})
-	if i := r.table.Lookup(name); i >= 0 {
-		return &r.tensors[i]
-	}
-	return nil
-}
-
-// Blobs yields nothing: all data belongs to tensors.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
 
 // Attributes yields the metadata in the order of the file: strings as they are,
 // numbers and bools as text, arrays as JSON. The text is made as it is yielded,
@@ -325,12 +270,6 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 		}
 	}
 }
-
-// Warnings lists departures that did not prevent reading, at most some 1,000: bytes
-// between or after tensors that belong to none, strings that are not UTF-8, and what ggml
-// refuses: names of more than 63 bytes, five dimensions, empty keys, data in another
-// order than the tensors, types that are withdrawn or not known.
-func (r *Reader) Warnings() []error { return r.h.warnings.All() }
 
 // Verify reads every byte of data, which has no digests: what it finds beyond
 // what opening found are bytes that cannot be read and, as warnings, what llama.cpp
@@ -362,8 +301,8 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 			}
 			p := buf[:min(int64(len(buf)), x.Size()-off)]
 			if _, err := x.ReadAt(p, off); err != nil {
-				l.Error(&tensor.FormatError{Format: "gguf", Offset: x.Offset() + off,
-					Field: fmt.Sprintf("data[%s]", naming.Quote(r.tensors[i].Name)), Err: err})
+				l.Error(errs.Wrap(x.Offset()+off,
+					fmt.Sprintf("data[%s]", naming.Quote(r.tensors[i].Name)), err))
 				break
 			}
 			done += int64(len(p))

@@ -1,7 +1,6 @@
 package gguf
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -73,13 +73,22 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if err != nil {
 		return nil, fmt.Errorf("%w in ShardOptions.ID", err)
 	}
-	shards, total, err := o.divide(ctx, ts, alignment)
+	division := format.Division{Format: errs, MaxSize: o.MaxSize, MaxTensors: o.MaxTensors,
+		Check: NewWriter(nil, nil).Check,
+		Size: func(t *tensor.Tensor) int64 {
+			n, _ := align.Up(t.Size(), alignment)
+			return n
+		}}
+	shards, err := division.Divide(ctx, ts)
 	if err != nil {
 		return nil, err
 	}
+	total := 0
+	for _, shard := range shards {
+		total += len(shard)
+	}
 	if len(shards) > math.MaxUint16 || total > math.MaxInt32 {
-		return nil, fmt.Errorf("gguf: %w: %d shards of %d tensors", tensor.ErrLimit, len(shards),
-			total)
+		return nil, errs.Limit(-1, "", "%d shards of %d tensors", len(shards), total)
 	}
 	prefix := strings.TrimSuffix(name, ".gguf")
 	var names []string
@@ -114,9 +123,8 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		if o.ID != "" {
 			so.Metadata = append(so.Metadata, KeyValue{splitID, id})
 		}
-		w := NewWriter(f, &so)
-		w.file = f
-		if err := w.writeAll(ctx, tensor.Of(shard...)); err != nil {
+		w := format.OfFile(f, so.encoding(carriesNothing))
+		if err := format.WriteAll(ctx, &w, tensor.Of(shard...)); err != nil {
 			return nil, err
 		}
 	}
@@ -131,47 +139,6 @@ func entryOf(key string, x any) KeyValue {
 
 func isSplitKey(key string) bool {
 	return key == splitNo || key == splitCount || key == splitTensors || key == splitID
-}
-
-// divide says which tensors go to which shard, of which there is at least one.
-func (o *ShardOptions) divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
-	alignment int64) (shards [][]*tensor.Tensor, total int, err error) {
-	if o.MaxSize < 0 || o.MaxTensors < 0 {
-		return nil, 0, fmt.Errorf("gguf: ShardOptions: MaxSize is %d, MaxTensors is %d", o.MaxSize,
-			o.MaxTensors)
-	}
-	shards = make([][]*tensor.Tensor, 1)
-	check := NewWriter(nil, nil) // of all, for names that are duplicates
-	used := int64(0)
-	for t, err := range ts {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, 0, err
-		}
-		if err := check.Add(t); err != nil {
-			return nil, 0, err
-		}
-		x := &check.infos[total]
-		size, ok := align.Up(x.size, alignment)
-		if !ok {
-			return nil, 0, refuse(x.name, tensor.ErrLimit, "data beyond 2^63 bytes")
-		}
-		x.data = tensor.Blob{}
-		last := len(shards) - 1
-		if n := len(shards[last]); n > 0 &&
-			(o.MaxSize > 0 && (used > o.MaxSize || size > o.MaxSize-used) || n == o.MaxTensors) {
-			shards, used = append(shards, nil), 0
-			last++
-		}
-		if used, ok = align.Add(used, size); !ok {
-			return nil, 0, refuse(x.name, tensor.ErrLimit, "data beyond 2^63 bytes")
-		}
-		shards[last] = append(shards[last], t)
-		total++
-	}
-	if err := check.kept.Check(); err != nil {
-		return nil, 0, fmt.Errorf("gguf: %w", err)
-	}
-	return shards, total, ctx.Err()
 }
 
 // Split returns which shard of a split model the file is, from 0, and how many there are.
@@ -237,7 +204,7 @@ func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], err
 		}
 		for t := range r.Tensors() {
 			if _, dup := names[t.Name]; dup {
-				return nil, nil, refuse(t.Name, tensor.ErrMalformed, "it is in two shards")
+				return nil, nil, errs.Tensor(t.Name, tensor.ErrMalformed, "it is in two shards")
 			}
 			names[t.Name] = struct{}{}
 		}

@@ -97,7 +97,7 @@ func TestShardsThatAreRefused(t *testing.T) {
 		"a duplicate name": {ShardOptions{MaxTensors: 1}, []*tensor.Tensor{x, x},
 			tensor.ErrDuplicate},
 		"a bool": {ShardOptions{}, []*tensor.Tensor{tensor.New("b", tensor.Shape{1},
-			[]bool{true})}, tensor.ErrDType},
+			[]bool{true})}, errors.ErrUnsupported},
 		"a size below 0": {ShardOptions{MaxSize: -1}, nil, nil},
 		"an ID that is bytes": {ShardOptions{ID: "\xff"}, []*tensor.Tensor{x},
 			errors.ErrUnsupported},

@@ -14,8 +14,11 @@ import (
 // the data follow, each tensor at the offset that Stored reports, but its tensors cannot
 // be read: that is errors.ErrUnsupported. It reads a few bytes at a time.
 func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	limits, err := format.CompleteLimits(o.Limits)
+	var limits tensor.Limits
+	if opts != nil {
+		limits = opts.Limits
+	}
+	limits, err := format.CompleteLimits(limits)
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +37,8 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := source.OfHeader(nil, size)
-	if err != nil {
-		return nil, err
-	}
-	x, err := o.build(src, h)
+	x, err := format.NewReader(source.Header(nil), size, opts,
+		func(in *format.Input) (*Reader, error) { return build(in, h) })
 	if err != nil || len(h.entries) == 0 {
 		return x, err
 	}
@@ -52,5 +52,5 @@ func readError(off int64, err error) error {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return &tensor.FormatError{Format: "gguf", Offset: off, Field: "header", Err: err}
+	return errs.Wrap(off, "header", err)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -13,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -28,21 +26,20 @@ type WriterOptions struct {
 	// Alignment of data, a power of two from 8. 0 means that of general.alignment in
 	// Metadata, which it replaces otherwise, else 32.
 	Alignment int64
+	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Progress, if not nil, is called with the bytes written so far and in all.
+	Progress func(done, total int64)
 }
 
-// A Writer writes a file of version 3. The header comes first, so Add only registers
-// tensors and Close writes everything. It is not safe for concurrent use.
+// A Writer writes a file of version 3, with the methods of every Writer: Check, Add,
+// AddAll, Close and Abort. The header comes first, so that Add only registers a tensor,
+// and Close writes everything. Tensors are row-major of one of [DTypes], or quantised
+// blocks as [Reader.Tensors] and version 2 of zTensor have them. Names have at most
+// [MaxName] bytes of UTF-8 without NUL, shapes at most [MaxRank] dimensions. Anything
+// else is errors.ErrUnsupported.
 type Writer struct {
-	w     io.Writer
-	file  *atomicfile.File // of Create
-	opts  WriterOptions
-	infos []info
-	names map[string]struct{}
-	kept  format.Checksums
-	done  bool
-	err   error // the result of Close
-
-	carries func(kv KeyValue) bool // for an Edit: whether the file has the entry
+	format.Writer[info]
 }
 
 // An info is a tensor as the header has it.
@@ -59,25 +56,39 @@ type info struct {
 // next tensor or the end of the file: padding there would become data.
 func (x *info) isOpenEnded() bool { return storageOf(x.kind).name == "" }
 
-// NewWriter writes to w, which it neither seeks nor closes.
+// NewWriter returns a Writer to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	nw := &Writer{w: w, names: map[string]struct{}{}, carries: carriesNothing}
-	if opts != nil {
-		nw.opts = *opts
-	}
-	return nw
+	return &Writer{format.NewWriter(w, opts.encoding(carriesNothing))}
 }
 
-// Create writes the file of that name, which appears whole when Close succeeds, or not at
-// all.
+// Create returns a Writer of the file of that name, which appears whole when Close
+// succeeds, or not at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
-	f, err := atomicfile.Create(name)
+	w, err := format.Create(name, opts.encoding(carriesNothing))
 	if err != nil {
 		return nil, err
 	}
-	w := NewWriter(f, opts)
-	w.file = f
-	return w, nil
+	return &Writer{w}, nil
+}
+
+// WriteFile writes a whole file: it appears with all tensors, or not at all.
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
+	return format.WriteFile(ctx, name, ts, opts.encoding(carriesNothing))
+}
+
+// encoding returns how files are written. carries reports whether an Edit carries over an
+// entry of its file.
+func (o *WriterOptions) encoding(carries func(kv KeyValue) bool) *format.Encoding[info] {
+	if o == nil {
+		o = new(WriterOptions)
+	}
+	given := *o
+	return &format.Encoding[info]{Format: errs, NoReplace: o.NoReplace, Progress: o.Progress,
+		Item: infoOf, Check: checkInfo,
+		Encode: func(out *format.Output, infos []info) error {
+			return given.encode(out, infos, carries)
+		}}
 }
 
 // DTypes returns the dtypes of dense tensors.
@@ -86,84 +97,48 @@ func DTypes() []tensor.DType {
 		tensor.I8, tensor.I16, tensor.I32, tensor.I64}
 }
 
-// Add registers a tensor, which must stay readable until Close and unchanged: what is in
-// memory is hashed, and a change of it is tensor.ErrChecksum in Close. What Check refuses
-// is refused.
-func (w *Writer) Add(t *tensor.Tensor) error {
-	x, err := w.check(t)
-	if err == nil {
-		err = w.add(x)
-	}
-	return err
-}
-
-func (w *Writer) add(x info) error {
-	if w.done {
-		return fs.ErrClosed
-	}
-	if _, dup := w.names[x.name]; dup {
-		return refuse(x.name, tensor.ErrDuplicate, "a second tensor of that name")
-	}
-	w.names[x.name] = struct{}{}
-	w.kept.Add(x.name, x.data)
-	w.infos = append(w.infos, x)
-	return nil
-}
-
-// Check reports why Add would refuse the tensor; it reads no data. Dense tensors have
-// one of [DTypes], else they are tensor.ErrDType, and are row-major; others are
-// quantised blocks as [Reader.Tensors] and version 2 of zTensor have them. Names have
-// at most [MaxName] bytes of UTF-8 without NUL, shapes at most [MaxRank] dimensions.
-func (w *Writer) Check(t *tensor.Tensor) error {
-	_, err := w.check(t)
-	return err
-}
-
-func (w *Writer) check(t *tensor.Tensor) (info, error) {
-	if w.done {
-		return info{}, fs.ErrClosed
-	}
-	if err := t.Check(); err != nil {
-		return info{}, err
-	}
-	if _, dup := w.names[t.Name]; dup {
-		return info{}, refuse(t.Name, tensor.ErrDuplicate, "a second tensor of that name")
-	}
-	return infoOf(t)
-}
-
-// infoOf refuses what no file can hold.
+// infoOf refuses what no file can hold, whatever its name.
 func infoOf(t *tensor.Tensor) (info, error) {
 	x := info{name: t.Name, shape: t.Shape, data: t.Data}
+	refuse := func(text string, args ...any) (info, error) {
+		return x, errs.Tensor(t.Name, errors.ErrUnsupported, text, args...)
+	}
 	kind, ok := numberOf(t.DType)
 	blocks, isBlocks := blocksOf(t)
 	switch {
 	case isBlocks:
 		kind, x.data = blocks.Number, t.Parts[0].Data
 	case t.External || !t.Dense() || len(t.Parts) > 0:
-		return x, refuse(t.Name, errors.ErrUnsupported,
-			"only dense tensors and quantised blocks of ggml are supported")
+		return refuse("only dense tensors and quantised blocks of ggml are supported")
 	case !ok:
-		return x, refuse(t.Name, tensor.ErrDType, "the format does not have %v", t.DType)
+		return x, errs.Tensor(t.Name, tensor.ErrDType,
+			"the format does not have %v", t.DType)
 	case !t.Order.RowMajor():
-		return x, refuse(t.Name, errors.ErrUnsupported,
-			"the order %v is not row-major (tensor.Reordered)", []int(t.Order))
+		return refuse("the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	}
-	x.kind = kind
-	problem := cmp.Or(checkName(t.Name), checkRank(len(t.Shape)))
-	if x.data.Size() < 0 {
-		problem = "its size is only known after decoding"
-	}
-	if problem != "" {
-		return x, refuse(t.Name, errors.ErrUnsupported, "%s", problem)
+	if x.kind = kind; x.data.Size() < 0 {
+		return refuse("its size is only known after decoding")
 	}
 	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind}
 	var err error
 	if x.size, err = e.size(0, nil); err == nil && x.data.Size() != x.size {
-		err = refuse(t.Name, tensor.ErrMalformed, "%d bytes of data where %v of %s takes %d",
+		err = errs.Tensor(t.Name, fs.ErrInvalid, "%d bytes of data where %v of %s takes %d",
 			x.data.Size(), t.Shape, typeName(kind), x.size)
 	}
 	return x, err
+}
+
+func checkTensor(t *tensor.Tensor) error {
+	_, err := infoOf(t)
+	return err
+}
+
+// checkInfo refuses what ggml does not load.
+func checkInfo(name string, x *info) error {
+	if problem := cmp.Or(checkName(name), checkRank(len(x.shape))); problem != "" {
+		return errs.Tensor(name, errors.ErrUnsupported, "%s", problem)
+	}
+	return nil
 }
 
 // blocksOf returns the type of a tensor of quantised blocks.
@@ -184,111 +159,54 @@ func numberOf(d tensor.DType) (uint32, bool) {
 	return 0, false
 }
 
-func refuse(name string, class error, format string, args ...any) error {
-	return formatError(-1, "tensors["+naming.Quote(name)+"]", class, format, args...)
-}
-
-// AddAll adds tensors until one is refused, ts fails, or ctx ends.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	for t, err := range ts {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if err := w.Add(t); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// Close writes the header and all data. A second Close returns what the first did.
-func (w *Writer) Close() error { return w.close(context.Background()) }
-
-func (w *Writer) close(ctx context.Context) error {
-	if w.done {
-		return w.err
-	}
-	w.done, w.err = true, w.write(ctx)
-	switch {
-	case w.file == nil:
-	case w.err != nil:
-		w.file.Abort()
-	default:
-		w.err = w.file.Close()
-	}
-	return w.err
-}
-
-// Abort drops what was added; a file of Create does not appear. After Close it does
-// nothing.
-func (w *Writer) Abort() {
-	if w.done {
-		return
-	}
-	w.done, w.err = true, fs.ErrClosed
-	if w.file != nil {
-		w.file.Abort()
-	}
-}
-
-func (w *Writer) write(ctx context.Context) error {
-	if err := w.kept.Check(); err != nil {
-		return fmt.Errorf("gguf: %w", err)
-	}
-	metadata, alignment, err := w.opts.metadata(w.carries)
+// encode writes the header and all data.
+func (o *WriterOptions) encode(out *format.Output, infos []info,
+	carries func(kv KeyValue) bool) error {
+	metadata, alignment, err := o.metadata(carries)
 	if err != nil {
 		return err
 	}
 	end, ok := int64(0), true
-	tail := w.tail()
-	for i := range w.infos {
-		x := &w.infos[i]
+	tail := tailOf(infos)
+	for i := range infos {
+		x := &infos[i]
 		x.offset = end
 		if i > tail {
-			x.offset = w.infos[tail].offset
+			x.offset = infos[tail].offset
 		}
 		if end, ok = align.Add(end, x.size); ok && i < tail {
 			end, ok = align.Up(end, alignment)
 		}
 		if !ok {
-			return refuse(x.name, tensor.ErrLimit, "data beyond 2^63 bytes")
+			return errs.Tensor(x.name, tensor.ErrLimit, "data beyond 2^63 bytes")
 		}
 	}
-	head, err := encodeHeader(metadata, w.infos)
+	head, err := encodeHeader(metadata, infos)
 	if err != nil {
 		return err
 	}
 	start := int64(len(head))
-	if len(w.infos) > 0 {
+	if len(infos) > 0 {
 		start, ok = align.Up(start, alignment)
 	}
 	if ok {
 		end, ok = align.Add(start, end)
 	}
 	if !ok {
-		return fmt.Errorf("gguf: %w: a file beyond 2^63 bytes", tensor.ErrLimit)
+		return errs.Limit(-1, "", "a file beyond 2^63 bytes")
 	}
-	if w.file != nil {
-		w.file.Reserve(end)
-	}
-	out := format.Until(ctx, w.w)
-	if _, err := out.Write(head); err != nil {
-		return fmt.Errorf("gguf: %w", err)
-	}
-	data := make([]format.Section, len(w.infos))
-	for i, x := range w.infos {
+	data := make([]format.Section, len(infos))
+	for i, x := range infos {
 		data[i] = format.Section{Name: x.name, Off: start + x.offset, Size: x.size, Data: x.data}
 	}
-	if _, err = format.WriteSections(ctx, out, int64(len(head)), data, end); err != nil {
-		return fmt.Errorf("gguf: %w", err)
-	}
-	return nil
+	return errs.Wrap(-1, "", format.WriteSections(out, head, data, end))
 }
 
-// tail returns the index of a last tensor of unknown type, whose data nothing may follow:
-// empty tensors after it have its offset. It is the number of tensors if there is none.
-func (w *Writer) tail() int {
-	for i, x := range slices.Backward(w.infos) {
+// tailOf returns the index of a last tensor of unknown type, whose data nothing may
+// follow: empty tensors after it have its offset. It is the number of tensors if there is
+// none.
+func tailOf(infos []info) int {
+	for i, x := range slices.Backward(infos) {
 		if x.isOpenEnded() {
 			return i
 		}
@@ -296,7 +214,7 @@ func (w *Writer) tail() int {
 			break
 		}
 	}
-	return len(w.infos)
+	return len(infos)
 }
 
 func carriesNothing(KeyValue) bool { return false }
@@ -308,8 +226,9 @@ func (o *WriterOptions) metadata(carries func(kv KeyValue) bool) ([]KeyValue, in
 	all := o.Metadata
 	switch n := o.Alignment; {
 	case n < 0 || n > math.MaxUint32 || n&(n-1) != 0 || n%minAlignment != 0:
-		return nil, 0, fmt.Errorf("gguf: %w: Alignment %d is not a power of two from %d to 2^31",
-			fs.ErrInvalid, n, minAlignment)
+		return nil, 0, errs.New(fs.ErrInvalid,
+			"Alignment %d is not a power of two from %d to 2^31",
+			n, minAlignment)
 	case n != 0 && (at >= 0 || n != defaultAlignment):
 		v, err := NewValue(uint32(n))
 		if err != nil {
@@ -371,7 +290,7 @@ func (kv KeyValue) Check() error {
 }
 
 func refuseKey(key string, class error, format string, args ...any) error {
-	return formatError(-1, keyField(key), class, format, args...)
+	return errs.At(-1, keyField(key), class, format, args...)
 }
 
 func keyField(key string) string { return "metadata[" + naming.Quote(key) + "]" }
@@ -402,22 +321,4 @@ func encodeHeader(metadata []KeyValue, infos []info) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(x.offset))
 	}
 	return b, nil
-}
-
-// WriteFile writes a whole file: it appears with all tensors, or not at all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
-	opts *WriterOptions) error {
-	w, err := Create(name, opts)
-	if err != nil {
-		return err
-	}
-	return w.writeAll(ctx, ts)
-}
-
-func (w *Writer) writeAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	defer w.Abort()
-	if err := w.AddAll(ctx, ts); err != nil {
-		return err
-	}
-	return w.close(ctx)
 }

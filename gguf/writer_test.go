@@ -93,10 +93,10 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 		"not UTF-8": {tensor.New("\xff", tensor.Shape{1}, []int8{1}),
 			errors.ErrUnsupported},
 		"64 bytes":     {tensor.New(long, tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
-		"bool":         {tensor.New("b", tensor.Shape{1}, []bool{true}), tensor.ErrDType},
-		"uint8":        {tensor.New("b", tensor.Shape{1}, []uint8{1}), tensor.ErrDType},
-		"complex":      {tensor.New("b", tensor.Shape{1}, []complex64{1}), tensor.ErrDType},
+		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), fs.ErrInvalid},
+		"bool":         {tensor.New("b", tensor.Shape{1}, []bool{true}), errors.ErrUnsupported},
+		"uint8":        {tensor.New("b", tensor.Shape{1}, []uint8{1}), errors.ErrUnsupported},
+		"complex":      {tensor.New("b", tensor.Shape{1}, []complex64{1}), errors.ErrUnsupported},
 		"five dimensions": {tensor.New("b", tensor.Shape{1, 1, 1, 1, 1}, []int8{1}),
 			errors.ErrUnsupported},
 		"column-major": {column, errors.ErrUnsupported},
@@ -109,8 +109,8 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 		"half a block":      {blocks("b", "Q4_0", 18, 16), tensor.ErrMalformed},
 		"rows of 128":       {blocks("b", "Q4_K", 144, 2, 128), tensor.ErrMalformed},
 		"a scalar of Q4_0":  {blocks("b", "Q4_0", 18), tensor.ErrMalformed},
-		"one byte too few":  {blocks("b", "Q4_0", 17, 32), tensor.ErrMalformed},
-		"one byte too many": {blocks("b", "Q4_0", 19, 32), tensor.ErrMalformed},
+		"one byte too few":  {blocks("b", "Q4_0", 17, 32), fs.ErrInvalid},
+		"one byte too many": {blocks("b", "Q4_0", 19, 32), fs.ErrInvalid},
 	} {
 		w := NewWriter(io.Discard, nil)
 		if err := w.Add(ok); err != nil {

@@ -143,7 +143,7 @@ func (r *reader) Blobs() iter.Seq2[string, tensor.Blob] {
 func (r *reader) Warnings() (all []error) {
 	for i, f := range r.files {
 		for _, w := range f.Warnings() {
-			all = append(all, format.InFile(f.Format().String(), r.names[i], w))
+			all = append(all, format.Errors(f.Format().String()).InFile(r.names[i], w))
 		}
 	}
 	return all
@@ -163,7 +163,7 @@ func (r *reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 		}
 		one, _ := f.Verify(ctx, &o) // its error is of the findings
 		for _, x := range one.Findings {
-			x.Err = format.InFile(f.Format().String(), r.names[i], x.Err)
+			x.Err = format.Errors(f.Format().String()).InFile(r.names[i], x.Err)
 			x.File = tensor.FindingOf(x.Err).File
 			all.Findings = append(all.Findings, x)
 		}

@@ -248,8 +248,9 @@ func TestWriterFails(t *testing.T) {
 		x    *tensor.Tensor
 		want error
 	}{
-		"nil":           {nil, tensor.ErrNoTensor},
-		"bfloat16":      {tensor.New("b", tensor.Shape{1}, []tensor.BFloat16{1}), tensor.ErrDType},
+		"nil": {nil, tensor.ErrNoTensor},
+		"bfloat16": {tensor.New("b", tensor.Shape{1}, []tensor.BFloat16{1}),
+			errors.ErrUnsupported},
 		"channels-last": {channels, errors.ErrUnsupported},
 		"sparse": {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"},
 			errors.ErrUnsupported},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/numpy"
@@ -18,25 +17,20 @@ const arrayName = "data"
 // DTypes returns the dtypes that an array can hold.
 func DTypes() []tensor.DType { return numpy.DTypes() }
 
-// ReaderOptions control how a file is read. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what Warnings lists.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults.
-	Limits tensor.Limits
-	// NoMap makes Open read the file instead of mapping it.
-	NoMap bool
-	// Companion is not used: an array refers to no other file.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+const errs = format.Errors("npy")
 
-// A Reader is an open array. It is safe for concurrent use. See package tensor for how
-// long what it returns is valid.
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
+// Warnings lists.
+type ReaderOptions = tensor.ReadOptions
+
+// A Reader is an open array, with the methods of every Reader: Close, Size, Len, Tensors,
+// Tensor, Blobs, Attributes and Warnings. Its one tensor is named "data"; there are no
+// Blobs and no Attributes. It is safe for concurrent use. See package tensor for how long
+// what it returns is valid.
 type Reader struct {
-	src      *source.Source
-	array    tensor.Tensor
-	version  string
-	warnings []error
+	format.Base
+	array   tensor.Tensor
+	version string
 }
 
 // Detect reports whether a file begins like an array.
@@ -48,36 +42,21 @@ func Detect(r io.ReaderAt, size int64) bool {
 
 // Open maps the named file and reads its header.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return options(opts).newReader(src)
+	return format.NewReader(r, size, opts, read)
 }
 
-func options(opts *ReaderOptions) ReaderOptions {
-	if opts == nil {
-		return ReaderOptions{}
-	}
-	return *opts
-}
-
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
-	limits, err := format.CompleteLimits(o.Limits)
-	if err != nil {
-		return nil, err
-	}
+func read(in *format.Input) (*Reader, error) {
+	src, limits := in.Source, in.Options.Limits
 	size := src.Size()
 	h, err := numpy.ReadHeader(io.NewSectionReader(src, 0, size), size, 0, limits)
 	if err != nil {
@@ -85,27 +64,25 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	}
 	switch rest := size - h.Size; {
 	case !h.Listed():
-		return nil, numpy.Error(h.DescrAt, "descr", errors.ErrUnsupported, "the dtype %s",
+		return nil, errs.At(h.DescrAt, "descr", errors.ErrUnsupported, "the dtype %s",
 			h.Word())
 	case h.Bytes < 0:
 		h.Bytes = rest
 	case h.Bytes > rest:
-		return nil, numpy.Error(h.Size, "data", io.ErrUnexpectedEOF,
+		return nil, errs.At(h.Size, "data", io.ErrUnexpectedEOF,
 			"%d bytes where %v of %s takes %d", rest, h.Shape, h.Word(), h.Bytes)
 	case h.Bytes < rest:
-		return nil, numpy.Error(h.Size+h.Bytes, "data", tensor.ErrMalformed,
+		return nil, errs.At(h.Size+h.Bytes, "data", tensor.ErrMalformed,
 			"%d bytes after the elements", rest-h.Bytes)
 	}
 	x, err := src.Extent(h.Size, h.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src, version: h.Version}
+	r := &Reader{version: h.Version}
+	format.InitBase(&r.Base, errs, in)
 	if h.Warning != nil {
-		r.warnings = []error{h.Warning}
-		if o.Strict {
-			return nil, h.Warning
-		}
+		format.Warn(&r.Base, h.Warning)
 	}
 	data := tensor.NewBlob(&x)
 	if h.DType == tensor.Unknown {
@@ -116,6 +93,7 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 	}
 	r.array = tensor.Tensor{Name: arrayName, DType: h.DType, Shape: h.Shape, Order: h.Order,
 		Data: data}
+	format.SetTensors(&r.Base, 1, func(int) *tensor.Tensor { return &r.array }, nil)
 	return r, nil
 }
 
@@ -130,46 +108,11 @@ func (u *unknown) Stored() tensor.Stored {
 	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.descr}
 }
 
-// Close releases the file. It may be called twice.
-func (r *Reader) Close() error { return r.src.Close() }
-
 // Version returns the version of the header, such as "1.0".
 func (r *Reader) Version() string { return r.version }
 
 // Array returns the array.
 func (r *Reader) Array() *tensor.Tensor { return &r.array }
-
-// Size is the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Len is 1.
-func (r *Reader) Len() int { return 1 }
-
-// Tensors yields the array.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) { yield(&r.array) }
-}
-
-// Tensor returns the array for the name "data", otherwise nil.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if name != arrayName {
-		return nil
-	}
-	return &r.array
-}
-
-// Blobs yields nothing.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
-
-// Attributes yields nothing.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(func(string, string) bool) {}
-}
-
-// Warnings lists departures that did not prevent reading.
-func (r *Reader) Warnings() []error { return r.warnings }
 
 // Verify reads every byte and checks that bools are 0 or 1. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
@@ -178,7 +121,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
-	for _, w := range r.warnings {
+	for _, w := range r.Warnings() {
 		l.Warn(w)
 	}
 	if l.Options.Depth <= tensor.VerifyStructure {
@@ -197,8 +140,7 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 		return e
 	}
 	if err != nil {
-		l.Error(&tensor.FormatError{Format: "npy", Offset: st.Offset + at, Field: "data",
-			Err: err})
+		l.Error(errs.Wrap(st.Offset+at, "data", err))
 	}
 	return nil
 }

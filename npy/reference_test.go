@@ -132,7 +132,7 @@ func TestSlicesAreRowMajor(t *testing.T) {
 		t.Errorf("a wrong shape: %v", err)
 	}
 	if err := Write(name, tensor.Shape{1}, []tensor.BFloat16{1}); !errors.Is(err,
-		tensor.ErrDType) {
+		errors.ErrUnsupported) {
 		t.Errorf("bfloat16: %v", err)
 	}
 	if again, _, err := Read[int16](name); err != nil || len(again) != 6 {

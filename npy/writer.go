@@ -1,131 +1,73 @@
 package npy
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// WriterOptions control how an array is written. nil is the zero value; there are none
-// yet.
-type WriterOptions struct{}
+// WriterOptions control how an array is written. nil is the zero value.
+type WriterOptions struct {
+	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Progress, if not nil, is called with the bytes written so far and in all.
+	Progress func(done, total int64)
+}
 
-// A Writer writes a file of one array, equal to the byte to what numpy.save writes. It is
-// not safe for concurrent use.
+// A Writer writes a file of one array, equal to the byte to what numpy.save writes, with
+// the methods of every Writer: Check, Add, AddAll, Close and Abort. Add writes the array,
+// whose name is lost; a second one is tensor.ErrDuplicate. Tensors are dense, row-major
+// or column-major, of one of [DTypes] and at most 64 dimensions; anything else is
+// errors.ErrUnsupported. Close without an array is tensor.ErrNoTensor.
 type Writer struct {
-	w     io.Writer
-	file  *atomicfile.File // of Create
-	err   error            // of writing
-	added bool
-	done  bool
+	format.Writer[*tensor.Tensor]
 }
 
-// NewWriter writes an array to w, which it neither seeks nor closes.
+// NewWriter returns a Writer to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	return &Writer{w: format.Until(context.Background(), w)}
+	return &Writer{format.NewWriter(w, opts.encoding())}
 }
 
-// Create writes the named file, which appears whole when Close succeeds, or not at
-// all.
+// Create returns a Writer of the named file, which appears whole when Close succeeds, or
+// not at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
-	f, err := atomicfile.Create(name)
+	w, err := format.Create(name, opts.encoding())
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{w: f, file: f}, nil
+	return &Writer{w}, nil
 }
 
-// Check reports why Add would refuse t: dtypes other than [DTypes] are tensor.ErrDType,
-// tensors that are not dense, or neither row-major nor column-major,
-// errors.ErrUnsupported, and any second tensor tensor.ErrDuplicate. It reads no data.
-func (w *Writer) Check(t *tensor.Tensor) error {
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.done:
-		return fs.ErrClosed
-	}
-	if err := numpy.Check(t); err != nil || !w.added {
-		return err
-	}
-	return fmt.Errorf("npy: tensor %s: a file has one array: %w", naming.Quote(t.Name),
-		tensor.ErrDuplicate)
-}
-
-// Add writes the array. Its name is lost.
-func (w *Writer) Add(t *tensor.Tensor) error {
-	if err := w.Check(t); err != nil {
-		return err
-	}
-	w.added = true
-	_, w.err = numpy.WriteArray(w.w, t)
-	return w.err
-}
-
-// AddAll adds the one tensor of ts. An error of ts, or the end of ctx, ends it.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	for t, err := range ts {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if err := w.Add(t); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// Close completes the file. Without a tensor there is nothing to write, which is an
-// error. A second Close returns what the first did.
-func (w *Writer) Close() error {
-	if w.done {
-		return w.err
-	}
-	w.done = true
-	if w.err == nil && !w.added {
-		w.err = fmt.Errorf("npy: there is no array to write: %w", tensor.ErrNoTensor)
-	}
-	switch {
-	case w.file == nil:
-	case w.err != nil:
-		w.file.Abort()
-	default:
-		w.err = w.file.Close()
-	}
-	return w.err
-}
-
-// Abort drops the file: that of Create does not appear. After Close it does nothing.
-func (w *Writer) Abort() {
-	if w.done {
-		return
-	}
-	w.done, w.err = true, cmp.Or(w.err, fs.ErrClosed)
-	if w.file != nil {
-		w.file.Abort()
-	}
-}
-
-// WriteFile writes the one tensor of ts to the named file, which appears whole or
-// not at all.
+// WriteFile writes the one tensor of ts to the named file, which appears whole or not at
+// all.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
-	w, err := Create(name, opts)
-	if err != nil {
-		return err
+	return format.WriteFile(ctx, name, ts, opts.encoding())
+}
+
+func (o *WriterOptions) encoding() *format.Encoding[*tensor.Tensor] {
+	if o == nil {
+		o = new(WriterOptions)
 	}
-	defer w.Abort()
-	if err := w.AddAll(ctx, ts); err != nil {
-		return err
-	}
-	return w.Close()
+	added := false
+	return &format.Encoding[*tensor.Tensor]{Format: errs, One: true, NoReplace: o.NoReplace,
+		Progress: o.Progress,
+		Item: func(t *tensor.Tensor) (*tensor.Tensor, error) {
+			return t, numpy.Check(errs, t)
+		},
+		Append: func(out *format.Output, t **tensor.Tensor) error {
+			added = true
+			_, err := numpy.WriteArray(format.Begin(out, -1), *t)
+			return errs.Wrap(-1, format.Field((*t).Name), err)
+		},
+		Encode: func(*format.Output, []*tensor.Tensor) error {
+			if !added {
+				return errs.New(tensor.ErrNoTensor, "there is no array to write")
+			}
+			return nil
+		}}
 }

@@ -6,45 +6,45 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// npzError is the constructor of this package's errors.
-func npzError(off int64, field string, class error, format string, args ...any) error {
-	return zipfile.Options{Format: "npz"}.Error(off, field, class, format, args...)
-}
-
 // An opener reads the header of each array.
 type opener struct {
 	r       *Reader
+	blobs   int           // so far
 	inflate io.ReadCloser // one for all headers
 }
 
-func (r *Reader) open() error {
+func (r *Reader) open(src *source.Source) error {
 	o := opener{r: r}
 	var err error
-	r.archive, err = zipfile.Open(r.src, 0, r.src.Size(),
+	r.archive, err = zipfile.Open(src, 0, src.Size(),
 		zipfile.Options{Format: "npz", Limits: r.limits, Strict: r.strict, Each: o.add})
 	if err != nil {
 		return err
 	}
-	if end, size := r.archive.End, r.src.Size(); end < size {
-		r.warnings = append(r.warnings, npzError(end, "archive", tensor.ErrMalformed,
-			"%d bytes after its end", size-end))
+	if end, size := r.archive.End, src.Size(); end < size {
+		format.Warn(&r.Base, errs.Malformed(end, "archive", "%d bytes after its end",
+			size-end))
 	}
 	r.tensors = slices.Clip(r.tensors)
 	// x.npy.npy and x.npy are arrays of two names, but x.npy and x are not.
 	if dup := duplicate(len(r.tensors),
 		func(i int) string { return r.tensors[i].Name }); dup >= 0 {
-		return npzError(-1, zipfile.Field(r.tensors[dup].Name), tensor.ErrMalformed,
-			"duplicate name")
+		return errs.Malformed(-1, zipfile.Field(r.tensors[dup].Name), "duplicate name")
 	}
-	if dup := duplicate(len(r.blobs), func(i int) string { return r.blobs[i].name }); dup >= 0 {
-		return npzError(-1, zipfile.Field(r.blobs[dup].name), tensor.ErrMalformed,
-			"duplicate name")
+	var blobs []string
+	for name := range r.Blobs() {
+		blobs = append(blobs, name)
+	}
+	if dup := duplicate(len(blobs), func(i int) string { return blobs[i] }); dup >= 0 {
+		return errs.Malformed(-1, zipfile.Field(blobs[dup]), "duplicate name")
 	}
 	return nil
 }
@@ -60,15 +60,16 @@ func (o *opener) add(m *zipfile.Member) error {
 	// NumPy reads archives with Python's zipfile, which ends a name at its first NUL.
 	name, _, cut := strings.Cut(f.Name, "\x00")
 	if cut {
-		r.warnings = append(r.warnings, npzError(-1, zipfile.Field(f.Name), tensor.ErrMalformed,
+		format.Warn(&r.Base, errs.Malformed(-1, zipfile.Field(f.Name),
 			"its name has a NUL: read as %s, as NumPy does", naming.Quote(name)))
 	}
 	switch {
 	case strings.HasSuffix(f.Name, numpy.Suffix) || strings.HasSuffix(name, numpy.Suffix):
 		return o.array(m, strings.TrimSuffix(name, numpy.Suffix))
 	case !f.FileInfo().IsDir():
-		r.files = append(r.files, file{f, name, -1 - len(r.blobs)})
-		r.blobs = append(r.blobs, blob{name, m.Blob(0, "")})
+		r.files = append(r.files, file{f, name, -1 - o.blobs})
+		o.blobs++
+		format.AddBlob(&r.Base, name, m.Blob(0, ""))
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 	off := x.Offset()
 	in, err := m.Decode(&o.inflate)
 	if err != nil {
-		return &tensor.FormatError{Format: "npz", Offset: off, Field: field, Err: err}
+		return errs.Wrap(off, field, err)
 	}
 	h, err := numpy.ReadHeader(in, m.Size(), off, r.limits)
 	ofMember := func(err error) error {
@@ -97,7 +98,7 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 		return ofMember(err)
 	}
 	if h.Warning != nil {
-		r.warnings = append(r.warnings, ofMember(h.Warning))
+		format.Warn(&r.Base, ofMember(h.Warning))
 	}
 	size, descr := m.Size()-h.Size, ""
 	if h.DType == tensor.Unknown {
@@ -106,10 +107,10 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 	switch {
 	case h.Bytes < 0 || size == h.Bytes:
 	case size < h.Bytes:
-		return npzError(off, field, io.ErrUnexpectedEOF,
+		return errs.At(off, field, io.ErrUnexpectedEOF,
 			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.Word(), h.Bytes)
 	default:
-		return npzError(off, field, tensor.ErrMalformed,
+		return errs.Malformed(off, field,
 			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.Word(), h.Bytes)
 	}
 	data := m.Blob(h.Size, descr)

@@ -4,242 +4,78 @@ import (
 	"archive/zip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit is a list of changes to an archive. Names are those that its arrays have in
-// the Reader, whatever was changed before, and all changes apply at once, so that two
-// names can be swapped. Remove drops the changes of a member before it, and a later
-// change brings the member back. Members that are not replaced are copied as they are
-// stored, also those that are not arrays or hold no numbers. The Reader must stay open
-// until the archive is written. An Edit is not safe for concurrent use.
+// An Edit is a list of changes to an archive, with the methods of every Edit: Rename,
+// Remove, RenameBlob, RemoveBlob and Replace. Names are those that arrays and blobs have
+// in the Reader, and all changes apply at once, so that two names can be swapped. Members
+// that are not replaced are copied as they are stored, also those that are not arrays or
+// hold no numbers. Archives have no attributes. The Reader must stay open until the
+// archive is written.
 type Edit struct {
-	r       *Reader
-	changes map[int]*change // by file.index
-	blobs   *naming.Table   // nil until needed
-}
-
-type change struct {
-	removed bool
-	renamed bool
-	name    string
-	tensor  *tensor.Tensor   // nil for its own
-	kept    format.Checksums // of tensor
+	format.Edit
+	format.NoAttributes
+	order   []int         // of the members: array i, or blob -1-i
+	members map[int]*file // by the same numbers
 }
 
 // NewEdit begins a list of changes to the archive of r.
-func NewEdit(r *Reader) *Edit { return &Edit{r: r, changes: map[int]*change{}} }
-
-// change returns the change of the array of that name, to be filled in.
-func (e *Edit) change(name string) (*change, error) {
-	i := e.r.index(name)
-	if i < 0 {
-		return nil, fmt.Errorf("npz: tensor %s: %w", naming.Quote(name), tensor.ErrNoTensor)
+func NewEdit(r *Reader) *Edit {
+	e := &Edit{Edit: format.NewEdit(errs, &r.Base,
+		func(t *tensor.Tensor) error { return numpy.Check(errs, t) }),
+		NoAttributes: format.NoAttributes{Format: errs}, members: map[int]*file{}}
+	for i := range r.files {
+		f := &r.files[i]
+		e.order = append(e.order, f.index)
+		e.members[f.index] = f
 	}
-	return e.at(i), nil
+	return e
 }
 
-// blob returns the change of the blob of that name, to be filled in.
-func (e *Edit) blob(name string) (*change, error) {
-	if i := e.blobIndex(name); i >= 0 {
-		return e.at(-1 - i), nil
-	}
-	return nil, fmt.Errorf("npz: blob %s: %w", naming.Quote(name), tensor.ErrNoTensor)
-}
-
-func (e *Edit) blobIndex(name string) int {
-	if e.blobs == nil {
-		e.blobs, _ = naming.Build(len(e.r.blobs), func(i int) string { return e.r.blobs[i].name })
-	}
-	return e.blobs.Lookup(name)
-}
-
-// hasMember reports whether the archive has a member of that name.
-func (e *Edit) hasMember(name string) bool {
-	if array, ok := strings.CutSuffix(name, numpy.Suffix); ok {
-		return e.r.index(array) >= 0
-	}
-	return e.blobIndex(name) >= 0
-}
-
-func (e *Edit) at(index int) *change {
-	if e.changes[index] == nil {
-		e.changes[index] = new(change)
-	}
-	return e.changes[index]
-}
-
-// Rename gives an array another name.
-func (e *Edit) Rename(old, new string) error {
-	c, err := e.change(old)
-	if err == nil {
-		c.removed, c.renamed, c.name = false, true, new
-	}
-	return err
-}
-
-// Remove removes an array.
-func (e *Edit) Remove(name string) error {
-	c, err := e.change(name)
-	if err == nil {
-		*c = change{removed: true}
-	}
-	return err
-}
-
-// RenameBlob gives a member that is not an array another name, which does not end in
-// .npy.
-func (e *Edit) RenameBlob(old, new string) error {
-	c, err := e.blob(old)
-	if err == nil && strings.HasSuffix(new, numpy.Suffix) {
-		err = fmt.Errorf("npz: blob %s: %s is the name of an array: %w", naming.Quote(old),
-			naming.Quote(new), errors.ErrUnsupported)
-	}
-	if err == nil {
-		c.removed, c.renamed, c.name = false, true, new
-	}
-	return err
-}
-
-// RemoveBlob removes a member that is not an array.
-func (e *Edit) RemoveBlob(name string) error {
-	c, err := e.blob(name)
-	if err == nil {
-		*c = change{removed: true}
-	}
-	return err
-}
-
-// Replace gives an array the dtype, shape and data of t, whose name is not used. The
-// memory of t must not change until the archive is written: tensor.ErrChecksum.
-func (e *Edit) Replace(name string, t *tensor.Tensor) error {
-	c, err := e.change(name)
-	if err == nil {
-		err = numpy.Check(t)
-	}
-	if err == nil {
-		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
-	}
-	return err
-}
-
-// SetAttribute returns errors.ErrUnsupported: archives have no attributes.
-func (e *Edit) SetAttribute(key, value string) error { return errNoAttributes }
-
-// RemoveAttribute returns errors.ErrUnsupported: archives have no attributes.
-func (e *Edit) RemoveAttribute(key string) error { return errNoAttributes }
-
-var errNoAttributes = fmt.Errorf("npz: archives have no attributes: %w", errors.ErrUnsupported)
-
-// Write writes the changed archive to w. opts are for the arrays that are replaced,
-// which are compressed as well where the ones before them were. A name that another
-// array has is tensor.ErrDuplicate.
+// Write writes the changed archive to w. opts are for the arrays that are replaced, which
+// are compressed as well if the replaced ones were. A name that another array has is
+// tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	return e.write(ctx, NewWriter(w, opts))
+	out := format.NewWriter(w, e.encoding(opts))
+	return format.Apply(ctx, &e.Edit, &out, e.order, e.carry)
 }
 
-// WriteFile writes the changed archive to the named file, which appears whole or
-// not at all.
+// WriteFile writes the changed archive as the named file, which appears whole or not at
+// all.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	w, err := Create(name, opts)
+	out, err := format.Create(name, e.encoding(opts))
 	if err != nil {
 		return err
 	}
-	defer w.Abort()
-	return e.write(ctx, w)
+	return format.Apply(ctx, &e.Edit, &out, e.order, e.carry)
 }
 
-func (e *Edit) write(ctx context.Context, w *Writer) error {
-	w.original = e.hasMember
-	for _, f := range e.r.files {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := e.file(ctx, w, f); err != nil {
-			return err
+// encoding compresses what takes the place of a compressed array.
+func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[member] {
+	deflated := map[string]bool{} // by their new names
+	for i, f := range e.members {
+		if c, err := format.ChangeOf(&e.Edit, i, f.name); err == nil && f.zip.Method != zip.Store {
+			deflated[c.Name] = true
 		}
 	}
-	return w.Close()
+	return opts.encoding(func(name string) bool { return deflated[name] })
 }
 
-// file writes one member with its changes.
-func (e *Edit) file(ctx context.Context, w *Writer, f file) error {
-	var c change
-	if e.changes[f.index] != nil {
-		c = *e.changes[f.index]
+// carry returns the member of array i, or of blob -1-i, as it is stored.
+func (e *Edit) carry(i int, name string) (member, error) {
+	if i < 0 && strings.HasSuffix(name, numpy.Suffix) {
+		return member{}, errs.Tensor(name, errors.ErrUnsupported,
+			"a blob cannot have the name of an array")
 	}
-	if !c.renamed {
-		c.name = f.name
+	m := member{zip: e.members[i].zip, name: name}
+	if i >= 0 {
+		m.name += numpy.Suffix
 	}
-	switch {
-	case c.removed:
-		return nil
-	case c.tensor == nil:
-		return w.copyMember(ctx, c.name, f)
-	}
-	if err := c.kept.Check(); err != nil {
-		return fmt.Errorf("npz: %w", err)
-	}
-	t := *c.tensor
-	t.Name = c.name
-	compress := w.opts.Compress
-	w.opts.Compress = compress || f.zip.Method != zip.Store
-	err := w.Add(&t)
-	w.opts.Compress = compress
-	return err
-}
-
-// copyMember copies an array or blob as it is stored, under that name.
-func (w *Writer) copyMember(ctx context.Context, name string, member file) error {
-	if member.index >= 0 {
-		name += numpy.Suffix
-	}
-	if err := w.checkName(name); err != nil {
-		return err
-	}
-	f := member.zip
-	in, err := f.OpenRaw()
-	if err != nil {
-		return err
-	}
-	w.names[name] = struct{}{}
-	const utf8Name = 1 << 11
-	h := &zip.FileHeader{
-		Name: name, Method: f.Method, Flags: utf8Name, CRC32: f.CRC32,
-		CompressedSize64: f.CompressedSize64, UncompressedSize64: f.UncompressedSize64,
-		ModifiedTime: f.ModifiedTime, ModifiedDate: f.ModifiedDate,
-		Comment: f.Comment, CreatorVersion: f.CreatorVersion, ExternalAttrs: f.ExternalAttrs,
-	}
-	if f.Method == zip.Store {
-		if err := w.alignMember(h); err != nil {
-			return err
-		}
-	}
-	m, err := w.z.CreateRaw(h)
-	if err == nil {
-		_, err = io.Copy(m, &contextReader{ctx, in})
-	}
-	w.tail = 0 // the sizes precede the data
-	w.err = err
-	return err
-}
-
-// A contextReader ends with its context.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c *contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
+	return m, nil
 }

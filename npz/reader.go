@@ -6,12 +6,9 @@ import (
 	"context"
 	"io"
 	"iter"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -19,38 +16,24 @@ import (
 // DTypes returns the dtypes that an archive can hold.
 func DTypes() []tensor.DType { return numpy.DTypes() }
 
-// ReaderOptions control how a file is read. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what Warnings lists, and checks the CRC-32 of a member in every way
-	// of reading it: otherwise what is borrowed, or read at random, is not checked.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults.
-	Limits tensor.Limits
-	// NoMap makes Open read the file instead of mapping it.
-	NoMap bool
-	// Companion is not used: an archive refers to no other file.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+const errs = format.Errors("npz")
 
-// A Reader is an open archive. It is safe for concurrent use. See package tensor for how
-// long what it returns is valid.
+// ReaderOptions control how an archive is read. nil is the zero value. Strict refuses
+// what Warnings lists, and checks the CRC-32 of a member in every way of reading it:
+// otherwise what is borrowed, or read at random, is not checked.
+type ReaderOptions = tensor.ReadOptions
+
+// A Reader is an open archive, with the methods of every Reader: Close, Size, Len,
+// Tensors, Tensor, Blobs, Attributes and Warnings. Tensors are the arrays in the order of
+// the archive, Blobs the members that are not arrays; there are no Attributes. It is safe
+// for concurrent use. See package tensor for how long what it returns is valid.
 type Reader struct {
-	src      *source.Source
-	archive  *zipfile.Archive
-	tensors  []tensor.Tensor
-	blobs    []blob
-	files    []file // of arrays and blobs, in the order of the archive
-	warnings []error
-	limits   tensor.Limits
-	strict   bool
-
-	once  sync.Once
-	table *naming.Table
-}
-
-type blob struct {
-	name string
-	data tensor.Blob
+	format.Base
+	archive *zipfile.Archive
+	tensors []tensor.Tensor
+	files   []file // of arrays and blobs, in the order of the archive
+	limits  tensor.Limits
+	strict  bool
 }
 
 // A file is an entry of the directory.
@@ -82,103 +65,31 @@ func Detect(r io.ReaderAt, size int64) bool {
 
 // Open maps the named file and reads its directory and the headers of its arrays.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return options(opts).newReader(src)
+	return format.NewReader(r, size, opts, read)
 }
 
-func options(opts *ReaderOptions) ReaderOptions {
-	if opts == nil {
-		return ReaderOptions{}
-	}
-	return *opts
-}
-
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
-	limits, err := format.CompleteLimits(o.Limits)
-	if err != nil {
+func read(in *format.Input) (*Reader, error) {
+	r := &Reader{limits: in.Options.Limits, strict: in.Options.Strict}
+	format.InitBase(&r.Base, errs, in)
+	if err := r.open(in.Source); err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src, limits: limits, strict: o.Strict}
-	if err := r.open(); err != nil {
-		return nil, err
-	}
-	if o.Strict && len(r.warnings) > 0 {
-		return nil, r.warnings[0]
-	}
+	format.SetList(&r.Base, r.tensors)
 	return r, nil
 }
 
-// Close releases the file. It may be called twice.
-func (r *Reader) Close() error { return r.src.Close() }
-
 // Version returns "": archives have none.
 func (r *Reader) Version() string { return "" }
-
-// Size is the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Len is the number of arrays.
-func (r *Reader) Len() int { return len(r.tensors) }
-
-// Tensors yields the arrays in the order of the archive.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.tensors {
-			if !yield(&r.tensors[i]) {
-				return
-			}
-		}
-	}
-}
-
-// Tensor returns the array of that name, or nil.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if i := r.index(name); i >= 0 {
-		return &r.tensors[i]
-	}
-	return nil
-}
-
-// index returns the index of the array of that name, or -1.
-func (r *Reader) index(name string) int {
-	r.once.Do(func() {
-		r.table, _ = naming.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
-	})
-	return r.table.Lookup(name)
-}
-
-// Blobs yields the members that are not arrays.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(yield func(string, tensor.Blob) bool) {
-		for _, b := range r.blobs {
-			if !yield(b.name, b.data) {
-				return
-			}
-		}
-	}
-}
-
-// Attributes yields nothing: archives have none.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(func(string, string) bool) {}
-}
-
-// Warnings lists departures that did not prevent reading.
-func (r *Reader) Warnings() []error { return r.warnings }
 
 // Verify decodes every member, checks its CRC-32, and that bools are 0 or 1. What all
 // members decode to is bounded by Limits.DecodedTotal. opts may be nil.
@@ -188,17 +99,17 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
-	for _, w := range r.warnings {
+	for _, w := range r.Warnings() {
 		l.Warn(w)
 	}
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
 	var done, total int64
-	limit := format.DecodedTotal(r.limits, r.src.Size())
+	limit := format.DecodedTotal(r.limits, r.Size())
 	for name, m := range r.members() {
 		if n := m.data.Size(); n > limit-total {
-			return npzError(-1, zipfile.Field(name), tensor.ErrLimit,
+			return errs.At(-1, zipfile.Field(name), tensor.ErrLimit,
 				"all members decode to more than %d bytes", limit)
 		} else {
 			total += n
@@ -216,8 +127,7 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 		}
 		if err != nil {
 			st, _ := m.data.Stored()
-			l.Error(&tensor.FormatError{Format: "npz",
-				Offset: st.Offset, Field: zipfile.Field(name), Err: err})
+			l.Error(errs.Wrap(st.Offset, zipfile.Field(name), err))
 		}
 		if l.Full() {
 			break
@@ -240,8 +150,8 @@ func (r *Reader) members() iter.Seq2[string, payload] {
 				return
 			}
 		}
-		for _, b := range r.blobs {
-			if !yield(b.name, payload{b.data, tensor.Unknown}) {
+		for name, data := range r.Blobs() {
+			if !yield(name, payload{data, tensor.Unknown}) {
 				return
 			}
 		}

@@ -2,22 +2,17 @@ package npz
 
 import (
 	"archive/zip"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"math"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -30,141 +25,151 @@ type WriterOptions struct {
 	// Compress deflates members, as numpy.savez_compressed does. Stored members are laid
 	// out so that their elements begin at multiples of 64.
 	Compress bool
+	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Progress, if not nil, is called with the bytes written so far and in all.
+	Progress func(done, total int64)
 }
 
-// A Writer writes an archive as its tensors come. It is not safe for concurrent use.
+// A Writer writes an archive as its tensors come, with the methods of every Writer:
+// Check, Add, AddAll, Close and Abort. Tensors are dense, row-major or column-major, of
+// one of [DTypes] and at most 64 dimensions; names are UTF-8 of at most [MaxName] bytes
+// without NUL, at which NumPy would cut them; anything else is errors.ErrUnsupported. A
+// name that was added is tensor.ErrDuplicate, and so is one that differs from it by a
+// last ".npy", since NumPy reads one array for both.
 type Writer struct {
-	z     *zip.Writer
-	count *counter
-	tail  int64            // bytes that still follow the last member: its sizes and CRC
-	file  *atomicfile.File // of Create
-	opts  WriterOptions
-	names map[string]struct{} // of members
-	err   error               // of writing
-	done  bool
-
-	original func(name string) bool // for an Edit: whether the archive has such a member
+	format.Writer[member]
 }
 
-// counter counts the bytes written.
-type counter struct {
-	w io.Writer
-	n int64
+// A member is what becomes a member of the archive: a tensor, or a member of another
+// archive.
+type member struct {
+	tensor *tensor.Tensor
+	zip    *zip.File // copied as it is stored
+	name   string    // in the archive, of zip
 }
 
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// NewWriter writes an archive to w, which it neither seeks nor closes.
+// NewWriter returns a Writer to w, which it neither seeks nor closes.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
-	nw := &Writer{count: &counter{w: format.Until(context.Background(), w)},
-		names: map[string]struct{}{}, original: func(string) bool { return false }}
-	nw.z = zip.NewWriter(nw.count)
-	if opts != nil {
-		nw.opts = *opts
-	}
-	return nw
+	return &Writer{format.NewWriter(w, opts.encoding(nil))}
 }
 
-// Create writes the named archive, which appears whole when Close succeeds, or not
-// at all.
+// Create returns a Writer of the named archive, which appears whole when Close succeeds,
+// or not at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
-	f, err := atomicfile.Create(name)
+	w, err := format.Create(name, opts.encoding(nil))
 	if err != nil {
 		return nil, err
 	}
-	w := NewWriter(f, opts)
-	w.file = f
-	return w, nil
+	return &Writer{w}, nil
 }
 
-// Check reports why Add would refuse t: dtypes other than [DTypes] are tensor.ErrDType,
-// tensors that are not dense, or neither row-major nor column-major,
-// errors.ErrUnsupported, and so are names that are not UTF-8, have a NUL, at which NumPy
-// would cut them, or are longer than [MaxName]. A name that was added is
-// tensor.ErrDuplicate; so is one that differs from it by a last ".npy", since NumPy then
-// reads one array for both. It reads no data.
-func (w *Writer) Check(t *tensor.Tensor) error {
-	switch {
-	case w.err != nil:
-		return w.err
-	case w.done:
-		return fs.ErrClosed
-	}
-	if err := numpy.Check(t); err != nil {
-		return err
-	}
-	return w.checkName(t.Name + numpy.Suffix)
+// WriteFile writes the tensors to the named archive, which appears whole or not at all.
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
+	return format.WriteFile(ctx, name, ts, opts.encoding(nil))
 }
 
-// checkName reports why a member cannot have the name. NumPy takes two names that differ
-// by a last ".npy" for one: only an archive that has both keeps them.
-func (w *Writer) checkName(name string) error {
-	refuse := func(reason string, class error) error {
-		return fmt.Errorf("npz: member %s: %s: %w", naming.Quote(name), reason, class)
+// encoding returns how archives are written. deflates reports which arrays are compressed
+// in addition to those that Compress asks for; nil: none.
+func (o *WriterOptions) encoding(deflates func(name string) bool) *format.Encoding[member] {
+	if o == nil {
+		o = new(WriterOptions)
 	}
-	_, duplicate := w.names[name]
-	switch {
+	e := &encoder{compress: o.Compress, deflates: deflates}
+	return &format.Encoding[member]{Format: errs, NoReplace: o.NoReplace, Progress: o.Progress,
+		Item: func(t *tensor.Tensor) (member, error) {
+			return member{tensor: t}, numpy.Check(errs, t)
+		},
+		Check:  checkMember,
+		Key:    func(name string, m *member) string { return m.nameOf(name) },
+		Others: sameForNumPy,
+		Append: e.append,
+		Encode: func(out *format.Output, _ []member) error { return e.begin(out).Close() }}
+}
+
+// nameOf returns the name of the member in the archive.
+func (m *member) nameOf(name string) string {
+	if m.tensor != nil {
+		return name + numpy.Suffix
+	}
+	return m.name
+}
+
+func checkMember(name string, m *member) error {
+	refuse := func(text string) error {
+		return errs.Tensor(name, errors.ErrUnsupported, "%s",
+			text)
+	}
+	switch name := m.nameOf(name); {
 	case !utf8.ValidString(name):
-		return refuse("its name is not UTF-8", errors.ErrUnsupported)
+		return refuse("the name is not UTF-8")
 	case strings.Contains(name, "\x00"):
-		return refuse("its name has a NUL, at which NumPy cuts names", errors.ErrUnsupported)
+		return refuse("the name has a NUL, at which NumPy cuts names")
 	case len(name) > math.MaxUint16:
-		return refuse("its name is longer than a zip file allows", errors.ErrUnsupported)
-	case duplicate:
-		return refuse("a second member of that name", tensor.ErrDuplicate)
-	}
-	for _, other := range []string{strings.TrimSuffix(name, numpy.Suffix), name + numpy.Suffix} {
-		if _, taken := w.names[other]; taken && other != name &&
-			!(w.original(name) && w.original(other)) {
-			return refuse("NumPy reads one array for it and "+naming.Quote(other),
-				tensor.ErrDuplicate)
-		}
+		return refuse("the name is longer than a zip file allows")
 	}
 	return nil
 }
 
-// Add writes a tensor. After an error of writing, the archive is lost.
-func (w *Writer) Add(t *tensor.Tensor) error {
-	if err := w.Check(t); err != nil {
-		return err
+// sameForNumPy returns the members that NumPy takes for the one of that name.
+func sameForNumPy(name string) []string {
+	if shorter, ok := strings.CutSuffix(name, numpy.Suffix); ok {
+		return []string{shorter, name + numpy.Suffix}
 	}
-	w.names[t.Name+numpy.Suffix] = struct{}{}
-	w.err = w.add(t.Name+numpy.Suffix,
-		func(m io.Writer) (int64, error) { return numpy.WriteArray(m, t) })
-	return w.err
+	return []string{name + numpy.Suffix}
 }
 
-// add writes a member, whose content write writes.
-func (w *Writer) add(name string, write func(m io.Writer) (int64, error)) error {
+// An encoder writes the members of an archive.
+type encoder struct {
+	compress bool
+	deflates func(name string) bool
+	z        *zip.Writer // nil before the first member
+	tail     int64       // bytes that still follow the last member: its sizes and CRC
+}
+
+func (e *encoder) begin(out *format.Output) *zip.Writer {
+	if e.z == nil {
+		e.z = zip.NewWriter(format.Begin(out, -1))
+	}
+	return e.z
+}
+
+func (e *encoder) append(out *format.Output, m *member) error {
+	z := e.begin(out)
+	if m.tensor == nil {
+		return e.copyMember(out, m)
+	}
+	name := m.nameOf(m.tensor.Name)
 	h := &zip.FileHeader{Name: name, Method: zip.Store}
-	if w.opts.Compress {
+	if e.compress || e.deflates != nil && e.deflates(m.tensor.Name) {
 		h.Method = zip.Deflate
-	} else if err := w.alignMember(h); err != nil {
+	} else if err := e.alignMember(out, h); err != nil {
 		return err
 	}
-	m, err := w.z.CreateHeader(h)
+	to, err := z.CreateHeader(h)
 	if err != nil {
 		return err
 	}
-	n, err := write(m)
-	if w.tail = 16; n > math.MaxUint32-1 {
-		w.tail = 24 // as archive/zip writes it for zip64
+	n, err := numpy.WriteArray(to, m.tensor)
+	if e.tail = 16; n > math.MaxUint32-1 {
+		e.tail = 24 // as archive/zip writes it for zip64
 	}
-	return err
+	if err != nil {
+		return errs.Tensor(m.tensor.Name, err, "writing its data")
+	}
+	return nil
 }
 
 // alignMember gives the header an extra field of such a length, with the tag that
 // Android's zipalign uses for the purpose, that the content of the member is aligned.
-func (w *Writer) alignMember(h *zip.FileHeader) error {
-	if err := w.z.Flush(); err != nil {
+func (e *encoder) alignMember(out *format.Output, h *zip.FileHeader) error {
+	if err := e.z.Flush(); err != nil {
 		return err
 	}
 	const local, field = 30, 6
-	padding := align.Padding(w.count.n+w.tail+local+int64(len(h.Name))+field, numpy.Alignment)
+	padding := align.Padding(format.Written(out)+e.tail+local+int64(len(h.Name))+field,
+		numpy.Alignment)
 	h.Extra = binary.LittleEndian.AppendUint16(nil, 0xd935)
 	h.Extra = binary.LittleEndian.AppendUint16(h.Extra, uint16(2+padding))
 	h.Extra = binary.LittleEndian.AppendUint16(h.Extra, numpy.Alignment)
@@ -172,60 +177,29 @@ func (w *Writer) alignMember(h *zip.FileHeader) error {
 	return nil
 }
 
-// AddAll adds tensors until one is refused, ts fails, or ctx ends.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	for t, err := range ts {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if err := w.Add(t); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// Close writes the directory of the archive. A second Close returns what the first did.
-func (w *Writer) Close() error {
-	if w.done {
-		return w.err
-	}
-	w.done = true
-	if w.err == nil {
-		w.err = w.z.Close()
-	}
-	switch {
-	case w.file == nil:
-	case w.err != nil:
-		w.file.Abort()
-	default:
-		w.err = w.file.Close()
-	}
-	return w.err
-}
-
-// Abort drops the archive: that of Create does not appear. After Close it does nothing.
-func (w *Writer) Abort() {
-	if w.done {
-		return
-	}
-	w.done, w.err = true, cmp.Or(w.err, fs.ErrClosed)
-	if w.file != nil {
-		w.file.Abort()
-	}
-}
-
-// WriteFile writes the tensors to the named archive, which appears whole or not at
-// all.
-func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
-	opts *WriterOptions) error {
-	w, err := Create(name, opts)
+// copyMember copies an array or blob as it is stored.
+func (e *encoder) copyMember(out *format.Output, m *member) error {
+	in, err := m.zip.OpenRaw()
 	if err != nil {
 		return err
 	}
-	defer w.Abort()
-	if err := w.AddAll(ctx, ts); err != nil {
-		return err
+	const utf8Name = 1 << 11
+	f := m.zip
+	h := &zip.FileHeader{
+		Name: m.name, Method: f.Method, Flags: utf8Name, CRC32: f.CRC32,
+		CompressedSize64: f.CompressedSize64, UncompressedSize64: f.UncompressedSize64,
+		ModifiedTime: f.ModifiedTime, ModifiedDate: f.ModifiedDate,
+		Comment: f.Comment, CreatorVersion: f.CreatorVersion, ExternalAttrs: f.ExternalAttrs,
 	}
-	return w.Close()
+	if f.Method == zip.Store {
+		if err := e.alignMember(out, h); err != nil {
+			return err
+		}
+	}
+	to, err := e.z.CreateRaw(h)
+	if err == nil {
+		_, err = io.Copy(to, in)
+	}
+	e.tail = 0 // the sizes precede the data
+	return err
 }

@@ -41,10 +41,6 @@ func (d *dataFile) open() (*source.Source, error) {
 		return d.src, d.err
 	}
 	d.opened = true
-	if d.r.companion == nil {
-		d.err = fmt.Errorf("%s: %w: no way to other files", naming.Quote(d.name), fs.ErrNotExist)
-		return nil, d.err
-	}
 	in, size, err := d.r.companion(d.name)
 	if err != nil {
 		d.err = err

@@ -26,23 +26,9 @@ const (
 // LatestIR is the newest version of the format that this package knows.
 const LatestIR = 14
 
-// ReaderOptions control how a model is opened. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what would otherwise be in Warnings.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults. MaxDepth is
-	// that of protobuf, 100, unless it is less, and MaxRank at most 64.
-	Limits tensor.Limits
-	// NoMap makes Open read files instead of mapping them.
-	NoMap bool
-	// Companion opens the files that tensors refer to. Open sets it to the directory of
-	// the model, NewReader to that of a source that is a tensor.Companion; where it stays
-	// nil, such tensors cannot be read.
-	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse files that are links out of the directory, as they are in
-	// Hugging Face's cache.
-	NoLinks bool
-}
+// ReaderOptions control how a model is read. nil is the zero value. Strict refuses what
+// Warnings lists. Companion opens the files with external data.
+type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open model. It is safe for concurrent use. See package tensor for how
 // long what it hands out is valid.
@@ -59,51 +45,29 @@ type Reader struct {
 
 // Open maps the file and reads all but the elements of tensors.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	if o.Companion == nil {
-		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
-	}
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. It skips the
 // elements of tensors: a read for what is between two large ones.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	o := options(opts)
-	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
-		o.Companion = c.Companion
-	}
-	return o.newReader(src)
+	return format.NewReader(r, size, opts, read)
 }
 
-func options(opts *ReaderOptions) ReaderOptions {
-	if opts == nil {
-		return ReaderOptions{}
-	}
-	return *opts
-}
-
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
-	if o.Limits.MaxDepth == 0 {
-		o.Limits.MaxDepth = maxMessages
-	}
-	limits, err := format.CompleteLimits(o.Limits)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{src: src, companion: o.Companion, model: new(Model),
+func read(in *format.Input) (*Reader, error) {
+	src := in.Source
+	r := &Reader{src: src, companion: in.Companion, model: new(Model),
 		files: map[string]*dataFile{}}
 	p := &parser{r: r}
-	p.size, p.limits = src.Size(), limits
+	p.size, p.limits = src.Size(), in.Options.Limits
+	if in.Asked.MaxDepth == 0 {
+		p.limits.MaxDepth = maxMessages
+	}
 	parse := func(all []byte) error {
 		p.window = all
 		p.model(r.model)
@@ -130,12 +94,6 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 		return t
 	})
 	r.warnings = sync.OnceValue(r.makeWarnings)
-	if o.Strict {
-		if w := r.Warnings(); len(w) > 0 {
-			r.Close()
-			return nil, w[0]
-		}
-	}
 	return r, nil
 }
 

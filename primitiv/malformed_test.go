@@ -2,7 +2,6 @@ package primitiv_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -228,68 +227,5 @@ func TestMalformed(t *testing.T) {
 		if byte(v) != malformed[i].ref {
 			t.Errorf("%s: the reference says %c", malformed[i].name, v)
 		}
-	}
-}
-
-func TestAllowances(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		file []byte
-		opts primitiv.ReaderOptions
-		want string
-	}{
-		{"trailing", join(head(0x200), tensorOf2, 0, "garbage"),
-			primitiv.ReaderOptions{AllowTrailing: true}, "value [2]"},
-		{"statistics: the first",
-			join(head(0x200), tensorOf2, 3, "\xa1m", tensorOf2, "\xa1m\x90", 1, "\xc4\x04----",
-				"\xa1n", tensorOf2), primitiv.ReaderOptions{AllowDuplicates: true},
-			"value [2], value:m [2], value:n [2]"},
-		{"parameters: the last",
-			join(head(0x300), 3, "\x91\xa1a", tensorOf2, 1, "\xa1m", tensorOf2, "\x91\xa1b",
-				tensorOf2, 0, "\x91\xa1a\x90", 1, "\xc4\x04----", 1, "\xa1n", tensorOf2),
-			primitiv.ReaderOptions{AllowDuplicates: true}, "b [2], a [], a:n [2]"},
-		{"settings: the first",
-			join(head(0x400), "\x83", pair(3), pair(1), "\xa1d", 7, "\x82\xa1a", float1,
-				"\xa1a\xca\x00\x00\x00\x00"), primitiv.ReaderOptions{AllowDuplicates: true},
-			"d=3, b=1, a=1"},
-		{"many of one name",
-			join(head(0x400), "\xdc"[:0], "\xde\x00\x14", strings.Repeat("\xa1d"+z, 20), "\x80"),
-			primitiv.ReaderOptions{AllowDuplicates: true}, "d=0"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if _, err := primitiv.OpenBytes(c.file, nil); err == nil {
-				t.Error("accepted without the option")
-			}
-			r, err := primitiv.OpenBytes(c.file, &c.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for x := range r.Tensors() {
-				got = append(got, fmt.Sprint(x.Name, " ", x.Shape))
-				if y := r.Tensor(x.Name); y == nil || y.Name != x.Name || !y.Shape.Equal(x.Shape) {
-					t.Errorf("%s is not found by name", x.Name)
-				}
-			}
-			for k, v := range r.Attributes() {
-				got = append(got, k+"="+v)
-			}
-			if s := strings.Join(got, ", "); s != c.want {
-				t.Errorf("%s", s)
-			}
-			if len(r.Warnings()) == 0 {
-				t.Error("no warning")
-			}
-			if _, err := r.Verify(t.Context(), nil); err != nil {
-				t.Error(err)
-			}
-			if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: true}); err == nil {
-				t.Error("a strict Verify is content")
-			}
-			c.opts.Strict = true
-			if _, err := primitiv.OpenBytes(c.file, &c.opts); err == nil {
-				t.Error("a strict reader accepts it")
-			}
-		})
 	}
 }

@@ -136,16 +136,12 @@ func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
 		if !ok {
 			return p.refused(fmt.Sprintf("%s[%s]", field, naming.Quote(name)))
 		}
-		if !seen[name] { // the reference keeps the first
-			seen[name] = true
-			*out = append(*out, Setting[T]{name, v})
-		} else {
+		if seen[name] {
 			p.part = fmt.Sprintf("%s[%s]", field, naming.Quote(name))
-			if err := p.duplicate(start, "a second setting of that name"); err != nil {
-				return err
-			}
-			p.part = ""
+			return p.duplicate(start, "a second setting of that name")
 		}
+		seen[name] = true
+		*out = append(*out, Setting[T]{name, v})
 		if err := p.metadata(); err != nil {
 			return err
 		}

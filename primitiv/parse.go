@@ -82,12 +82,7 @@ func (p *parser) parse() error {
 		return err
 	}
 	if n := p.left(); n > 0 {
-		err := p.fail(tensor.ErrMalformed, p.offset(), "", "%d bytes after the end", n)
-		if !p.r.opts.AllowTrailing {
-			return err
-		}
-		p.r.trailing = n
-		return p.r.warnings.Add(err)
+		return p.fail(tensor.ErrMalformed, p.offset(), "", "%d bytes after the end", n)
 	}
 	return nil
 }
@@ -275,19 +270,10 @@ func (p *parser) distinct(stats []*entry) error {
 	if len(stats) < 2 {
 		return nil
 	}
-	kept := stats[:0]
-	seen := naming.New(len(stats), func(i int) string { return stats[i].Statistic })
-	for _, e := range stats {
-		kept = append(kept, e)
-		if seen.Add(len(kept) - 1) {
-			continue
-		}
-		kept = kept[:len(kept)-1]
-		p.name = []byte(e.tensor.Name)
-		if err := p.duplicate(e.start, "a second statistic of that name"); err != nil {
-			return err
-		}
+	_, dup := naming.Build(len(stats), func(i int) string { return stats[i].Statistic })
+	if dup >= 0 {
+		p.name = []byte(stats[dup].tensor.Name)
+		return p.duplicate(stats[dup].start, "a second statistic of that name")
 	}
-	p.r.entries = p.r.entries[:len(p.r.entries)-len(stats)+len(kept)]
 	return nil
 }

@@ -80,15 +80,13 @@ func (p *parser) comparePaths() error {
 		}
 	}
 	slices.SortStableFunc(values, func(a, b *entry) int { return comparePath(a.Path, b.Path) })
-	removed := map[*entry]bool{}
 	for i := 1; i < len(values); i++ {
 		a, b := values[i-1], values[i]
 		p.where = where{name: []byte(b.tensor.Name), value: len(b.tensor.Name)}
 		var err error
 		switch {
-		case slices.Equal(a.Path, b.Path): // the reference keeps the last
+		case slices.Equal(a.Path, b.Path):
 			err = p.duplicate(b.start, "a second parameter of that path")
-			removed[a] = true
 		case isBelow(b.Path, a.Path):
 			err = p.r.warnings.Add(p.fail(tensor.ErrMalformed, b.start, "path",
 				"it is below the parameter %s: no model has both", naming.Quote(a.tensor.Name)))
@@ -96,15 +94,6 @@ func (p *parser) comparePaths() error {
 		if err != nil {
 			return err
 		}
-	}
-	if len(removed) > 0 {
-		remove := false
-		p.r.entries = slices.DeleteFunc(p.r.entries, func(e *entry) bool {
-			if !e.IsStatistic {
-				remove = removed[e]
-			}
-			return remove
-		})
 	}
 	return nil
 }

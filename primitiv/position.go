@@ -54,11 +54,7 @@ func (p *parser) fail(class error, off int64, field, reason string, args ...any)
 	return p.errorAt(off, field, fmt.Errorf("%w: %s", class, fmt.Sprintf(reason, args...)))
 }
 
-// duplicate refuses what has the name of something before, or notes it.
+// duplicate refuses what has the name of something before.
 func (p *parser) duplicate(off int64, reason string) error {
-	err := p.fail(tensor.ErrMalformed, off, "", "%s", reason)
-	if !p.r.opts.AllowDuplicates {
-		return err
-	}
-	return p.r.warnings.Add(err)
+	return p.fail(tensor.ErrMalformed, off, "", "%s", reason)
 }

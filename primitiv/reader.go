@@ -3,7 +3,6 @@ package primitiv
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -16,36 +15,19 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is opened. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what would otherwise be in Warnings.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults.
-	Limits tensor.Limits
-	// NoMap keeps Open from mapping the file.
-	NoMap bool
-	// Companion is not used: a file refers to no other.
-	Companion func(name string) (io.ReaderAt, int64, error)
-
-	// AllowTrailing accepts bytes after the end, as the reference does.
-	AllowTrailing bool
-	// AllowDuplicates accepts duplicate names and resolves them as the reference does: of
-	// parameters of one path the last stays, of statistics and settings of one name the
-	// first. What does not stay is in Warnings alone.
-	AllowDuplicates bool
-}
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
+// would otherwise be in Warnings. A file refers to no other.
+type ReaderOptions = tensor.ReadOptions
 
 // A Reader gives access to an open file. It is safe for concurrent use.
 type Reader struct {
-	src  *source.Source
-	opts ReaderOptions
+	src *source.Source
 
 	kind      Kind
 	shape     Shape     // KindShape, KindTensor
 	entries   []*entry  // in file order: each value, then its statistics
 	optimizer Optimizer // KindOptimizer
 	warnings  format.Warnings
-	trailing  int64
 	byName    func() *naming.Table // of entries; the first call builds it
 }
 
@@ -57,57 +39,37 @@ type entry struct {
 	start  int64 // offset of the name
 }
 
-// Open opens the named file and reads everything but the payloads. The file is
-// mapped where that is possible.
+// Open opens the named file and reads everything but the payloads. The file is mapped if
+// the system can.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.Open(name, opts != nil && opts.NoMap)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(src, opts)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return r, nil
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change while the
 // Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), opts)
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", formatName, err)
-	}
-	return newReader(src, opts)
+	return format.NewReader(r, size, opts, read)
 }
 
-func newReader(src *source.Source, opts *ReaderOptions) (*Reader, error) {
-	r := &Reader{src: src}
+func read(in *format.Input) (*Reader, error) {
+	r := &Reader{src: in.Source}
 	r.byName = sync.OnceValue(func() *naming.Table {
 		t, _ := naming.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
 		return t
 	})
-	if opts != nil {
-		r.opts = *opts
-	}
-	limits, err := format.CompleteLimits(r.opts.Limits)
-	if err != nil {
-		return nil, err
-	}
-	r.warnings = format.Warnings{Strict: r.opts.Strict, Format: formatName}
-	p := newParser(r, limits)
-	mapped, err := src.Scan(func(all []byte) error {
+	r.warnings = format.Warnings{Format: formatName}
+	p := newParser(r, in.Options.Limits)
+	mapped, err := in.Scan(func(all []byte) error {
 		p.b = all
 		return p.parse()
 	})
 	if !mapped {
-		p.src = src
+		p.src = in.Source
 		err = p.parse()
 	}
 	if err != nil {
@@ -270,10 +232,9 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 }
 
 // Spans yields what every byte of the file is for, in the order of offsets: the data of
-// tensors, metadata around them, and what follows the end.
+// tensors, and metadata around them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
-	end := r.Size() - r.trailing
-	return format.SpansOf(r, format.MetadataSpan(0, end), format.UnusedSpan(end, r.trailing))
+	return format.SpansOf(r, format.MetadataSpan(0, r.Size()))
 }
 
 // Load reads all tensors of a file into memory of their own, by name.

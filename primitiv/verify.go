@@ -37,7 +37,7 @@ func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case c.Differs, err == nil && c.Same < r.src.Size()-r.trailing:
+		case c.Differs, err == nil && c.Same < r.src.Size():
 			found.Error(&tensor.FormatError{Format: formatName, Offset: c.Same,
 				Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for "+
 					"this content", tensor.ErrMalformed)})

@@ -193,17 +193,17 @@ func TestMemoryIsBounded(t *testing.T) {
 			open func() (*ptd.Reader, error)
 		}{
 			{"bytes", func() (*ptd.Reader, error) {
-				return ptd.OpenBytes(f.data, &ptd.ReaderOptions{Lenient: true})
+				return ptd.OpenBytes(f.data, nil)
 			}},
 			{"mapped", func() (*ptd.Reader, error) {
-				return ptd.Open(path, &ptd.ReaderOptions{Lenient: true})
+				return ptd.Open(path, nil)
 			}},
 			{"unmapped", func() (*ptd.Reader, error) {
-				return ptd.Open(path, &ptd.ReaderOptions{Lenient: true, NoMap: true})
+				return ptd.Open(path, &ptd.ReaderOptions{NoMap: true})
 			}},
 			{"reader", func() (*ptd.Reader, error) {
 				return ptd.NewReader(bytes.NewReader(f.data), int64(len(f.data)),
-					&ptd.ReaderOptions{Lenient: true})
+					nil)
 			}},
 		} {
 			t.Run(f.name+" from "+from.name, func(t *testing.T) {

@@ -124,9 +124,6 @@ func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, 
 	dims, hasDims := fb.FieldBytes(x.layout, v.slots.order, 1)
 	field := func(name string) string { return v.field(i, v.layout+name) }
 	invalid := func(slot int, name, format string, args ...any) (int64, error) {
-		if p.opts.Lenient {
-			return size, p.warn(p.at(x.layout, slot), field(name), format, args...)
-		}
 		return 0, malformed(p.at(x.layout, slot), field(name), format, args...)
 	}
 	rank := len(sizes) / 4

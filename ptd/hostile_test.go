@@ -268,28 +268,6 @@ func TestOddFilesAreRead(t *testing.T) {
 	}
 }
 
-// Lenient makes blobs of entries whose layout is wrong, as the reference's own test
-// payload has one.
-func TestLenient(t *testing.T) {
-	for _, h := range hostiles() {
-		if !strings.Contains(h.field, "tensor_layout") || h.class != tensor.ErrMalformed {
-			continue
-		}
-		t.Run(h.name, func(t *testing.T) {
-			r := readBytes(t, with(h.change), &ptd.ReaderOptions{Lenient: true})
-			check(t, r.Warnings()[0], h)
-			if r.Len() != 0 || r.Tensor("w") != nil {
-				t.Error("still a tensor")
-			}
-			for name, b := range r.Blobs() {
-				if name != "w" || b.Size() != 16 {
-					t.Errorf("blob %s of %d bytes", name, b.Size())
-				}
-			}
-		})
-	}
-}
-
 // walk uses everything that a Reader has.
 func walk(t testing.TB, r *ptd.Reader) {
 	for x := range r.Tensors() {

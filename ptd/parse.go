@@ -21,17 +21,11 @@ import (
 // firstRead is how much opening asks for before it knows how long the metadata is.
 const firstRead = 64 << 10
 
-// newReader reads the metadata of src and takes src over if it succeeds. all is what
-// src has, if it is in memory that nobody changes; from a file the metadata is copied.
-func newReader(src *source.Source, all []byte, opts *ReaderOptions) (r *Reader, err error) {
-	p := parser{r: &Reader{src: src}}
-	if opts != nil {
-		p.opts = *opts
-	}
-	if p.limits, err = format.CompleteLimits(p.opts.Limits); err != nil {
-		return nil, err
-	}
-	p.r.warnings = format.Warnings{Strict: p.opts.Strict, Format: "ptd"}
+// read reads the metadata, which is copied unless it is in memory that nobody changes.
+func read(in *format.Input) (r *Reader, err error) {
+	src, all := in.Source, in.Memory
+	p := parser{r: &Reader{src: src}, limits: in.Options.Limits}
+	p.r.warnings = format.Warnings{Format: "ptd"}
 	// Whatever is wrong in a file is an error before it can panic: this is for a bug of
 	// ours.
 	defer func() {

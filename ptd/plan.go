@@ -118,8 +118,10 @@ func hashes(ctx context.Context, entries []Entry) (map[int][sha256.Size]byte, er
 	sums := make([][sha256.Size]byte, len(read))
 	err := parallel.ForEach(ctx, len(read), func(ctx context.Context, k int) error {
 		e, h := &entries[read[k]], sha256.New()
-		_, err := format.WriteSections(ctx, h, 0,
-			[]format.Section{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, 0)
+		err := format.WriteTo(ctx, h, func(out *format.Output) error {
+			return format.WriteSections(out, nil,
+				[]format.Section{{Name: e.Name, Size: e.Data.Size(), Data: e.Data}}, e.Data.Size())
+		})
 		h.Sum(sums[k][:0])
 		return err
 	})

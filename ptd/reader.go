@@ -12,22 +12,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is opened. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses every departure from the format, where the default reads what the
-	// reference reads safely and puts the departure into Warnings.
-	Strict bool
-	// Lenient turns an entry whose layout makes no sense (a negative size, a dimension
-	// order that is not a permutation, more bytes than its segment has) into a blob,
-	// with a warning, where the default refuses the file. Strict wins.
-	Lenient bool
-	// Limits bound what a file may ask for.
-	Limits tensor.Limits
-	// NoMap reads through the file instead of mapping it.
-	NoMap bool
-	// Companion is not used: a .ptd refers to no other file.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+// ReaderOptions control how a file is opened. nil is the zero value. Strict refuses every
+// deviation from the format, where the default reads what the reference reads safely. A
+// .ptd refers to no other file.
+type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open .ptd file. All of its metadata was read and checked when it was
 // opened. It is safe for concurrent use.
@@ -45,35 +33,19 @@ type Reader struct {
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.Open(name, opts != nil && opts.NoMap)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(src, nil, opts)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return r, nil
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change while the
 // Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	if b == nil {
-		b = []byte{}
-	}
-	return newReader(source.OfBytes(b), b, opts)
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. Opening takes
 // one read of up to 64 KiB, and a second where the metadata is longer.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return newReader(src, nil, opts)
+	return format.NewReader(r, size, opts, read)
 }
 
 // Close unmaps and closes the file if the Reader opened it. What was borrowed is

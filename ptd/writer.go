@@ -309,7 +309,13 @@ func (w *Writer) write(ctx context.Context) error {
 		all[2+i].Off += p.base
 	}
 	// Up to the base also without segments, as the reference does.
-	if _, err := format.WriteSections(ctx, w.w, 0, all, p.base); err != nil {
+	size := p.base
+	if last := all[len(all)-1]; len(p.segments) > 0 {
+		size = last.Off + last.Size
+	}
+	if err := format.WriteTo(ctx, w.w, func(out *format.Output) error {
+		return format.WriteSections(out, nil, all, size)
+	}); err != nil {
 		return fmt.Errorf("ptd: %w", err)
 	}
 	return nil

@@ -53,11 +53,12 @@ type TestCase struct {
 
 // unwrap reads a .bpte: one flatbuffer, in which the program is a vector of bytes.
 func (r *Reader) unwrap() error {
-	if r.size > r.limits.MaxMetadata {
+	if r.size > r.in.Options.Limits.MaxMetadata {
 		return fail(tensor.ErrLimit, 0, "",
-			"a bundle of %d bytes is above the limit of %d", r.size, r.limits.MaxMetadata)
+			"a bundle of %d bytes is above the limit of %d", r.size,
+			r.in.Options.Limits.MaxMetadata)
 	}
-	buf, err := r.src.Metadata(0, r.size)
+	buf, err := r.in.Metadata(0, r.size)
 	if err != nil {
 		return ioError(err)
 	}

@@ -156,9 +156,9 @@ func (c *checker) program(seen fb.Summary) error {
 func (c *checker) shown(n int) error {
 	t, size := &c.m.t, int64(len(c.m.t.Name()))
 	s := c.m.plan().field(ptefb.SlotExecutionPlanName)
-	if size > c.r.limits.MaxName {
+	if size > c.r.in.Options.Limits.MaxName {
 		return c.r.error(tensor.ErrLimit, s, "%d bytes are more than the limit of %d", size,
-			c.r.limits.MaxName)
+			c.r.in.Options.Limits.MaxName)
 	}
 	if c.budget -= (size + 16) * int64(n+t.DelegatesLength()); c.budget < 0 {
 		return c.r.error(tensor.ErrLimit, s, "%d bytes would be shown too often", size)

@@ -70,7 +70,7 @@ func (c *checker) values() error {
 			}
 		case k == KindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
-			max := &c.r.limits
+			max := &c.r.in.Options.Limits
 			sizes, ok := fb.FieldBytes(t, ptefb.SlotTensorSizes, 4)
 			if n := len(sizes) / 4; int64(n) > max.MaxRank {
 				return c.r.error(tensor.ErrLimit, c.tensorAt(ptefb.SlotTensorSizes),

@@ -165,7 +165,7 @@ func (e *Edit) output(ctx context.Context, opts *WriterOptions) (*output, error)
 		o, err = e.rebuilt(opts)
 	case e.r.bundle != nil && !e.unwrap && opts.SegmentAlignment == 0 && !e.upgrades():
 		// The whole file, with what is replaced.
-		return &output{pieces: e.over.Section(0, e.r.src.Size(), 0), size: e.r.src.Size()}, nil
+		return &output{pieces: e.over.Section(0, e.r.in.Size(), 0), size: e.r.in.Size()}, nil
 	default:
 		o, err = e.unchanged(opts.SegmentAlignment)
 	}

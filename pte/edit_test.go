@@ -41,7 +41,7 @@ func rewrittenWith(t testing.TB, e *Edit, opts *WriterOptions) *Reader {
 // program is a file as it is inside its bundle, if it has one.
 func program(t testing.TB, r *Reader) []byte {
 	t.Helper()
-	b, err := r.src.Metadata(r.at, r.size-r.at)
+	b, err := r.in.Metadata(r.at, r.size-r.at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,8 +279,8 @@ func TestReplaceEverywhere(t *testing.T) {
 			}
 			got, changed := rewritten(t, same), rewritten(t, other)
 			if !rebuild {
-				a, _ := got.src.Metadata(0, got.src.Size())
-				b, _ := r.src.Metadata(0, r.src.Size())
+				a, _ := got.in.Metadata(0, got.in.Size())
+				b, _ := r.in.Metadata(0, r.in.Size())
 				if !bytes.Equal(a, b) {
 					t.Errorf("%s: the same weights make another file", name)
 				}

@@ -189,7 +189,7 @@ type blobSource interface {
 }
 
 func (r *Reader) extentOf(e extent) blobSource {
-	x, err := r.src.Extent(e.off, e.size)
+	x, err := r.in.Extent(e.off, e.size)
 	if err != nil { // only of a file that shrank: all ranges were checked
 		return &missing{size: e.size, err: ioError(err)}
 	}

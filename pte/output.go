@@ -10,7 +10,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -53,12 +52,8 @@ type output struct {
 // check opens what is about to be written, and returns what Verify would report of its
 // structure, warnings too.
 func (o *output) check() error {
-	src, err := source.OfReaderAt(padded(o.head), o.size)
-	if err != nil {
-		return err
-	}
-	r, err := open(src, &ReaderOptions{Strict: true,
-		Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}}, false)
+	r, err := NewReader(padded(o.head), o.size, &ReaderOptions{Strict: true,
+		Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}})
 	if err != nil {
 		return err
 	}
@@ -80,7 +75,9 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 // writeTo writes the file.
 func (o *output) writeTo(ctx context.Context, w io.Writer) error {
 	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.pieces...)
-	if _, err := format.WriteSections(ctx, w, 0, all, o.size); err != nil {
+	if err := format.WriteTo(ctx, w, func(out *format.Output) error {
+		return format.WriteSections(out, nil, all, o.size)
+	}); err != nil {
 		return fmt.Errorf("pte: %w", err)
 	}
 	return nil

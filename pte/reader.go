@@ -12,35 +12,21 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions change how a program is opened. nil and the zero value read every program
-// that ExecuTorch's exporter of any version wrote.
-type ReaderOptions struct {
-	// Strict refuses what [Reader.Verify] would report, warnings included.
-	Strict bool
-	// Limits bound what a file may ask for; the zero value has defaults. Beyond a limit
-	// is tensor.ErrLimit.
-	Limits tensor.Limits
-	// NoMap reads the file instead of mapping it.
-	NoMap bool
-	// Companion opens files that the program refers to by name. There are none: a program
-	// names external tensors, but not the .ptd; see tensor.VerifyOptions.External and
-	// [Edit.Internalize]. It is here as in all formats.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+// ReaderOptions change how a program is opened; nil is the zero value. Strict refuses
+// what [Reader.Verify] would report, warnings included. Companion is not used: a program
+// names external tensors, but not the .ptd; see tensor.VerifyOptions.External and
+// [Edit.Internalize].
+type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open program. All of its structure was checked when it was opened, so
 // that walking it cannot fail; what a method means was not: that is [Reader.Verify]. A
 // Reader is safe for concurrent use.
 type Reader struct {
-	src      *source.Source
-	owned    bool
-	kept     bool // the source is bytes that the caller keeps as they are
-	limits   tensor.Limits
+	in       *format.Input
 	at, size int64 // where the program begins in the file, and where it ends
 	header   Header
 	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change
@@ -76,55 +62,35 @@ func Detect(r io.ReaderAt, size int64) bool {
 
 // Open opens a file, mapping it where the system can. Close the Reader.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.Open(name, opts != nil && opts.NoMap)
-	if err != nil {
-		return nil, err
-	}
-	r, err := open(src, opts, false)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	r.owned = true
-	return r, nil
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a program in memory. It keeps b, metadata included, which must not
 // change while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return open(source.OfBytes(b), opts, true)
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads a program of size bytes from r, which stays the caller's. Opening takes
 // two reads, of 64 bytes and of the flatbuffer, however large the file is; a .bpte, whose
 // flatbuffer is the whole file, is read as a whole.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return open(src, opts, false)
+	return format.NewReader(r, size, opts, read)
 }
 
 // Close ends the use of the file. What was borrowed from it must not be used any more;
 // metadata stays readable. A second call does nothing.
-func (r *Reader) Close() error { return r.src.Close() }
+func (r *Reader) Close() error { return r.in.Close() }
 
-func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err error) {
-	if opts == nil {
-		opts = new(ReaderOptions)
-	}
-	limits, err := format.CompleteLimits(opts.Limits)
-	if err != nil {
-		return nil, err
-	}
+func read(in *format.Input) (r *Reader, err error) {
 	defer func() { // a net: everything is verified before it is walked
 		if p := recover(); p != nil {
 			r, err = nil, malformed(-1, "", "a bug in tensorfile: %v", p)
 		}
 	}()
-	r = &Reader{src: src, kept: kept, size: src.Size(), limits: limits,
-		checked: format.NewFindings(&tensor.VerifyOptions{Strict: opts.Strict})}
+	strict := in.Options.Strict
+	r = &Reader{in: in, size: in.Size(),
+		checked: format.NewFindings(&tensor.VerifyOptions{Strict: strict})}
 	head, bundle, err := r.head()
 	if err == nil && bundle {
 		if err = r.unwrap(); err == nil {
@@ -160,7 +126,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 	if r.tensors, err = r.check(seen); err != nil {
 		return nil, err
 	}
-	if err := r.checked.Err(); opts.Strict && err != nil {
+	if err := r.checked.Err(); strict && err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -168,7 +134,7 @@ func open(src *source.Source, opts *ReaderOptions, kept bool) (r *Reader, err er
 
 // head reads the first bytes of the program, and whether it is a bundle.
 func (r *Reader) head() (head []byte, bundle bool, err error) {
-	if head, err = r.src.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
+	if head, err = r.in.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
 		return nil, false, ioError(err)
 	}
 	bundle, err = identify(head, r.at)
@@ -179,14 +145,15 @@ func (r *Reader) head() (head []byte, bundle bool, err error) {
 func (r *Reader) readProgram() (fb.Summary, error) {
 	var none fb.Summary
 	n := r.header.ProgramSize
-	if n > r.limits.MaxMetadata {
+	if n > r.in.Options.Limits.MaxMetadata {
 		return none, fail(tensor.ErrLimit, r.at, "",
-			"a flatbuffer of %d bytes is above the limit of %d", n, r.limits.MaxMetadata)
+			"a flatbuffer of %d bytes is above the limit of %d", n,
+			r.in.Options.Limits.MaxMetadata)
 	}
-	buf, ok := r.src.Bytes(r.at, n)
-	if !ok || !r.kept { // those of the caller were promised not to change
+	buf, ok := r.in.Bytes(r.at, n)
+	if !ok || r.in.Memory == nil { // those of the caller were promised not to change
 		var err error
-		if buf, err = r.src.Metadata(r.at, n); err != nil {
+		if buf, err = r.in.Metadata(r.at, n); err != nil {
 			return none, ioError(err)
 		}
 	}

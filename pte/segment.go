@@ -134,7 +134,7 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 				list = append(list, format.UnusedSpan(s.Offset, s.Size))
 			}
 		}
-		format.CoverSpans(r.src.Size(), append(list, r.frame()...))(yield)
+		format.CoverSpans(r.in.Size(), append(list, r.frame()...))(yield)
 	}
 }
 
@@ -151,7 +151,7 @@ func (r *Reader) frame() []tensor.Span {
 		format.MetadataSpan(r.at+head, r.header.ProgramSize-head),
 		format.PaddingSpan(r.at+r.header.ProgramSize, end-r.at-r.header.ProgramSize),
 		format.UnusedSpan(end, r.size-end),
-		format.MetadataSpan(r.size, r.src.Size()-r.size),
+		format.MetadataSpan(r.size, r.in.Size()-r.size),
 	}
 }
 

@@ -32,7 +32,7 @@ func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := r.src.ReadAt(nil, 0); err != nil { // it was closed
+	if _, err := r.in.ReadAt(nil, 0); err != nil { // it was closed
 		return err
 	}
 	for _, f := range r.checked.All() { // when the program was opened
@@ -117,7 +117,7 @@ const longestPadding = 16384
 // form, also between the constants of a segment.
 func (r *Reader) verifyPadding(ctx context.Context, found *format.Findings) error {
 	var gaps []extent
-	scanner := format.NewScanner(ctx, "pte", r.src, found)
+	scanner := format.NewScanner(ctx, "pte", r.in.Source, found)
 	add := func(off, size int64) {
 		if size > 0 && size <= longestPadding {
 			gaps = append(gaps, extent{off, size})

@@ -104,8 +104,8 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 		}
 		at = x.Offset + x.Size
 	}
-	if at != r.src.Size() {
-		t.Errorf("the spans end at %d of %d", at, r.src.Size())
+	if at != r.in.Size() {
+		t.Errorf("the spans end at %d of %d", at, r.in.Size())
 	}
 	if b := r.Bundle(); b != nil {
 		for _, s := range b.Suites {

@@ -3,6 +3,7 @@ package ptn
 import (
 	"errors"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -22,8 +23,8 @@ func isMember(name string) bool {
 	return name == programMember || name == weightsMember || name == aliasesMember
 }
 
-func (r *Reader) openArchive() (err error) {
-	r.archive, err = zipfile.Open(r.src, 0, r.Size(),
+func (r *Reader) openArchive(src *source.Source) (err error) {
+	r.archive, err = zipfile.Open(src, 0, src.Size(),
 		zipfile.Options{Format: string(errs), Limits: r.limits})
 	if err != nil {
 		return err
@@ -42,33 +43,32 @@ func (r *Reader) openArchive() (err error) {
 	if program == nil {
 		return errs.Malformed(-1, "archive", "it has no %s", programMember)
 	}
-	if err := r.readProgram(program.Offset(), program.Size()); err != nil {
+	if err := r.readProgram(src, program.Offset(), program.Size()); err != nil {
 		return err
 	}
 	if x := members[weightsMember]; x != nil {
-		if err := r.openWeights(x); err != nil {
+		if err := r.openWeights(src, x); err != nil {
 			return err
 		}
 	}
 	if x := members[aliasesMember]; x != nil {
-		if err := r.openAliases(x); err != nil {
+		if err := r.openAliases(src, x); err != nil {
 			return err
 		}
 	}
 	if end := r.archive.End; end < r.Size() {
-		return r.warnings.Add(errs.Malformed(end, "archive", "%d bytes after its end",
+		format.Warn(&r.Base, errs.Malformed(end, "archive", "%d bytes after its end",
 			r.Size()-end))
 	}
 	return nil
 }
 
-func (r *Reader) openWeights(x *source.Extent) error {
+func (r *Reader) openWeights(src *source.Source, x *source.Extent) error {
 	head := make([]byte, min(x.Size(), jsonheader.Start+1))
 	if _, err := x.ReadAt(head, 0); err != nil {
-		return &tensor.FormatError{Format: string(errs), Offset: x.Offset(),
-			Field: zipfile.Field(weightsMember), Err: err}
+		return errs.Wrap(x.Offset(), zipfile.Field(weightsMember), err)
 	}
-	h, err := jsonheader.Read(string(errs), r.src, x.Offset(), x.Size(), head, r.limits)
+	h, err := jsonheader.Read(string(errs), src, x.Offset(), x.Size(), head, r.limits)
 	if err != nil {
 		return err
 	}
@@ -77,25 +77,22 @@ func (r *Reader) openWeights(x *source.Extent) error {
 			jsonheader.MetadataKey, "it has entries, for which the runtime refuses the file"))
 	}
 	for _, w := range h.Warnings {
-		if err := r.warnings.Add(w); err != nil {
-			return err
-		}
+		format.Warn(&r.Base, w)
 	}
-	r.owners, err = h.Tensors(r.src)
+	r.owners, err = h.Tensors(src)
 	return err
 }
 
 // openAliases reads the object of names, each with the name of a stored tensor. Of a name
 // that it has twice the last counts, as for ExecuTorch.
-func (r *Reader) openAliases(x *source.Extent) error {
+func (r *Reader) openAliases(src *source.Source, x *source.Extent) error {
 	if x.Size() > r.limits.MaxMetadata {
 		return errs.At(x.Offset(), aliasesMember, tensor.ErrLimit, "%d bytes, the limit is %d",
 			x.Size(), r.limits.MaxMetadata)
 	}
-	b, err := r.src.Metadata(x.Offset(), x.Size())
+	b, err := src.Metadata(x.Offset(), x.Size())
 	if err != nil {
-		return &tensor.FormatError{Format: string(errs), Offset: x.Offset(), Field: aliasesMember,
-			Err: err}
+		return errs.Wrap(x.Offset(), aliasesMember, err)
 	}
 	owners, _ := naming.Build(len(r.owners), func(i int) string { return r.owners[i].Name })
 	seen := map[string]int{}
@@ -112,7 +109,7 @@ func (r *Reader) openAliases(x *source.Extent) error {
 		case s.Err() != nil:
 		case int64(len(name)) > r.limits.MaxName:
 			s.Exceed(at, field, "a name of %d bytes, the limit is %d", len(name), r.limits.MaxName)
-		case int64(r.Len()) >= r.limits.MaxTensors:
+		case int64(len(r.owners)+len(r.aliases)) >= r.limits.MaxTensors:
 			s.Exceed(at, field, "more than %d tensors", r.limits.MaxTensors)
 		case name == jsonheader.MetadataKey:
 			s.Fail(at, field, "the name is reserved")
@@ -122,10 +119,8 @@ func (r *Reader) openAliases(x *source.Extent) error {
 			s.Fail(at, field, "no tensor %s is stored", naming.Quote(owner))
 		case isSecond:
 			r.aliases[was].owner = i
-			if err := r.warnings.Add(errs.Malformed(x.Offset()+int64(at), field,
-				"a duplicate name, of which the last counts")); err != nil {
-				return err
-			}
+			format.Warn(&r.Base, errs.Malformed(x.Offset()+int64(at), field,
+				"a duplicate name, of which the last counts"))
 		default:
 			seen[name] = len(r.aliases)
 			r.aliases = append(r.aliases, alias{name, i})
@@ -149,8 +144,7 @@ func (r *Reader) listExternal() error {
 			field := "constants[" + naming.Quote(c.Key) + "]"
 			switch err := t.Check(); {
 			case err != nil:
-				return &tensor.FormatError{Format: string(errs), Offset: -1, Field: field,
-					Err: err}
+				return errs.Wrap(-1, field, err)
 			case int64(len(c.Key)) > r.limits.MaxName || int64(len(t.Shape)) > r.limits.MaxRank ||
 				int64(len(r.owners)) >= r.limits.MaxTensors:
 				return errs.At(-1, field, tensor.ErrLimit,

@@ -47,12 +47,7 @@ type reference struct {
 // NewEdit begins a list of changes to the file of r.
 func NewEdit(r *Reader) *Edit {
 	e := &Edit{r: r, fqns: map[string]bool{}}
-	e.Edit = format.NewEdit(errs, func(name string) []int {
-		if i := r.lookup().Lookup(name); i >= 0 {
-			return []int{i}
-		}
-		return nil
-	})
+	e.Edit = format.NewEdit(errs, &r.Base, func(*tensor.Tensor) error { return nil })
 	for m := range r.Methods() {
 		for _, fqn := range m.MutableBuffers() {
 			e.fqns[fqn] = true
@@ -64,7 +59,7 @@ func NewEdit(r *Reader) *Edit {
 		add := func(slots ...int) {
 			for _, slot := range slots {
 				name, ok := fb.FieldBytes(v.Table, slot, 1)
-				if ok && r.lookup().Lookup(le.String(name)) >= 0 {
+				if ok && format.Index(&r.Base, le.String(name)) >= 0 {
 					e.references = append(e.references,
 						reference{fb.FieldPos(v.Table, slot), le.String(name)})
 				}
@@ -127,7 +122,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 // program, has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	fw := format.NewWriter(w, e.encoding(opts))
-	return format.Apply(ctx, &e.Edit, &fw, e.r.Len(), e.carry)
+	return format.Apply(ctx, &e.Edit, &fw, nil, e.carry)
 }
 
 // WriteFile writes the changed file to the file of that name, which appears whole or
@@ -137,7 +132,7 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 	if err != nil {
 		return err
 	}
-	return format.Apply(ctx, &e.Edit, &fw, e.r.Len(), e.carry)
+	return format.Apply(ctx, &e.Edit, &fw, nil, e.carry)
 }
 
 // An item is a name with its tensor. Those of one owner, an index of Reader.owners, share
@@ -148,12 +143,12 @@ type item struct {
 	owner int
 }
 
-func (e *Edit) carry(i int) (name string, it item, err error) {
+func (e *Edit) carry(i int, name string) (item, error) {
 	t, owner := &e.r.tensors()[i], i
 	if n := len(e.r.owners); i >= n {
 		owner = e.r.aliases[i-n].owner
 	}
-	return t.Name, item{t: t, owner: owner}, nil
+	return item{name: name, t: t, owner: owner}, nil
 }
 
 func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[item] {
@@ -169,7 +164,7 @@ func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[item] {
 func (e *Edit) check(name string, it *item) error {
 	it.name = name
 	switch {
-	case e.r.lookup().Lookup(name) >= 0:
+	case format.Index(&e.r.Base, name) >= 0:
 		return nil
 	case name == "" || name == jsonheader.MetadataKey || !utf8.ValidString(name):
 		return errs.Tensor(name, errors.ErrUnsupported, "a package cannot have the name")
@@ -251,7 +246,7 @@ func (e *Edit) program() ([]byte, error) {
 	buf := bytes.Clone(e.r.root.Table().Bytes)
 	at := map[string]int{}
 	for _, ref := range e.references {
-		c, err := format.ChangeOf(&e.Edit, e.r.lookup().Lookup(ref.name), ref.name)
+		c, err := format.ChangeOf(&e.Edit, format.Index(&e.r.Base, ref.name), ref.name)
 		if err != nil {
 			return nil, err
 		}

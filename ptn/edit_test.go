@@ -225,7 +225,7 @@ func TestEditRefuses(t *testing.T) {
 			return e.Rename("state", strings.Repeat("x",
 				1<<20+1))
 		},
-			tensor.ErrLimit},
+			errors.ErrUnsupported},
 		{"another shape", func(e *Edit) error {
 			return e.Replace("state", tensor.New("x", tensor.Shape{6}, make([]float32, 6)))
 		}, errors.ErrUnsupported},

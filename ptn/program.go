@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/le"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/ptnfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -18,15 +19,14 @@ const maxProgram = 1 << 30
 
 // readProgram reads and verifies the FlatBuffer that is the size bytes at off. Whether it
 // makes sense, Verify checks.
-func (r *Reader) readProgram(off, size int64) error {
+func (r *Reader) readProgram(src *source.Source, off, size int64) error {
 	if most := min(r.limits.MaxMetadata, maxProgram); size > most {
 		return errs.At(off, programMember, tensor.ErrLimit, "%d bytes, the limit is %d", size,
 			most)
 	}
-	buf, err := r.src.Metadata(off, size)
+	buf, err := src.Metadata(off, size)
 	if err != nil {
-		return &tensor.FormatError{Format: string(errs), Offset: off, Field: programMember,
-			Err: err}
+		return errs.Wrap(off, programMember, err)
 	}
 	if !isProgram(buf) {
 		return errs.Malformed(off, programMember, "the identifier is not %s",

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/schema/ptnfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -19,33 +17,26 @@ import (
 
 const errs = format.Errors("ptn")
 
-// ReaderOptions control how a file is read. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what Warnings lists.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults.
-	Limits tensor.Limits
-	// NoMap makes Open read the file instead of mapping it.
-	NoMap bool
-	// Companion is not used: a file does not say where its weights are.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
+// Warnings lists.
+type ReaderOptions = tensor.ReadOptions
 
-// A Reader is an open file. It is safe for concurrent use. See package tensor for how
-// long what it returns is valid.
+// A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
+// Tensor, Blobs, Attributes and Warnings. Tensors are the weights in the order of the
+// file, then the aliases, which have the Data of other tensors; the weights of a .ptg are
+// external, with the dtypes and shapes that the program says. There are no Blobs.
+// Attributes are __metadata__ of the weights, which ExecuTorch does not write. It is safe
+// for concurrent use. See package tensor for how long what it returns is valid.
 type Reader struct {
-	src      *source.Source
-	limits   tensor.Limits
-	root     *ptnfb.Program
-	archive  *zipfile.Archive // nil: a .ptg
-	owners   []tensor.Tensor  // stored or, of a .ptg, external
-	aliases  []alias
-	metadata [][2]string
-	warnings format.Warnings
-
-	programAt int64                  // where root is in the file
+	format.Base
+	limits    tensor.Limits
+	root      *ptnfb.Program
+	programAt int64            // where root is in the file
+	archive   *zipfile.Archive // nil: a .ptg
+	owners    []tensor.Tensor  // stored or, of a .ptg, external
+	aliases   []alias
+	metadata  [][2]string
 	tensors   func() []tensor.Tensor // owners and aliases; the first call makes them
-	lookup    func() *naming.Table
 }
 
 // An alias is another name of a stored tensor.
@@ -88,46 +79,33 @@ func isProgram(head []byte) bool {
 
 // Open maps the named file and reads its program and the headers of its weights.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	return format.Open(name, opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return options(opts).newReader(src)
+	return format.NewReader(r, size, opts, read)
 }
 
-func options(opts *ReaderOptions) ReaderOptions {
-	if opts == nil {
-		return ReaderOptions{}
-	}
-	return *opts
-}
-
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
-	limits, err := format.CompleteLimits(o.Limits)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{src: src, limits: limits,
-		warnings: format.Warnings{Strict: o.Strict, Format: string(errs)}}
-	head := make([]byte, min(src.Size(), 8))
-	if _, err := src.ReadAt(head, 0); err != nil {
-		return nil, &tensor.FormatError{Format: string(errs), Offset: 0, Err: err}
-	}
-	if bytes.HasPrefix(head, []byte("PK")) {
-		err = r.openArchive()
-	} else if err = r.readProgram(0, src.Size()); err == nil {
-		err = r.listExternal()
+func read(in *format.Input) (*Reader, error) {
+	r := &Reader{limits: in.Options.Limits}
+	format.InitBase(&r.Base, errs, in)
+	head := make([]byte, min(in.Size(), 8))
+	_, err := in.ReadAt(head, 0)
+	switch {
+	case err != nil:
+		return nil, errs.Wrap(0, "", err)
+	case bytes.HasPrefix(head, []byte("PK")):
+		err = r.openArchive(in.Source)
+	default:
+		if err = r.readProgram(in.Source, 0, in.Size()); err == nil {
+			err = r.listExternal()
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -141,68 +119,24 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 		}
 		return all
 	})
-	r.lookup = sync.OnceValue(func() *naming.Table {
-		t, _ := naming.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
-		return t
-	})
+	format.SetTensors(&r.Base, len(r.owners)+len(r.aliases),
+		func(i int) *tensor.Tensor { return &r.tensors()[i] }, nil)
+	format.SetAttributes(&r.Base, r.metadata)
 	return r, nil
 }
-
-// Close releases the file. It may be called twice.
-func (r *Reader) Close() error { return r.src.Close() }
 
 // Version returns the version of the program, "1" in all that ExecuTorch writes.
 func (r *Reader) Version() string { return string(r.root.Version()) }
 
-// Size is the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Len is the number of names, aliases included.
-func (r *Reader) Len() int { return len(r.owners) + len(r.aliases) }
-
-// Tensors yields the weights in the order of the file, then the aliases, which have the
-// Data of other tensors. The weights of a .ptg are external, with the dtypes and shapes
-// that the program says.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return format.Each(r.Len(), func(i int) *tensor.Tensor { return &r.tensors()[i] })
-}
-
-// Tensor returns the tensor of that name, or nil.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if i := r.lookup().Lookup(name); i >= 0 {
-		return &r.tensors()[i]
-	}
-	return nil
-}
-
 // Owner returns the name under which the tensor of an alias is stored, and whether name
 // is an alias.
 func (r *Reader) Owner(name string) (owner string, ok bool) {
-	i := r.lookup().Lookup(name) - len(r.owners)
+	i := format.Index(&r.Base, name) - len(r.owners)
 	if i < 0 {
 		return "", false
 	}
 	return r.owners[r.aliases[i].owner].Name, true
 }
-
-// Blobs yields nothing: all data belong to tensors.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
-
-// Attributes yields __metadata__ of the weights, which ExecuTorch does not write.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, kv := range r.metadata {
-			if !yield(kv[0], kv[1]) {
-				return
-			}
-		}
-	}
-}
-
-// Warnings lists departures that did not prevent reading.
-func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // Spans yields what every byte of the file is for, in the order of offsets. Members of
 // the archive that ExecuTorch ignores are unused, with their names.

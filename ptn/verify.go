@@ -28,10 +28,10 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := r.src.ReadAt(nil, 0); err != nil { // it was closed
+	if _, err := format.InputOf(&r.Base).ReadAt(nil, 0); err != nil { // it was closed
 		return err
 	}
-	for _, w := range r.warnings.All() {
+	for _, w := range r.Warnings() {
 		if jsonheader.IsUnknownDType(w) {
 			l.Error(w)
 		} else {

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -18,11 +17,7 @@ func (g *GraphBuilder) verify(ctx context.Context, o WriterOptions) error {
 	if err != nil {
 		return err
 	}
-	src, err := source.OfReaderAt(l, l.size)
-	if err != nil {
-		return err
-	}
-	r, err := newReader(src, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: maxModel}}, false)
+	r, err := NewReader(l, l.size, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: maxModel}})
 	if err != nil {
 		return err
 	}

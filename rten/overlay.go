@@ -87,7 +87,9 @@ func (o *overlay) blob(off, size int64) tensor.Blob {
 	}
 	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
 		var b bytes.Buffer
-		_, err := format.WriteSections(context.Background(), &b, 0, list, size)
+		err := format.WriteTo(context.Background(), &b, func(out *format.Output) error {
+			return format.WriteSections(out, nil, list, size)
+		})
 		return io.NopCloser(&b), err
 	})
 }

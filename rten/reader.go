@@ -11,27 +11,18 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is opened. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what [Reader.Warnings] would hold otherwise, also if rten-convert
-	// writes it.
-	Strict bool
-	// Limits bound what a file may ask for; zero values are the defaults. The
-	// model of a version 1 file contains its weights, so that MaxMetadata is
-	// 2 GiB, the most that the format allows, unless it is set.
-	Limits tensor.Limits
-	// NoMap reads the file instead of mapping it.
-	NoMap bool
-	// Companion is not used: a .rten file has no others.
-	Companion func(name string) (io.ReaderAt, int64, error)
-}
+// ReaderOptions control how a file is opened. nil is the zero value. Strict refuses what
+// [Reader.Warnings] would hold otherwise: everything that RTen's loader tolerates but no
+// writer of RTen makes. The model of a version 1 file contains its weights, so that
+// Limits.MaxMetadata is 2 GiB, the most that the format allows, unless it is set. A .rten
+// refers to no other file.
+type ReaderOptions = tensor.ReadOptions
 
 // A Reader gives access to the constants and the graph of a .rten file. It is
 // safe for concurrent use.
 type Reader struct {
 	src     *source.Source
 	size    int64
-	opts    ReaderOptions
 	version string
 	header  Header // zero in version 1
 	model   *Model
@@ -43,28 +34,20 @@ type Reader struct {
 
 // Open opens the named file and maps it where the platform can.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.Open(name, opts != nil && opts.NoMap)
-	if err != nil {
-		return nil, err
-	}
-	return newReader(src, opts, false)
+	return format.Open(name, opts, read)
 }
 
-// OpenBytes opens a file that is in memory. It keeps b, which must not change
-// while the Reader or anything that came from it is in use.
+// OpenBytes reads a file that is in memory. It keeps b, which must not change while the
+// Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), opts, true)
+	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader opens the first size bytes of r, which stays the caller's. It costs
+// NewReader reads the first size bytes of r, which stays the caller's. It costs
 // two reads, one if the model ends in the first 64 KiB. A version 1 file is all
 // model, weights included: it is read whole, once, and kept in memory.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return newReader(src, opts, false)
+	return format.NewReader(r, size, opts, read)
 }
 
 // Detect reports whether the file is a .rten file of either version, if perhaps a
@@ -85,12 +68,8 @@ func Detect(r io.ReaderAt, size int64) bool {
 	if !plausible(head, src, size) {
 		return false
 	}
-	rd, err := newReader(src, nil, false)
-	if err != nil {
-		return false
-	}
-	rd.Close()
-	return true
+	_, err = NewReader(src, size, nil)
+	return err == nil
 }
 
 // firstWindow is what an unmapped file is asked for at first, in the hope that
@@ -100,22 +79,10 @@ const firstWindow = 64 << 10
 // maxModel is the largest flatbuffer.
 const maxModel = 1<<31 - 1
 
-// newReader reads and checks all metadata. kept says that the source is memory
-// that the caller promised not to change, so that it need not be copied.
-func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, err error) {
-	defer func() {
-		if err != nil {
-			src.Close()
-		}
-	}()
+// read reads and checks all metadata.
+func read(in *format.Input) (_ *Reader, err error) {
+	src, limits := in.Source, in.Options.Limits
 	r := &Reader{src: src, size: src.Size(), version: "1"}
-	if opts != nil {
-		r.opts = *opts
-	}
-	limits, err := format.CompleteLimits(r.opts.Limits)
-	if err != nil {
-		return nil, err
-	}
 	window := int64(headerSize)
 	if !src.Mapped() {
 		window = firstWindow
@@ -137,7 +104,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		at, n = r.header.ModelOffset, r.header.ModelSize
 	default:
 		n = r.size
-		if r.opts.Limits.MaxMetadata == 0 {
+		if in.Asked.MaxMetadata == 0 {
 			limits.MaxMetadata = maxModel
 		}
 		// All of a file is read only after a few bytes look like a model.
@@ -150,7 +117,7 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 		return nil, fail(tensor.ErrLimit, at, "model", "a model of %d bytes, more than %d", n,
 			min(limits.MaxMetadata, maxModel))
 	}
-	buf, err := r.metadata(head, at, n, kept)
+	buf, err := r.metadata(head, at, n, in.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -166,20 +133,13 @@ func newReader(src *source.Source, opts *ReaderOptions, kept bool) (_ *Reader, e
 	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
 	r.model.links = sync.OnceValue(r.model.makeLinks)
 	r.warnings = sync.OnceValue(r.model.warnings)
-	if r.opts.Strict {
-		for err := range r.model.departures() {
-			return nil, err
-		}
-	}
 	return r, nil
 }
 
 // metadata returns the model's bytes, which nothing else can change.
-func (r *Reader) metadata(head []byte, at, n int64, kept bool) ([]byte, error) {
-	if kept {
-		if b, ok := r.src.Bytes(at, n); ok {
-			return b, nil
-		}
+func (r *Reader) metadata(head []byte, at, n int64, memory []byte) ([]byte, error) {
+	if memory != nil {
+		return memory[at : at+n : at+n], nil
 	}
 	if at+n <= int64(len(head)) {
 		return head[at : at+n : at+n], nil

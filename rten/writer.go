@@ -142,7 +142,9 @@ func (l *layout) add(base int64, list ...format.Section) {
 }
 
 func (l *layout) write(ctx context.Context, w io.Writer) error {
-	if _, err := format.WriteSections(ctx, w, 0, l.pieces, l.size); err != nil {
+	if err := format.WriteTo(ctx, w, func(out *format.Output) error {
+		return format.WriteSections(out, nil, l.pieces, l.size)
+	}); err != nil {
 		return fmt.Errorf("rten: %w", err)
 	}
 	return nil

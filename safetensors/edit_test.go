@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func edited(t *testing.T, do func(e *Edit) error) (*Reader, error) {
 	for i, n := range []string{"c", "b", "a"} {
 		ts = append(ts, tensor.New(n, tensor.Shape{1}, []uint8{byte(i)}))
 	}
-	opts := &WriterOptions{Metadata: map[string]string{"k": "v", "l": "w"}, KeepOrder: true}
+	opts := &WriterOptions{Attributes: map[string]string{"k": "v", "l": "w"}, KeepOrder: true}
 	if err := WriteFile(t.Context(), name, tensor.Of(ts...), opts); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +119,8 @@ func TestEdit(t *testing.T) {
 		t.Errorf("attributes %v", got)
 	}
 	if err := NewEdit(r).Write(t.Context(), nil,
-		&WriterOptions{Metadata: map[string]string{"a": "b"}}); !errors.Is(err,
-		errors.ErrUnsupported) {
+		&WriterOptions{Attributes: map[string]string{"a": "b"}}); !errors.Is(err,
+		fs.ErrInvalid) {
 		t.Errorf("options with attributes: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func tempFile(name string) (string, func()) {
 func Example() {
 	name, remove := tempFile("model.safetensors")
 	defer remove()
-	opts := &safetensors.WriterOptions{Metadata: map[string]string{"format": "pt"}}
+	opts := &safetensors.WriterOptions{Attributes: map[string]string{"format": "pt"}}
 	if err := safetensors.WriteFile(context.Background(), name, tensor.Of(weights...),
 		opts); err != nil {
 		panic(err)

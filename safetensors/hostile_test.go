@@ -199,7 +199,7 @@ func TestRefusedFiles(t *testing.T) {
 			if !errors.Is(err, c.class) || !errors.As(err, &fe) {
 				t.Fatalf("%v, want %v", err, c.class)
 			}
-			if fe.Format != formatName || fe.Field == "" || fe.Offset < 0 || c.offset >= 0 &&
+			if fe.Format != string(errs) || fe.Field == "" || fe.Offset < 0 || c.offset >= 0 &&
 				fe.Offset != c.offset || strings.Contains(err.Error(), readtest.Canary) {
 				t.Errorf("%#v", fe)
 			}
@@ -427,7 +427,7 @@ func FuzzRoundTrip(f *testing.F) {
 			metadata[k] = v
 		}
 		var out strings.Builder
-		w := NewWriter(&out, &WriterOptions{Metadata: metadata, KeepOrder: true})
+		w := NewWriter(&out, &WriterOptions{Attributes: metadata, KeepOrder: true})
 		if err := w.AddAll(t.Context(), tensor.Each(r.Tensors())); err != nil {
 			t.Fatal(err)
 		}

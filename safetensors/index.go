@@ -2,9 +2,7 @@ package safetensors
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"path"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -53,7 +50,7 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		return nil, err
 	}
 	x := &Index{}
-	s := jsonheader.NewScanner(formatName, "index", b, 0)
+	s := jsonheader.NewScanner(string(errs), "index", b, 0)
 	first, seen := true, false
 	once := func(seen bool, key string) {
 		if seen {
@@ -87,7 +84,7 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	var dup int
 	if x.table, dup = naming.Build(len(x.weights),
 		func(i int) string { return x.weights[i][0] }); dup >= 0 {
-		return nil, malformed(-1, weightMap, "%s is a duplicate name",
+		return nil, errs.Malformed(-1, weightMap, "%s is a duplicate name",
 			naming.Quote(x.weights[dup][0]))
 	}
 	return x, nil
@@ -100,7 +97,8 @@ func CheckShardName(name string) error {
 	if name == "" || name == "." || name[0] == '/' || name[len(name)-1] == '/' ||
 		strings.ContainsAny(name, "\\:\x00") ||
 		slices.Contains(strings.Split(name, "/"), "..") {
-		return malformed(-1, weightMap, "%s is not a path below the directory", naming.Quote(name))
+		return errs.Malformed(-1, weightMap, "%s is not a path below the directory",
+			naming.Quote(name))
 	}
 	return nil
 }
@@ -169,7 +167,7 @@ func (x *Index) TotalSize() (int64, error) {
 		}
 	}
 	if n < 0 {
-		return -1, malformed(-1, "metadata."+totalSize, "%s is not a number of bytes",
+		return -1, errs.Malformed(-1, "metadata."+totalSize, "%s is not a number of bytes",
 			naming.Quote(x.totalSize))
 	}
 	return n, nil
@@ -203,77 +201,83 @@ func (x *Index) Files() []string {
 	return slices.Compact(all)
 }
 
-// openIndex reads an index and opens the files.
-func openIndex(src *source.Source, o ReaderOptions) (_ *Reader, err error) {
-	if src.Size() > min(jsonheader.Max, o.Limits.MaxMetadata) {
-		return nil, limitError(0, "index", "%d bytes", src.Size())
+// isIndex reports whether a file that begins with head is an index. The size of a header
+// has a zero byte where text has none.
+func isIndex(head []byte, r io.ReaderAt, size int64) bool {
+	return len(head) > 1 && (len(head) < jsonheader.Start || head[jsonheader.Start-1] != 0) &&
+		(head[0] == '{' || detectIndex(r, size))
+}
+
+// readIndex reads an index and opens the files.
+func (r *Reader) readIndex(in *format.Input) error {
+	limits := in.Options.Limits
+	if in.Size() > min(jsonheader.Max, limits.MaxMetadata) {
+		return errs.Limit(0, "index", "%d bytes", in.Size())
 	}
-	b, err := src.Metadata(0, src.Size())
+	b, err := in.Metadata(0, in.Size())
 	if err != nil {
-		return nil, readError("index", 0, err)
+		return errs.Wrap(0, "index", err)
 	}
-	x, err := ParseIndex(b, o.Limits)
+	x, err := ParseIndex(b, limits)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, name := range x.Files() {
-		if err := CheckShardName(name); err != nil {
-			return nil, err
-		}
-	}
-	if o.Companion == nil {
-		return nil, &tensor.FormatError{Format: formatName, Offset: -1, Field: weightMap,
-			Err: fmt.Errorf("%w: there is no way to other files", fs.ErrNotExist)}
-	}
-	r := &Reader{src: src, metadata: x.metadata, files: x.Files(), setID: setID(x.metadata)}
-	defer func() {
-		if err != nil {
-			r.Close()
-		}
-	}()
+	r.metadata, r.files, r.setID = x.metadata, x.Files(), setID(x.metadata)
 	for _, name := range r.files {
-		if err := r.addShard(name, o); err != nil {
-			return nil, err
+		if err := CheckShardName(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range r.files {
+		if err := r.addShard(name, in); err != nil {
+			return err
 		}
 	}
 	for _, m := range x.Compare(r.eachShard()) {
-		err := malformed(-1, weightMap, "%v", m)
-		if m.Kind != TensorUnindexed || o.Strict { // loaders read what the index lacks
-			return nil, err
+		err := errs.Malformed(-1, weightMap, "%v", m)
+		if m.Kind == TensorUnindexed { // loaders read what the index lacks
+			format.Warn(&r.Base, err)
+			continue
 		}
-		r.warnings = append(r.warnings, err)
+		return err
+	}
+	if pending := in.Unfinished(); pending != nil {
+		format.Warn(&r.Base, errs.Wrap(-1, weightMap, pending))
 	}
 	r.mergeMetadata()
-	return r, nil
+	return nil
 }
 
-func (r *Reader) addShard(name string, o ReaderOptions) error {
-	at, size, err := o.Companion(name)
+func (r *Reader) addShard(name string, in *format.Input) error {
+	at, size, err := in.Companion(name)
 	if err != nil {
-		return format.InFile(formatName, name, err)
+		return errs.InFile(name, err)
 	}
 	if c, ok := at.(io.Closer); ok {
 		r.closers = append(r.closers, c)
 	}
-	o.Companion = nil // an index does not name another
-	shard, err := openShard(at, size, o)
-	if err != nil {
-		return format.InFile(formatName, name, err)
+	if !detectFile(at, size) {
+		return errs.InFile(name, errs.Malformed(0, "header", "not a safetensors file"))
 	}
-	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 0 {
+	o := in.Options
+	shard, err := NewReader(at, size, &o)
+	if err != nil {
+		return errs.InFile(name, err)
+	}
+	r.shards = append(r.shards, shard)
+	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 1 {
 		r.setID = shard.setID // of an index of another program
 	}
 	if shard.setID != r.setID {
-		return format.InFile(formatName, name, malformed(-1, jsonheader.MetadataKey,
+		return errs.InFile(name, errs.Malformed(-1, jsonheader.MetadataKey,
 			"of the set %s, not of %s: files of two models are mixed", naming.Quote(shard.setID),
 			naming.Quote(r.setID)))
 	}
 	for i := range shard.tensors {
 		shard.tensors[i].Data.Source().(*jsonheader.Extent).Shard = name
 	}
-	r.shards = append(r.shards, shard)
-	for _, w := range shard.warnings {
-		r.warnings = append(r.warnings, format.InFile(formatName, name, w))
+	for _, w := range shard.Warnings() {
+		format.Warn(&r.Base, errs.InFile(name, w))
 	}
 	r.tensors = append(r.tensors, shard.tensors...)
 	return nil
@@ -326,20 +330,4 @@ func get(metadata [][2]string, key string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// openShard keeps a mapping a mapping: what source.LinkedCompanions returns is a
-// Source itself.
-func openShard(at io.ReaderAt, size int64, o ReaderOptions) (*Reader, error) {
-	src, ok := at.(*source.Source)
-	if !ok {
-		var err error
-		if src, err = source.OfReaderAt(at, size); err != nil {
-			return nil, err
-		}
-	}
-	if !detectFile(src, src.Size()) {
-		return nil, malformed(0, "header", "not a safetensors file")
-	}
-	return o.read(src)
 }

@@ -80,7 +80,7 @@ func TestFilesOfTheReference(t *testing.T) {
 
 			again := filepath.Join(out, filepath.Base(name))
 			if err := WriteFile(t.Context(), again, tensor.Each(r.Tensors()),
-				&WriterOptions{Metadata: maps.Collect(r.Attributes())}); err != nil {
+				&WriterOptions{Attributes: maps.Collect(r.Attributes())}); err != nil {
 				t.Fatal(err)
 			}
 			ours, err := os.ReadFile(again)

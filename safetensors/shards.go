@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
@@ -61,11 +60,13 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if opts != nil {
 		o = *opts
 	}
-	if o.MaxSize <= 0 {
-		return nil, fmt.Errorf("safetensors: ShardOptions.MaxSize is %d", o.MaxSize)
+	if o.MaxSize == 0 {
+		return nil, errs.New(fs.ErrInvalid, "ShardOptions.MaxSize is 0")
 	}
-	d, err := divide(ctx, ts, o.MaxSize)
-	if err != nil {
+	d := &division{}
+	var err error
+	if d.shards, err = (&format.Division{Format: errs, MaxSize: o.MaxSize,
+		Check: NewWriter(nil, nil).Check}).Divide(ctx, ts); err != nil {
 		return nil, err
 	}
 	dir, base := filepath.Split(strings.TrimSuffix(name, suffix))
@@ -103,45 +104,8 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 // A division says which tensors go to which shard.
 type division struct {
 	shards [][]*tensor.Tensor // never none
-	where  map[string]int
-	total  int64
 	files  []string
 	index  string
-}
-
-func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], maxSize int64) (*division,
-	error) {
-	d := &division{shards: make([][]*tensor.Tensor, 1), where: map[string]int{}}
-	var used int64
-	var kept format.Checksums
-	for t, err := range ts {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return nil, err
-		}
-		if err := check(t); err != nil {
-			return nil, err
-		}
-		if _, dup := d.where[t.Name]; dup {
-			return nil, refuse(t, tensor.ErrDuplicate, "a second tensor of that name")
-		}
-		size, last := t.Data.Size(), len(d.shards)-1
-		if len(d.shards[last]) > 0 && (used > maxSize || size > maxSize-used) {
-			d.shards, used = append(d.shards, nil), 0
-			last++
-		}
-		kept.Add(t.Name, t.Data)
-		d.shards[last] = append(d.shards[last], t)
-		d.where[t.Name] = last
-		used += size
-		var ok bool
-		if d.total, ok = align.Add(d.total, size); !ok {
-			return nil, refuse(t, tensor.ErrLimit, "data beyond 2^63 bytes")
-		}
-	}
-	if err := kept.Check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", formatName, err)
-	}
-	return d, nil
 }
 
 // setFiles lists the files of a directory that are of the set, or the file, that
@@ -187,18 +151,19 @@ func (d *division) write(ctx context.Context, dir string, old []string, o *Shard
 		wo = *o.Writer
 	}
 	if o.ID != "" {
-		wo.Metadata = maps.Clone(wo.Metadata)
-		if wo.Metadata == nil {
-			wo.Metadata = map[string]string{}
+		wo.Attributes = maps.Clone(wo.Attributes)
+		if wo.Attributes == nil {
+			wo.Attributes = map[string]string{}
 		}
-		wo.Metadata[setKey] = o.ID
+		wo.Attributes[setKey] = o.ID
 	}
 	for i, shard := range d.shards {
 		f, err := set.Create(d.files[i])
 		if err != nil {
 			return err
 		}
-		if err := fileWriter(f, &wo).writeAll(ctx, tensor.Of(shard...)); err != nil {
+		w := format.OfFile(f, wo.encoding())
+		if err := format.WriteAll(ctx, &w, tensor.Of(shard...)); err != nil {
 			return err
 		}
 	}
@@ -207,7 +172,7 @@ func (d *division) write(ctx context.Context, dir string, old []string, o *Shard
 		if err != nil {
 			return err
 		}
-		if _, err := f.Write(d.marshalIndex(wo.Metadata[setKey])); err != nil {
+		if _, err := f.Write(d.marshalIndex(wo.Attributes[setKey])); err != nil {
 			return err
 		}
 		if err := f.Close(); err != nil {
@@ -220,18 +185,25 @@ func (d *division) write(ctx context.Context, dir string, old []string, o *Shard
 
 // marshalIndex returns the index in the form of Hugging Face's libraries.
 func (d *division) marshalIndex(id string) []byte {
+	files, total := map[string]string{}, int64(0)
+	for i, shard := range d.shards {
+		for _, t := range shard {
+			files[t.Name] = d.files[i]
+			total += t.Data.Size()
+		}
+	}
 	b := []byte("{\n  \"metadata\": {\n")
 	if id != "" {
 		b = append(b, "    \""+setKey+"\": "...)
 		b = append(jsonheader.AppendString(b, id), ",\n"...)
 	}
-	b = append(b, "    \"total_size\": "+strconv.FormatInt(d.total,
+	b = append(b, "    \"total_size\": "+strconv.FormatInt(total,
 		10)+"\n  },\n  \"weight_map\": {"...)
-	for i, key := range slices.Sorted(maps.Keys(d.where)) {
+	for i, key := range slices.Sorted(maps.Keys(files)) {
 		b = append(jsonheader.Comma(b, i), "\n    "...)
 		b = jsonheader.AppendString(b, key)
 		b = append(b, ": "...)
-		b = jsonheader.AppendString(b, d.files[d.where[key]])
+		b = jsonheader.AppendString(b, files[key])
 	}
 	return append(b, "\n  }\n}\n"...)
 }

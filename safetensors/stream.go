@@ -19,31 +19,30 @@ import (
 // the order in which the data follow, but its tensors cannot be read: that is
 // errors.ErrUnsupported. An index of shards is refused.
 func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	limits, err := format.CompleteLimits(o.Limits)
+	var limits tensor.Limits
+	if opts != nil {
+		limits = opts.Limits
+	}
+	limits, err := format.CompleteLimits(limits)
 	if err != nil {
 		return nil, err
 	}
 	var head bytes.Buffer
 	if _, err := io.CopyN(&head, r, jsonheader.Start); err != nil {
-		return nil, readError("header size", 0, unexpected(err))
+		return nil, errs.Wrap(0, "header size", unexpected(err))
 	}
-	n, err := jsonheader.Size(formatName, head.Bytes(), 0, size, limits)
+	n, err := jsonheader.Size(string(errs), head.Bytes(), 0, size, limits)
 	switch {
 	case err != nil:
 		return nil, err
 	case n == 0:
-		return nil, malformed(jsonheader.Start, "header", "it does not begin with {")
+		return nil, errs.Malformed(jsonheader.Start, "header", "it does not begin with {")
 	}
 	// The buffer grows as bytes arrive: n is only a promise.
 	if _, err := io.CopyN(&head, r, n); err != nil {
-		return nil, readError("header", jsonheader.Start, unexpected(err))
+		return nil, errs.Wrap(jsonheader.Start, "header", unexpected(err))
 	}
-	src, err := source.OfHeader(head.Bytes(), size)
-	if err != nil {
-		return nil, err
-	}
-	return o.read(src)
+	return NewReader(source.Header(head.Bytes()), size, opts)
 }
 
 func unexpected(err error) error {
@@ -58,15 +57,22 @@ func unexpected(err error) error {
 // unchanged until then. Close releases what is being read.
 func Stream(ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) (io.ReadCloser, int64, error) {
-	w := NewWriter(io.Discard, opts)
-	if err := w.AddAll(context.Background(), ts); err != nil {
+	var o WriterOptions
+	if opts != nil {
+		o = *opts
+	}
+	s, size := new(stream), int64(0)
+	enc := o.encoding()
+	enc.Encode = func(_ *format.Output, ts []*tensor.Tensor) (err error) {
+		s.tensors = ts
+		s.head, size, err = o.header(ts)
+		return err
+	}
+	w := format.NewWriter(io.Discard, enc)
+	if err := format.WriteAll(context.Background(), &w, ts); err != nil {
 		return nil, 0, err
 	}
-	head, size, err := w.layout()
-	if err != nil {
-		return nil, 0, err
-	}
-	return &stream{head: head, tensors: w.tensors}, size, nil
+	return s, size, nil
 }
 
 type stream struct {
@@ -119,7 +125,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 	}
 	if len(s.tensors) > 0 {
-		return 0, refuse(s.tensors[0], s.err, "reading its data")
+		return 0, errs.Tensor(s.tensors[0].Name, s.err, "reading its data")
 	}
 	return 0, s.err
 }

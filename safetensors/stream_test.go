@@ -104,7 +104,7 @@ func TestReadHeader(t *testing.T) {
 
 func TestStream(t *testing.T) {
 	ts := append(checkpoint(5, 1), tensor.New("empty", tensor.Shape{0}, []float64{}))
-	opts := &WriterOptions{Metadata: map[string]string{"k": "v"}}
+	opts := &WriterOptions{Attributes: map[string]string{"k": "v"}}
 	var want bytes.Buffer
 	w := NewWriter(&want, opts)
 	if err := errors.Join(w.AddAll(t.Context(), tensor.Of(ts...)), w.Close()); err != nil {

@@ -28,9 +28,9 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 		"reserved": {tensor.New("__metadata__", tensor.Shape{1}, []int8{1}),
 			errors.ErrUnsupported},
 		"not UTF-8":    {tensor.New("\xff", tensor.Shape{1}, []int8{1}), errors.ErrUnsupported},
-		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), tensor.ErrMalformed},
-		"complex128":   {tensor.New("b", tensor.Shape{1}, []complex128{1}), tensor.ErrDType},
-		"unknown":      {&tensor.Tensor{Name: "b"}, tensor.ErrDType},
+		"wrong length": {tensor.New("b", tensor.Shape{3}, []int8{1}), fs.ErrInvalid},
+		"complex128":   {tensor.New("b", tensor.Shape{1}, []complex128{1}), errors.ErrUnsupported},
+		"unknown":      {&tensor.Tensor{Name: "b"}, errors.ErrUnsupported},
 		"sparse": {&tensor.Tensor{Name: "b", DType: tensor.F32, Scheme: "sparse_csr"},
 			errors.ErrUnsupported},
 		"external": {&tensor.Tensor{Name: "b", DType: tensor.F32, External: true},
@@ -47,7 +47,7 @@ func TestWhatTheWriterRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	w := NewWriter(io.Discard, &WriterOptions{Metadata: map[string]string{"\xff": ""}})
+	w := NewWriter(io.Discard, &WriterOptions{Attributes: map[string]string{"\xff": ""}})
 	if err := w.Close(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("metadata that is not UTF-8: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestFailingWriter(t *testing.T) {
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
 		tensor.New("b", nil, []float64{1})}
 	if err := readtest.FailedWrites(func(w io.Writer) error {
-		nw := NewWriter(w, &WriterOptions{Metadata: map[string]string{"k": "v"}})
+		nw := NewWriter(w, &WriterOptions{Attributes: map[string]string{"k": "v"}})
 		if err := nw.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
 			return err
 		}

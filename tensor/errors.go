@@ -114,3 +114,17 @@ func ClassOf(err error) Class {
 
 // errNil is of both classes: look-ups return nil for a tensor that is absent.
 var errNil = fmt.Errorf("%w: a nil *Tensor: %w", fs.ErrInvalid, ErrNoTensor)
+
+// An invalidTensor is the error of a description that makes no sense, of both classes.
+type invalidTensor struct{ text string }
+
+func invalid(text string, args ...any) error {
+	return &invalidTensor{fmt.Sprintf(text, args...)}
+}
+
+func (e *invalidTensor) Error() string { return ErrMalformed.Error() + ": " + e.text }
+
+// Is is for errors.Is.
+func (e *invalidTensor) Is(target error) bool {
+	return target == ErrMalformed || target == fs.ErrInvalid
+}

@@ -1,5 +1,26 @@
 package tensor
 
+import "io"
+
+// ReadOptions control how a file is opened, in every format. nil is the zero value.
+type ReadOptions struct {
+	// Strict refuses each deviation from the format's document that is a warning
+	// otherwise, and checks the digest of what is read, views included.
+	Strict bool
+	// Limits bound what the file may ask for. Zero fields are defaults that read every
+	// valid file.
+	Limits Limits
+	// NoMap makes Open read the file instead of mapping it into memory.
+	NoMap bool
+	// Companion opens a file that this one names: a shard, external weights. If it is
+	// nil, Open opens the files of the same directory, and NewReader those of a source
+	// that is a [Companion]; otherwise there are none.
+	Companion func(name string) (io.ReaderAt, int64, error)
+	// NoLinks makes Open refuse companions that are links out of the directory, as they
+	// are in Hugging Face's cache.
+	NoLinks bool
+}
+
 // Limits bound what a file may require of its reader. A field of zero means the
 // default, which reads every genuine file that we know of; nothing is ever
 // allocated because a limit would allow it, only because the file has the bytes.

@@ -1,7 +1,6 @@
 package tensor
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -159,33 +158,34 @@ func (t *Tensor) Part(role string) *Part {
 	return nil
 }
 
-// Check reports what is wrong with a tensor's description: a negative or
-// uncountable shape, an order that is not a permutation, and, for a dense tensor
-// of known type that is not external, data that is not as long as type and
-// shape say. It reads nothing.
+// Check reports what is wrong with a tensor's description: a negative or uncountable
+// shape, an order that is not a permutation, and, for a dense tensor of known type that
+// is not external, data that is not as long as type and shape say. The error is
+// fs.ErrInvalid, for a wrong argument, and ErrMalformed, for a tensor of a file. It reads
+// nothing.
 func (t *Tensor) Check() error {
 	if t == nil {
 		return errNil
 	}
 	n, ok := t.Shape.Elements()
 	if !ok {
-		return fmt.Errorf("%w: tensor %s: shape %v is negative or beyond 2^63 elements",
-			ErrMalformed, naming.Quote(t.Name), t.Shape)
+		return invalid("tensor %s: shape %v is negative or beyond 2^63 elements",
+			naming.Quote(t.Name), t.Shape)
 	}
 	if !t.Order.Valid(len(t.Shape)) {
-		return fmt.Errorf("%w: tensor %s: order %v is not a permutation of %d dimensions",
-			ErrMalformed, naming.Quote(t.Name), []int(t.Order), len(t.Shape))
+		return invalid("tensor %s: order %v is not a permutation of %d dimensions",
+			naming.Quote(t.Name), []int(t.Order), len(t.Shape))
 	}
 	if !t.Dense() || !t.DType.Known() || t.External {
 		return nil
 	}
 	want, ok := t.DType.Bytes(n)
 	if !ok {
-		return fmt.Errorf("%w: tensor %s: %v of %v is beyond 2^63 bytes", ErrMalformed,
-			naming.Quote(t.Name), t.Shape, t.DType)
+		return invalid("tensor %s: %v of %v is beyond 2^63 bytes", naming.Quote(t.Name), t.Shape,
+			t.DType)
 	}
 	if have := t.Data.Size(); have != want && have >= 0 {
-		return fmt.Errorf("%w: tensor %s: %d bytes of data where %v of %v takes %d", ErrMalformed,
+		return invalid("tensor %s: %d bytes of data where %v of %v takes %d",
 			naming.Quote(t.Name), have, t.Shape, t.DType, want)
 	}
 	return nil

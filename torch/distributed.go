@@ -31,7 +31,8 @@ type entry struct {
 
 // fail makes an error about an entry.
 func (e *entry) fail(class error, text string, args ...any) error {
-	return format.InFile(formatName, e.file, formatError(e.at, printable(e.name), class, text,
+	return format.Errors(formatName).InFile(e.file, formatError(e.at, printable(e.name), class,
+		text,
 		args...))
 }
 
@@ -245,7 +246,7 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	e.used = true
 	src, err := d.open(e.file)
 	if err != nil {
-		return nil, format.InFile(formatName, e.file, err)
+		return nil, format.Errors(formatName).InFile(e.file, err)
 	}
 	if e.at > src.Size() || e.n > src.Size()-e.at {
 		return nil, e.fail(io.ErrUnexpectedEOF, "%d bytes, the file has %d", e.n, src.Size())
@@ -253,7 +254,7 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	c := &checkpoint{limits: d.r.limits, memory: d.rows.memory, src: src, at: e.at, size: e.n,
 		file: e.file}
 	if err := c.openArchive(); err != nil {
-		return nil, format.InFile(formatName, e.file, err)
+		return nil, format.Errors(formatName).InFile(e.file, err)
 	}
 	d.rows.visits += c.steps
 	return c, nil

@@ -109,7 +109,7 @@ func (r *Reader) join(shards []Shard) error {
 func shardError(file, name, text string, args ...any) error {
 	err := formatError(-1, printable(name), tensor.ErrMalformed, text, args...)
 	if file != "" {
-		err = format.InFile(formatName, file, err)
+		err = format.Errors(formatName).InFile(file, err)
 	}
 	return err
 }

@@ -137,7 +137,7 @@ func attacks() []attack {
 	all = append(all, attack{name: "a later minor version", data: version("1.7"), warns: true,
 		field: "version"},
 		attack{name: "a later minor version, strict", data: version("1.7"), strict: true,
-			warns: true, field: "version"},
+			want: errors.ErrUnsupported, field: "version"},
 		attack{name: "version 1", data: version("1")},
 		attack{name: "version 1.0.99", data: version("1.0.99")})
 	refuse("a byte behind the footer", append(slices.Clone(valid), 0), bad, "manifest_size")

@@ -135,8 +135,8 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 // CheckFile reports why WriteFile refuses to write the edition as a file of that name:
 // it would not find the shards of its tensors.
 func (e *Edit) CheckFile(name string) error {
-	from, err := os.Stat(filepath.Dir(e.r.f.Name))
-	if e.r.f.Name == "" || err != nil {
+	from, err := os.Stat(filepath.Dir(e.r.f.Path))
+	if e.r.f.Path == "" || err != nil {
 		return nil // not a file of a directory: the caller finds the shards
 	}
 	if to, err := os.Stat(filepath.Dir(name)); err != nil || os.SameFile(from, to) {

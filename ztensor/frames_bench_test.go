@@ -59,7 +59,7 @@ func BenchmarkSkip2(b *testing.B) {
 	}
 	manifest := file[r.f.ManifestAt:][:r.f.ManifestSize]
 	for b.Loop() {
-		c := cbor.NewStrict(manifest, r.f.Limits)
+		c := cbor.NewStrict(manifest, r.f.Options.Limits)
 		if c.Skip(); c.Err != nil {
 			b.Fatal(c.Err)
 		}

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"path/filepath"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -18,24 +15,10 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// ReaderOptions control how a file is read. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses every departure from the format's document, and checks the
-	// digest of what is read, views included.
-	Strict bool
-	// Limits bound what the file may ask for. Zero fields are defaults that
-	// read every genuine file.
-	Limits tensor.Limits
-	// NoMap makes Open read the file instead of mapping it into memory.
-	NoMap bool
-	// Companion opens a file that this one refers to by name: a shard of version
-	// 2. nil means for Open the files of the same directory, for NewReader those
-	// of a source that is a tensor.Companion, else that there are none.
-	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse shards that are links out of the directory, as they are
-	// in Hugging Face's cache.
-	NoLinks bool
-}
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses every
+// deviation from the format's document, and checks the digest of what is read, views
+// included. Companion opens the shards of version 2.
+type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open .zt file of any version. It is safe for concurrent use. Of
 // compressed payloads of version 2 that are read in parts it keeps up to 16 MiB decoded
@@ -59,17 +42,7 @@ func Detect(r io.ReaderAt, size int64) bool {
 // of that root, errors of opening it and of reading its shards are tensor.ErrUnfinished,
 // and a root that opens has a warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := opts.orZero()
-	unfinished := func() error { return atomicfile.Unfinished(name) }
-	src := new(source.Source)
-	if err := src.Open(name, o.NoMap); err != nil {
-		return nil, atomicfile.Explain(core.Format, unfinished(), err)
-	}
-	r, err := newReader(src, name, filepath.Base(name), o, unfinished)
-	if err != nil {
-		src.Close()
-	}
-	return r, err
+	return format.Open(name, opts, read)
 }
 
 // Load reads all tensors of a file into memory of their own, by name.
@@ -80,55 +53,26 @@ func Load(name string) (map[string]*tensor.Tensor, error) {
 // OpenBytes opens a file that is in memory, and keeps b, which must not change
 // while the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return newReader(source.OfBytes(b), "", "", opts.orZero(), nil)
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader opens the size bytes that r has, with at most three reads of the manifest and
 // 64 KiB. The Reader does not own r: closing the Reader does not close it.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	o, base := opts.orZero(), ""
-	if c, ok := r.(tensor.Companion); ok {
-		base = c.Name()
-		if o.Companion == nil {
-			o.Companion = c.Companion
-		}
-	}
-	return newReader(src, "", base, o, atomicfile.UnfinishedOf(r))
+	return format.NewReader(r, size, opts, read)
 }
 
-func (o *ReaderOptions) orZero() ReaderOptions {
-	if o == nil {
-		return ReaderOptions{}
-	}
-	return *o
-}
-
-func newReader(src *source.Source, name, base string, o ReaderOptions,
-	unfinished func() error) (*Reader, error) {
-	limits, err := format.CompleteLimits(o.Limits)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{core.File{Src: src, Strict: o.Strict, Limits: limits, Companion: o.Companion,
-		Name: name, Base: base, NoMap: o.NoMap, NoLinks: o.NoLinks, Unfinished: unfinished}}
+// read reads the index.
+func read(in *format.Input) (*Reader, error) {
+	r := &Reader{core.File{Input: in}}
 	r.f.Warnings.Format = core.Format
-	err = open(&r.f)
-	if unfinished != nil && (err != nil || len(r.f.Shards) > 0) {
-		switch pending := unfinished(); {
-		case err != nil:
-			err = atomicfile.Explain(core.Format, pending, err)
-		case pending != nil && o.Strict:
-			err = r.f.Bad(-1, "shards", pending)
-		case pending != nil:
-			r.f.Warnings.Add(r.f.Bad(-1, "shards", pending))
-		}
-	}
-	if err != nil {
+	if err := open(&r.f); err != nil {
 		return nil, err
+	}
+	if len(r.f.Shards) > 0 {
+		if err := in.Unfinished(); err != nil {
+			r.f.Warnings.Add(r.f.Bad(-1, "shards", err))
+		}
 	}
 	return r, nil
 }
@@ -142,7 +86,7 @@ func open(f *core.File) error {
 			fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
 	head := make([]byte, len(core.Magic1))
-	if _, err := f.Src.ReadAt(head, 0); err != nil {
+	if _, err := f.ReadAt(head, 0); err != nil {
 		return f.Bad(0, "magic", err)
 	}
 	switch string(head) {
@@ -156,7 +100,7 @@ func open(f *core.File) error {
 		return f.Bad(0, "magic", rule.New(rule.FileTooSmall, err))
 	}
 	var end [len(core.Magic2)]byte
-	if _, e := f.Src.ReadAt(end[:], size-int64(len(end))); e == nil &&
+	if _, e := f.ReadAt(end[:], size-int64(len(end))); e == nil &&
 		string(end[:]) == core.Magic2 {
 		err = rule.New(rule.HeaderMagic, err)
 	}
@@ -250,7 +194,7 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 			if err != nil {
 				continue
 			}
-			shard, err := newReader(src, "", "", ReaderOptions{Limits: r.f.Limits}, nil)
+			shard, err := read(r.f.Input.Shard(src))
 			if err == nil && !yield(s.Name, shard.Spans()) {
 				return
 			}

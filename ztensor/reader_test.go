@@ -22,7 +22,10 @@ var api = apiWith(nil)
 func apiWith(opts *ReaderOptions) readtest.API[*Reader] {
 	return readtest.API[*Reader]{
 		Open: func(name string, noMap bool) (*Reader, error) {
-			o := opts.orZero()
+			var o ReaderOptions
+			if opts != nil {
+				o = *opts
+			}
 			o.NoMap = noMap
 			return Open(name, &o)
 		},

@@ -47,6 +47,7 @@ type File struct {
 	reserved int64      // space is reserved up to here
 	err      error      // the first that happened; final
 
+	isNew  bool // nothing is replaced
 	done   bool // closed or aborted
 	result error
 }
@@ -81,6 +82,19 @@ func create(name string, h hook) (*File, error) {
 		return nil, wrap(name, err)
 	}
 	return createAt(name, target, old, h)
+}
+
+// CreateNew is Create for a file that does not exist: otherwise it fails with
+// fs.ErrExist, and so does Close if the file exists by then.
+func CreateNew(name string) (*File, error) {
+	if _, err := os.Lstat(name); err == nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	f, err := Create(name)
+	if err == nil {
+		f.isNew = true
+	}
+	return f, err
 }
 
 // Write makes the file of that name with what write writes, as Create does: it appears
@@ -325,13 +339,28 @@ func (f *File) finish() error {
 		}
 	}
 	if err == nil {
-		err = rename(f.temp, f.target, f.hook, inUse, time.Sleep)
+		err = f.appear()
 	}
 	if err != nil {
 		os.Remove(f.temp)
 		return err
 	}
 	return f.flushDir()
+}
+
+// appear gives the file its final name.
+func (f *File) appear() error {
+	if f.isNew {
+		err := os.Link(f.temp, f.target)
+		if err == nil {
+			return os.Remove(f.temp)
+		}
+		if _, found := os.Lstat(f.target); found == nil {
+			return fs.ErrExist
+		}
+		// A file system without links: a file that is created from here on is replaced.
+	}
+	return rename(f.temp, f.target, f.hook, inUse, time.Sleep)
 }
 
 // complete brings everything that was written to the disk.

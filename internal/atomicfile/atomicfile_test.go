@@ -199,3 +199,38 @@ func TestParallelWriteAt(t *testing.T) {
 		hasContent(t, name, data)
 	}
 }
+
+func TestCreateNewReplacesNothing(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := CreateNew(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("new"))
+	if err := os.WriteFile(name, []byte("other"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); !errors.Is(err, fs.ErrExist) {
+		t.Error("Close:", err)
+	}
+	if b, _ := os.ReadFile(name); string(b) != "other" {
+		t.Errorf("%q", b)
+	}
+	if _, err := CreateNew(name); !errors.Is(err, fs.ErrExist) {
+		t.Error("CreateNew:", err)
+	}
+	os.Remove(name)
+	if f, err = CreateNew(name); err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("new"))
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if b, _ := os.ReadFile(name); string(b) != "new" {
+		t.Errorf("%q", b)
+	}
+	if all, _ := os.ReadDir(filepath.Dir(name)); len(all) != 1 {
+		t.Errorf("left behind: %v", all)
+	}
+}

@@ -75,7 +75,7 @@ func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
 	npz := created(t, dir, "x.npz", func(w io.Writer) writer { return npy.NewWriter(w, nil) }, x)
 	attributes := created(t, dir, "x.safetensors",
-		st(safetensors.WriterOptions{Metadata: map[string]string{"license": "mit"}}), x)
+		st(safetensors.WriterOptions{Attributes: map[string]string{"license": "mit"}}), x)
 	blobs := created(t, dir, "x.ptd", func(w io.Writer) writer {
 		p := ptd.NewWriter(w, nil)
 		if err := p.AddBlob("b", tensor.BlobOf([]byte{1})); err != nil {

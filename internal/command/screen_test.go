@@ -61,7 +61,7 @@ func hostileFiles(t *testing.T, dir string) []string {
 	}
 	add("h.safetensors", func(f *os.File) error {
 		w := safetensors.NewWriter(f,
-			&safetensors.WriterOptions{Metadata: map[string]string{hostile: hostile}})
+			&safetensors.WriterOptions{Attributes: map[string]string{hostile: hostile}})
 		w.Add(x)
 		w.Add(&unfit)
 		return w.Close()

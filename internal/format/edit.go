@@ -1,85 +1,155 @@
 package format
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit collects changes to the tensors of a file. Names are those of the original, all
-// changes apply at once, and of several changes to one tensor the last counts: a tensor
-// that is removed and then replaced or renamed is there. It is for one goroutine at a
-// time.
+// An Edit collects changes to the tensors and blobs of a file. Names are those of the
+// original, all changes apply at once, and of several changes to one tensor the last
+// counts: a tensor that is removed and then replaced or renamed is there. It is for one
+// goroutine at a time.
 type Edit struct {
 	format  Errors
-	find    func(name string) []int
-	changes map[int]*Change
+	base    *Base
+	check   func(t *tensor.Tensor) error
+	changes map[int]*Change // by tensor; -1-i is blob i
 }
 
-// A Change is what becomes of one tensor of the original.
+// A Change is what becomes of one tensor or blob of the original.
 type Change struct {
 	Removed bool
 	Renamed bool
-	Name    string         // if Renamed
+	Name    string         // new, or of the original
 	Tensor  *tensor.Tensor // what replaces it; nil: nothing
 	sums    Checksums      // of Tensor
 }
 
-// NewEdit returns an Edit of a file. find returns the indices of the tensors of a name.
-func NewEdit(f Errors, find func(name string) []int) Edit {
-	return Edit{format: f, find: find, changes: map[int]*Change{}}
+// NewEdit returns an Edit of the tensors and blobs of a Base. check returns why no file
+// can have a tensor, whatever its name.
+func NewEdit(f Errors, b *Base, check func(t *tensor.Tensor) error) Edit {
+	return Edit{format: f, base: b, check: check, changes: map[int]*Change{}}
 }
 
-// Find returns the indices of the tensors of that name, at least one, or an error that
-// wraps tensor.ErrNoTensor.
-func Find(e *Edit, name string) ([]int, error) {
-	all := e.find(name)
-	if len(all) == 0 {
-		return nil, e.format.New(tensor.ErrNoTensor, "%s", naming.Quote(name))
-	}
-	return all, nil
-}
-
-func (e *Edit) change(name string, f func(c *Change)) error {
-	all, err := Find(e, name)
-	for _, i := range all {
-		if e.changes[i] == nil {
-			e.changes[i] = new(Change)
+// tensor returns the change of the tensor of that name, or of the blob if there is none.
+func (e *Edit) tensor(name string) (*Change, error) {
+	i := Index(e.base, name)
+	if i < 0 {
+		if i = -1 - BlobIndex(e.base, name); i == 0 {
+			return nil, e.format.New(tensor.ErrNoTensor, "%s", naming.Quote(name))
 		}
-		f(e.changes[i])
+	}
+	return e.change(i), nil
+}
+
+func (e *Edit) blob(name string) (*Change, error) {
+	i := BlobIndex(e.base, name)
+	if i < 0 {
+		return nil, e.format.New(tensor.ErrNoTensor, "blob %s", naming.Quote(name))
+	}
+	return e.change(-1 - i), nil
+}
+
+func (e *Edit) change(i int) *Change {
+	if e.changes[i] == nil {
+		e.changes[i] = new(Change)
+	}
+	return e.changes[i]
+}
+
+func (c *Change) rename(new string) { c.Removed, c.Renamed, c.Name = false, true, new }
+
+func (c *Change) remove() { *c = Change{Removed: true} }
+
+// Rename gives a tensor another name, or a blob if no tensor has the name. It fails with
+// tensor.ErrNoTensor if the original has neither. A new name that is taken is
+// tensor.ErrDuplicate of Write.
+func (e *Edit) Rename(old, new string) error {
+	c, err := e.tensor(old)
+	if err == nil {
+		c.rename(new)
 	}
 	return err
 }
 
-// Rename gives a tensor another name. It fails with tensor.ErrNoTensor if the original
-// has no such tensor. A new name that is taken is tensor.ErrDuplicate of Write.
-func (e *Edit) Rename(old, new string) error {
-	return e.change(old, func(c *Change) { c.Removed, c.Renamed, c.Name = false, true, new })
+// Remove leaves a tensor out, or a blob if no tensor has the name. It fails with
+// tensor.ErrNoTensor if the original has neither.
+func (e *Edit) Remove(name string) error {
+	c, err := e.tensor(name)
+	if err == nil {
+		c.remove()
+	}
+	return err
 }
 
-// Remove leaves a tensor out. It fails with tensor.ErrNoTensor if the original has no
-// such tensor.
-func (e *Edit) Remove(name string) error {
-	return e.change(name, func(c *Change) { *c = Change{Removed: true} })
+// RenameBlob gives a blob another name. It fails with tensor.ErrNoTensor if the original
+// has no such blob.
+func (e *Edit) RenameBlob(old, new string) error {
+	c, err := e.blob(old)
+	if err == nil {
+		c.rename(new)
+	}
+	return err
+}
+
+// RemoveBlob leaves a blob out. It fails with tensor.ErrNoTensor if the original has no
+// such blob.
+func (e *Edit) RemoveBlob(name string) error {
+	c, err := e.blob(name)
+	if err == nil {
+		c.remove()
+	}
+	return err
 }
 
 // Replace stores the dtype, shape and data of t, whose name is not used, in place of a
 // tensor. Its data must stay readable until the file is written, and its memory
 // unchanged: tensor.ErrChecksum. It fails with tensor.ErrNoTensor if the original has no
-// such tensor.
+// such tensor, and as Check of a Writer does.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
-	if err := t.Check(); err != nil {
-		return e.format.Wrap("", err)
+	if Index(e.base, name) < 0 {
+		return e.format.New(tensor.ErrNoTensor, "%s", naming.Quote(name))
 	}
-	return e.change(name, func(c *Change) {
-		c.Removed, c.Tensor, c.sums = false, t, Checksums{}
-		c.sums.AddTensor(t)
-	})
+	return ReplaceEntry(e, name, t)
 }
 
-// ChangeOf returns what becomes of tensor i of the original, which has that name. Its
-// Name is always set, and Tensor has the name.
+// ReplaceEntry is Replace for a format in which a tensor can take the place of a blob.
+func ReplaceEntry(e *Edit, name string, t *tensor.Tensor) error {
+	err := e.format.Wrap(-1, "", t.Check())
+	if err == nil {
+		named := *t
+		named.Name = name
+		err = e.check(&named)
+	}
+	var c *Change
+	if err == nil {
+		c, err = e.tensor(name)
+	}
+	if err == nil {
+		c.Removed, c.Tensor, c.sums = false, t, ChecksumsOf(name, t)
+	}
+	return err
+}
+
+// NoAttributes is the SetAttribute and RemoveAttribute of a format without attributes; an
+// Edit embeds it.
+type NoAttributes struct{ Format Errors }
+
+// SetAttribute fails with errors.ErrUnsupported: the format has no attributes.
+func (n NoAttributes) SetAttribute(key, value string) error {
+	return n.Format.New(errors.ErrUnsupported, "the format has no attributes")
+}
+
+// RemoveAttribute fails with errors.ErrUnsupported: the format has no attributes.
+func (n NoAttributes) RemoveAttribute(key string) error { return n.SetAttribute(key, "") }
+
+// ChangeOf returns what becomes of tensor i of the original, or of blob -1-i, which has
+// that name. Tensor, if there is one, has the Name. Memory that has changed since Replace
+// is tensor.ErrChecksum.
 func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 	if e.changes[i] != nil {
 		c = *e.changes[i]
@@ -89,7 +159,7 @@ func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 	}
 	if c.Tensor != nil {
 		if err := c.sums.Check(); err != nil {
-			return c, e.format.Wrap("", err)
+			return c, e.format.Wrap(-1, "", err)
 		}
 		t := *c.Tensor
 		t.Name = c.Name
@@ -98,32 +168,68 @@ func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 	return c, nil
 }
 
-// Apply adds what an Edit makes of the tensors 0 to n-1 of the original to w, and
-// completes the file. carry returns the name of tensor i, and its item as it is in the
-// original.
-func Apply[I any](ctx context.Context, e *Edit, w *Writer[I], n int,
-	carry func(i int) (name string, item I, err error)) error {
+// Apply adds what an Edit makes of the original to w, and completes the file. order lists
+// tensors by their index, and blob i as -1-i; nil is all tensors. carry returns the item
+// of what keeps its data, under its new name. What changes has to pass the checks of the
+// Writer; what does not change was in such a file before, and only its name must be free.
+func Apply[I any](ctx context.Context, e *Edit, w *Writer[I], order []int,
+	carry func(i int, name string) (I, error)) error {
 	defer w.Abort()
 	w.out.ctx = ctx
-	for i := range n {
-		if err := context.Cause(ctx); err != nil {
-			return err
+	if order == nil {
+		for i := range e.base.n {
+			order = append(order, i)
 		}
-		name, item, err := carry(i)
-		if err != nil {
-			return err
+	}
+	if w.enc.Others != nil {
+		w.was = map[string]bool{}
+		for _, i := range order {
+			name := nameOf(e.base, i)
+			item, err := carry(i, name)
+			if err != nil {
+				return err
+			}
+			w.was[w.key(name, &item)] = true
 		}
-		c, err := ChangeOf(e, i, name)
-		switch {
-		case err != nil || c.Removed:
-		case c.Tensor != nil:
-			err = w.Add(c.Tensor)
-		default:
-			err = Register(w, c.Name, item)
+	}
+	for _, i := range order {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = apply(e, w, i, carry)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return Finish(ctx, w)
+}
+
+// nameOf returns the name of tensor i of the original, or of blob -1-i.
+func nameOf(b *Base, i int) string {
+	if i >= 0 {
+		return b.name(i)
+	}
+	return b.blobs[-1-i].Name
+}
+
+func apply[I any](e *Edit, w *Writer[I], i int, carry func(i int, name string) (I, error)) error {
+	c, err := ChangeOf(e, i, nameOf(e.base, i))
+	switch {
+	case err != nil || c.Removed:
+		return err
+	case c.Tensor != nil:
+		return w.Add(c.Tensor)
+	}
+	item, err := carry(i, c.Name)
+	switch {
+	case err != nil:
+		return err
+	case c.Renamed:
+		return Register(w, c.Name, item)
+	}
+	key := w.key(c.Name, &item)
+	if err := cmp.Or(w.usable(), w.checkTaken(key)); err != nil {
+		return err
+	}
+	return w.register(key, item)
 }

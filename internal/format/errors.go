@@ -2,6 +2,8 @@ package format
 
 import (
 	"fmt"
+	"io"
+	"path"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -29,13 +31,43 @@ func (f Errors) New(class error, text string, args ...any) error {
 
 // Tensor returns an error about the tensor of that name.
 func (f Errors) Tensor(name string, class error, text string, args ...any) error {
-	return f.At(-1, "tensor "+naming.Quote(name), class, text, args...)
+	return f.At(-1, Field(name), class, text, args...)
 }
 
-// Wrap adds the format to an error that has its class already. Nil stays nil.
-func (f Errors) Wrap(field string, err error) error {
+// Field returns the field of the tensor of that name in errors.
+func Field(name string) string { return "tensors[" + naming.Quote(name) + "]" }
+
+// Truncated is At for a file that ends before what it says it has.
+func (f Errors) Truncated(off int64, field, text string, args ...any) error {
+	return f.At(off, field, io.ErrUnexpectedEOF, text, args...)
+}
+
+// Limit is At for what is beyond a limit of the reader.
+func (f Errors) Limit(off int64, field, text string, args ...any) error {
+	return f.At(off, field, tensor.ErrLimit, text, args...)
+}
+
+// Wrap adds the place in the file to an error that has its class already. Nil stays nil.
+func (f Errors) Wrap(off int64, field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &tensor.FormatError{Format: string(f), Offset: -1, Field: field, Err: err}
+	return &tensor.FormatError{Format: string(f), Offset: off, Field: field, Err: err}
+}
+
+// InFile returns an error about another file than the one that was opened. The name is
+// relative to the directory of the opened file. Nil stays nil.
+func (f Errors) InFile(file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	fe, ok := err.(*tensor.FormatError)
+	if !ok {
+		return &tensor.FormatError{Format: string(f), File: file, Offset: -1, Err: err}
+	}
+	moved := *fe
+	if moved.File = file; fe.File != "" {
+		moved.File = path.Join(path.Dir(file), fe.File)
+	}
+	return &moved
 }

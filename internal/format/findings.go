@@ -2,7 +2,6 @@ package format
 
 import (
 	"fmt"
-	"path"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -80,22 +79,4 @@ func (l *Findings) End(err error) (*tensor.Report, error) {
 		l.add(tensor.FindingOf(err))
 	}
 	return l.report, l.report.Err()
-}
-
-// InFile returns err as one about another file than the one that was opened, whose name
-// is relative to the directory of that one. format is for an error that is of none; nil
-// stays nil.
-func InFile(format, file string, err error) error {
-	if err == nil {
-		return nil
-	}
-	fe, ok := err.(*tensor.FormatError)
-	if !ok {
-		return &tensor.FormatError{Format: format, File: file, Offset: -1, Err: err}
-	}
-	moved := *fe
-	if moved.File = file; fe.File != "" {
-		moved.File = path.Join(path.Dir(file), fe.File)
-	}
-	return &moved
 }

@@ -67,6 +67,24 @@ func Begin(o *Output, size int64) io.Writer {
 	return &o.out
 }
 
+// WriteTo writes a file to w by encode, until ctx ends.
+func WriteTo(ctx context.Context, w io.Writer, encode func(out *Output) error) error {
+	o := &Output{out: contextWriter{ctx: ctx, w: w}}
+	o.file, _ = w.(*atomicfile.File) // which the caller completes
+	return encode(o)
+}
+
+// CreateFile writes the file of that name by encode. It appears whole, or not at all.
+func CreateFile(ctx context.Context, name string, encode func(out *Output) error) error {
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return err
+	}
+	o := &Output{out: contextWriter{ctx: ctx, w: f}, file: f}
+	defer o.Abort() // if a source panics
+	return o.end(encode(o))
+}
+
 // Written returns how many bytes an Output has written.
 func Written(o *Output) int64 { return o.out.written }
 

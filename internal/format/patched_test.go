@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestOverlaySections(t *testing.T) {
+func TestPatchedFileSections(t *testing.T) {
 	file := []byte("0123456789")
 	ranges := func(off, size int64) tensor.Blob { return tensor.BlobOf(file[off : off+size]) }
 	piece := func(off int64, data string) Section {
@@ -23,8 +23,9 @@ func TestOverlaySections(t *testing.T) {
 	for off := range int64(len(file)) {
 		for end := off; end <= int64(len(file)); end++ {
 			var got bytes.Buffer
-			if _, err := WriteSections(t.Context(), &got, 100, o.Section(off, end-off, 100),
-				100); err != nil {
+			if err := WriteTo(t.Context(), &got, func(out *Output) error {
+				return WriteSections(out, nil, o.Section(off, end-off, 0), end-off)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if want := whole[off:end]; !bytes.Equal(got.Bytes(), want) {
@@ -37,7 +38,7 @@ func TestOverlaySections(t *testing.T) {
 		}
 	}
 	if _, err := NewPatchedFile(ranges, []Section{piece(2, "abc"), piece(4, "x")}); err == nil {
-		t.Error("pieces that overlap")
+		t.Error("sections that overlap")
 	}
 }
 

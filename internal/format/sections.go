@@ -1,7 +1,6 @@
 package format
 
 import (
-	"context"
 	"fmt"
 	"io"
 
@@ -17,32 +16,27 @@ type Section struct {
 	Data tensor.Blob
 }
 
-// WriteSections writes sections, in the order of their offsets, to w, which has at bytes
-// of the file so far, with zeros between them and up to end. It returns how long the file
-// is then. A source that has another number of bytes than its Size is an error. A method
-// Reserve of w is called with the length of the file first.
-func WriteSections(ctx context.Context, w io.Writer, at int64, all []Section,
-	end int64) (int64, error) {
-	if f, ok := w.(interface{ Reserve(bytes int64) }); ok {
-		last := Section{}
-		if len(all) > 0 {
-			last = all[len(all)-1]
-		}
-		f.Reserve(max(end, last.Off+last.Size))
+// WriteSections writes a file of size bytes, of which head is the start, with sections in
+// the order of their offsets and zeros between them. A source that has another number of
+// bytes than its Size is an error.
+func WriteSections(out *Output, head []byte, all []Section, size int64) error {
+	w := Begin(out, size)
+	if _, err := w.Write(head); err != nil {
+		return err
 	}
-	w = Until(ctx, w)
+	at := int64(len(head))
 	for i := range all {
 		p := &all[i]
-		var err error
-		if at, err = zeros(w, at, p.Off); err != nil {
-			return at, err
+		err := zeros(w, p.Off-at)
+		if err != nil {
+			return err
 		}
-		n, err := CopyBlob(w, p.Data, p.Size)
-		if at += n; err != nil {
-			return at, fmt.Errorf("%s: %w", naming.Quote(p.Name), err)
+		if _, err := CopyBlob(w, p.Data, p.Size); err != nil {
+			return fmt.Errorf("%s: %w", naming.Quote(p.Name), err)
 		}
+		at = max(at, p.Off+p.Size)
 	}
-	return zeros(w, at, end)
+	return zeros(w, size-at)
 }
 
 // CopyBlob writes a blob to w. Another number of bytes than size is an error, unless that
@@ -55,14 +49,14 @@ func CopyBlob(w io.Writer, b tensor.Blob, size int64) (int64, error) {
 	return n, err
 }
 
-// zeros writes zero bytes from at to end.
-func zeros(w io.Writer, at, end int64) (int64, error) {
+// zeros writes n zero bytes.
+func zeros(w io.Writer, n int64) error {
 	var block [4096]byte
-	for at < end {
-		n, err := w.Write(block[:min(end-at, int64(len(block)))])
-		if at += int64(n); err != nil {
-			return at, err
+	for n > 0 {
+		k, err := w.Write(block[:min(n, int64(len(block)))])
+		if n -= int64(k); err != nil {
+			return err
 		}
 	}
-	return at, nil
+	return nil
 }

@@ -18,6 +18,12 @@ func blob(size int64, content string) tensor.Blob {
 	})
 }
 
+func write(ctx context.Context, w io.Writer, head string, all []Section, size int64) error {
+	return WriteTo(ctx, w, func(out *Output) error {
+		return WriteSections(out, []byte(head), all, size)
+	})
+}
+
 func TestWritePlacesAndPads(t *testing.T) {
 	all := []Section{
 		{"a", 4, 2, tensor.BlobOf([]byte("ab"))},
@@ -25,13 +31,12 @@ func TestWritePlacesAndPads(t *testing.T) {
 		{"c", 8, 3, blob(3, "cde")},
 	}
 	var out bytes.Buffer
-	n, err := WriteSections(t.Context(), &out, 1, all, 13)
-	if err != nil || n != 13 || out.String() != "\x00\x00\x00ab\x00\x00cde\x00\x00" {
-		t.Errorf("%d, %v, %q", n, err, out.String())
+	err := write(t.Context(), &out, "h", all, 13)
+	if err != nil || out.String() != "h\x00\x00\x00ab\x00\x00cde\x00\x00" {
+		t.Errorf("%v, %q", err, out.String())
 	}
 	if err := readtest.FailedWrites(func(w io.Writer) error {
-		_, err := WriteSections(t.Context(), w, 0, all, 13)
-		return err
+		return write(t.Context(), w, "h", all, 13)
 	}); err != nil {
 		t.Error(err)
 	}
@@ -39,11 +44,11 @@ func TestWritePlacesAndPads(t *testing.T) {
 
 func TestWriteRefusesSourcesOfAnotherSize(t *testing.T) {
 	for _, b := range []tensor.Blob{blob(-1, "ab"), blob(3, "ab"), tensor.BlobOf([]byte("abcd"))} {
-		_, err := WriteSections(t.Context(), io.Discard, 0, []Section{{"x", 0, 3, b}}, 3)
+		err := write(t.Context(), io.Discard, "", []Section{{"x", 0, 3, b}}, 3)
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Error(err)
 		} else if !strings.Contains(err.Error(), `"x"`) {
-			t.Errorf("the message does not name the piece: %v", err)
+			t.Errorf("the message does not name the section: %v", err)
 		}
 	}
 }
@@ -57,9 +62,8 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	_, err := WriteSections(ctx, w, 0, []Section{{"x", 0, 64 << 20, tensor.BlobOf(make([]byte,
-		64<<20))}},
-		64<<20)
+	big := tensor.BlobOf(make([]byte, 64<<20))
+	err := write(ctx, w, "", []Section{{"x", 0, 64 << 20, big}}, 64<<20)
 	if !errors.Is(err, context.Canceled) || n > 4<<20 {
 		t.Errorf("%v after %d bytes", err, n)
 	}

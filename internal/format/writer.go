@@ -3,11 +3,13 @@ package format
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"iter"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -16,7 +18,7 @@ type Encoding[I any] struct {
 	Format Errors
 	// Err is what is wrong with the options of the Writer; every call then returns it.
 	Err error
-	// Replace lets Create replace an existing file.
+	// NoReplace makes Create fail with fs.ErrExist if the file exists.
 	NoReplace bool
 	// Progress, if not nil, is called now and then with the bytes written and in all.
 	Progress func(done, total int64)
@@ -24,10 +26,16 @@ type Encoding[I any] struct {
 	// Item returns what a file has of a tensor, whose description was checked. It fails
 	// if no file can have such a tensor. It reads no data.
 	Item func(t *tensor.Tensor) (I, error)
-	// Check reports why a file cannot hold an item under that name.
+	// One says that a file has one tensor, whose name is lost.
+	One bool
+	// Unnamed says that tensors may have the empty name, which then is none.
+	Unnamed bool
+	// Check reports why a file cannot hold an item under that name; nil: it always can.
 	Check func(name string, item *I) error
-	// Others returns further names that readers take for this one. nil: there are none.
-	Others func(name string) []string
+	// Key returns what must differ between the items of a file; nil for their names.
+	Key func(name string, item *I) string
+	// Others returns further keys that readers take for this one. nil: there are none.
+	Others func(key string) []string
 	// Append writes an item at once. nil: Encode writes all items.
 	Append func(out *Output, item *I) error
 	// Encode completes the file of these items.
@@ -40,14 +48,15 @@ type Writer[I any] struct {
 	Output
 	enc   *Encoding[I]
 	items []I
-	names map[string]struct{}
+	keys  map[string]bool // that are taken
+	was   map[string]bool // keys of the file that an Edit changes
 	sums  Checksums
 }
 
 // NewWriter returns a Writer to w, which it neither seeks nor closes.
 func NewWriter[I any](w io.Writer, enc *Encoding[I]) Writer[I] {
 	out := contextWriter{ctx: context.Background(), w: w, progress: enc.Progress}
-	return Writer[I]{Output: Output{out: out}, enc: enc, names: map[string]struct{}{}}
+	return Writer[I]{Output: Output{out: out}, enc: enc, keys: map[string]bool{}}
 }
 
 // Create returns a Writer of the file of that name, which appears whole when Close
@@ -56,7 +65,11 @@ func Create[I any](name string, enc *Encoding[I]) (Writer[I], error) {
 	if enc.Err != nil {
 		return Writer[I]{}, enc.Err
 	}
-	f, err := atomicfile.Create(name)
+	create := atomicfile.Create
+	if enc.NoReplace {
+		create = atomicfile.CreateNew
+	}
+	f, err := create(name)
 	if err != nil {
 		return Writer[I]{}, err
 	}
@@ -109,28 +122,59 @@ func (w *Writer[I]) Check(t *tensor.Tensor) error {
 }
 
 func (w *Writer[I]) item(t *tensor.Tensor) (item I, err error) {
-	if err := cmp.Or(w.usable(), w.enc.Format.Wrap("", t.Check())); err != nil {
+	if err := cmp.Or(w.usable(), w.enc.Format.Wrap(-1, "", t.Check())); err != nil {
 		return item, err
 	}
-	if item, err = w.enc.Item(t); err == nil {
+	if most := DefaultLimits().MaxRank; int64(len(t.Shape)) > most {
+		return item, w.enc.Format.Tensor(t.Name, errors.ErrUnsupported,
+			"%d dimensions, readers take %d", len(t.Shape), most)
+	}
+	item, err = w.enc.Item(t)
+	if err == nil {
 		err = w.check(t.Name, &item)
 	}
 	return item, err
 }
 
-// check reports why an item cannot be added under that name.
+// check reports why an item cannot be added under that name. No Reader opens a name of
+// more than 1 MiB unless its Limits are raised.
 func (w *Writer[I]) check(name string, item *I) error {
-	if err := w.enc.Check(name, item); err != nil {
-		return err
+	if most := DefaultLimits().MaxName; int64(len(name)) > most && !w.enc.One {
+		return w.enc.Format.Tensor(name, errors.ErrUnsupported,
+			"a name of %d bytes, readers take %d", len(name), most)
 	}
-	if _, taken := w.names[name]; taken {
-		return w.enc.Format.Tensor(name, tensor.ErrDuplicate, "a second tensor of that name")
+	if w.enc.Check != nil {
+		if err := w.enc.Check(name, item); err != nil {
+			return err
+		}
+	}
+	return w.checkTaken(w.key(name, item))
+}
+
+func (w *Writer[I]) key(name string, item *I) string {
+	if w.enc.Key != nil {
+		return w.enc.Key(name, item)
+	}
+	return name
+}
+
+// checkTaken reports whether a key is that of another item, or one that readers take for
+// it, unless the original of an Edit has both.
+func (w *Writer[I]) checkTaken(key string) error {
+	switch {
+	case w.enc.One && len(w.keys) > 0:
+		return w.enc.Format.Tensor(key, tensor.ErrDuplicate, "a file has one tensor")
+	case key == "" && w.enc.Unnamed:
+		return nil
+	case w.keys[key]:
+		return w.enc.Format.Tensor(key, tensor.ErrDuplicate, "a second tensor of that name")
 	}
 	if w.enc.Others != nil {
-		for _, other := range w.enc.Others(name) {
-			if _, taken := w.names[other]; taken {
-				return w.enc.Format.Tensor(name, tensor.ErrDuplicate,
-					"readers take it and %q for the same", other)
+		for _, other := range w.enc.Others(key) {
+			if w.keys[other] && !(w.was[key] && w.was[other]) {
+				return w.enc.Format.Tensor(key, tensor.ErrDuplicate,
+					"readers take it and %s for one",
+					naming.Quote(other))
 			}
 		}
 	}
@@ -148,11 +192,11 @@ func (w *Writer[I]) Add(t *tensor.Tensor) error {
 	if w.enc.Append == nil {
 		w.sums.AddTensor(t)
 	}
-	return w.register(t.Name, item)
+	return w.register(w.key(t.Name, &item), item)
 }
 
-func (w *Writer[I]) register(name string, item I) error {
-	w.names[name] = struct{}{}
+func (w *Writer[I]) register(key string, item I) error {
+	w.keys[key] = true
 	if w.enc.Append != nil {
 		w.err = w.enc.Append(&w.Output, &item)
 		return w.err
@@ -173,7 +217,7 @@ func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) err
 	for _, b := range data {
 		w.sums.Add(name, b)
 	}
-	return w.register(name, item)
+	return w.register(w.key(name, &item), item)
 }
 
 // AddAll adds the tensors of ts until one is refused, ts fails, or ctx ends.
@@ -204,11 +248,11 @@ func Finish[I any](ctx context.Context, w *Writer[I]) error {
 	err := w.usable()
 	w.done, w.err = true, fs.ErrClosed // if a source panics
 	if err == nil {
-		err = w.enc.Format.Wrap("", w.sums.Check())
+		err = w.enc.Format.Wrap(-1, "", w.sums.Check())
 	}
 	if err == nil {
 		err = w.enc.Encode(&w.Output, w.items)
 	}
-	w.items, w.names, w.sums = nil, nil, Checksums{}
+	w.items, w.keys, w.sums = nil, nil, Checksums{}
 	return w.end(err)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -88,10 +89,11 @@ type Header struct {
 	shapeAt int64 // in the file
 }
 
+const errs = format.Errors("npy")
+
 // Error makes the error of an array at byte off of a file.
-func Error(off int64, field string, class error, format string, args ...any) error {
-	err := fmt.Errorf("%w: "+format, append([]any{class}, args...)...)
-	return &tensor.FormatError{Format: "npy", Offset: off, Field: field, Err: err}
+func Error(off int64, field string, class error, text string, args ...any) error {
+	return errs.At(off, field, class, text, args...)
 }
 
 // ReadHeader reads the header of an array from r, which has size bytes, -1 for unknown.
@@ -284,28 +286,23 @@ func (h *Header) Word() string {
 	return h.DType.String()
 }
 
-// Check reports why t cannot be an array.
-func Check(t *tensor.Tensor) error {
-	if err := t.Check(); err != nil {
-		return err
-	}
-	refuse := func(class error, reason string) error {
-		return fmt.Errorf("%w: npy: tensor %s: %s", class, naming.Quote(t.Name), reason)
+// Check reports why t, whose description was checked, cannot be an array.
+func Check(f format.Errors, t *tensor.Tensor) error {
+	refuse := func(text string, args ...any) error {
+		return f.Tensor(t.Name, errors.ErrUnsupported, text, args...)
 	}
 	_, ok := wordOf(t.DType)
 	switch {
 	case !t.Dense() || t.External || len(t.Parts) > 0:
-		return refuse(errors.ErrUnsupported, "only dense tensors can be represented")
+		return refuse("only dense tensors can be represented")
 	case !t.Order.RowMajor() && !slices.Equal(t.Order, tensor.ColumnMajor(len(t.Shape))):
-		return refuse(errors.ErrUnsupported,
-			"its order is neither row-major nor column-major (tensor.Reordered)")
+		return refuse("its order is neither row-major nor column-major (tensor.Reordered)")
 	case t.Data.Size() < 0:
-		return refuse(errors.ErrUnsupported, "its size is only known after decoding")
+		return refuse("its size is only known after decoding")
 	case !ok:
-		return refuse(tensor.ErrDType, t.DType.String()+" is not supported")
+		return errs.Tensor(t.Name, tensor.ErrDType, "the format does not have %v", t.DType)
 	case len(t.Shape) > maxRank:
-		return refuse(errors.ErrUnsupported, fmt.Sprintf("%d dimensions, NumPy has at most %d",
-			len(t.Shape), maxRank))
+		return refuse("%d dimensions, NumPy has at most %d", len(t.Shape), maxRank)
 	}
 	return nil
 }
@@ -315,8 +312,8 @@ func Check(t *tensor.Tensor) error {
 func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	word, ok := wordOf(t.DType)
 	if !ok {
-		return nil, fmt.Errorf("%w: npy: tensor %s: %v is not supported",
-			tensor.ErrDType, naming.Quote(t.Name), t.DType)
+		return nil, errs.Tensor(t.Name, tensor.ErrDType, "the format does not have %v",
+			t.DType)
 	}
 	sign := "<"
 	if t.DType.Align() == 1 {
@@ -377,12 +374,6 @@ func WriteArray(w io.Writer, t *tensor.Tensor) (n int64, err error) {
 	if _, err := w.Write(head); err != nil {
 		return 0, err
 	}
-	n, err = t.Data.WriteTo(w)
-	if err == nil && n != t.Data.Size() {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		err = fmt.Errorf("npy: tensor %s: writing its data: %w", naming.Quote(t.Name), err)
-	}
+	n, err = format.CopyBlob(w, t.Data, t.Data.Size())
 	return int64(len(head)) + n, err
 }

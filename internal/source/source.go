@@ -64,11 +64,17 @@ func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
 	return &Source{size: size, r: r}, nil
 }
 
-// Mapping returns the mapped Source that r is, or that its method Source returns, or nil.
+// OfOpen makes a Source of the first size bytes of r, which is open: Close closes c.
+func OfOpen(r io.ReaderAt, c io.Closer, size int64) *Source {
+	return &Source{size: size, r: r, closer: c}
+}
+
+// Mapping returns the mapped Source that r is, or that its method Mapping returns, or
+// nil.
 func Mapping(r io.ReaderAt) *Source {
 	in, _ := r.(*Source)
-	if of, ok := r.(interface{ Source() *Source }); ok {
-		in = of.Source()
+	if of, ok := r.(interface{ Mapping() *Source }); ok {
+		in = of.Mapping()
 	}
 	if in == nil || !in.Mapped() {
 		return nil

@@ -144,7 +144,7 @@ func hostile(dir string) error {
 	}
 	return safetensors.WriteFile(context.Background(), filepath.Join(dir, "hostile.safetensors"),
 		tensor.Of(ts...), &safetensors.WriterOptions{
-			Metadata: map[string]string{names[0]: names[1], "__proto__": names[3]}})
+			Attributes: map[string]string{names[0]: names[1], "__proto__": names[3]}})
 }
 
 // values are 0, 1, 2 … in rows of 40, the same with one element changed and with a NaN,

@@ -179,7 +179,7 @@ func (p *Payload) CheckView() error {
 
 // checkStrict checks the digest once, if the reader is strict.
 func (p *Payload) checkStrict() error {
-	if !p.R.Strict || p.Digest == "" {
+	if !p.R.Options.Strict || p.Digest == "" {
 		return nil
 	}
 	if _, ok := p.R.checked.Load(p); ok {

@@ -7,13 +7,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -28,19 +28,9 @@ const (
 
 // A File is an open file of any version.
 type File struct {
-	Src       *source.Source
-	Ruled     bool // a digest that does not fit breaks a rule of version 2
-	Strict    bool
-	Limits    tensor.Limits
-	Companion func(name string) (io.ReaderAt, int64, error)
-	Name      string // where it was opened by name
-	NoMap     bool   // of its shards
-	NoLinks   bool
-	Window    uint64 // the largest that a zstd frame may have
-	Base      string // the last element of that, or what a tensor.Companion is named
-	// Unfinished returns why the shards may be of another set, tensor.ErrUnfinished, or
-	// nil. It is nil where that is not known.
-	Unfinished func() error
+	*format.Input
+	Ruled  bool   // a digest that does not fit breaks a rule of version 2
+	Window uint64 // the largest that a zstd frame may have
 	Index
 
 	decoderOnce sync.Once
@@ -80,13 +70,10 @@ type ShardID struct {
 	Digest string
 }
 
-// Size is the size of the file in bytes.
-func (r *File) Size() int64 { return r.Src.Size() }
-
 // Close releases the file.
 func (r *File) Close() error {
 	err := r.Generation.Close()
-	if e := r.Src.Close(); e != nil {
+	if e := r.Input.Close(); e != nil {
 		err = e
 	}
 	return err
@@ -107,11 +94,11 @@ const TailWindow = 64<<10 - 64
 // ReadTail reads the last n bytes, or more of them where a second read would
 // cost more than they do.
 func (r *File) ReadTail(n int64) (t Tail, err error) {
-	size := r.Src.Size()
-	if t.off = size - n; !r.Src.Mapped() {
+	size := r.Size()
+	if t.off = size - n; !r.Mapped() {
 		t.off = max(0, size-TailWindow)
 	}
-	t.b, err = r.Src.Metadata(t.off, size-t.off)
+	t.b, err = r.Metadata(t.off, size-t.off)
 	return t, r.Placed(t.off, "footer", err)
 }
 
@@ -120,7 +107,7 @@ func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 
 // ReadManifest returns the n bytes at off in memory of their own.
 func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
-	if limit := min(r.Limits.MaxMetadata, 1<<30); n > limit {
+	if limit := min(r.Options.Limits.MaxMetadata, 1<<30); n > limit {
 		return nil, r.Bad(off, "manifest",
 			Limited("%d bytes of at most %d", n, limit))
 	}
@@ -128,7 +115,7 @@ func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
 	if from := off - t.off; from >= 0 && n <= int64(len(t.b))-from {
 		return t.b[from : from+n : from+n], nil
 	}
-	b, err := r.Src.Metadata(off, n)
+	b, err := r.Metadata(off, n)
 	return b, r.Placed(off, "manifest", err)
 }
 
@@ -136,7 +123,7 @@ func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
 // so.
 func (r *File) Explain(err error) error {
 	class := tensor.ClassOf(err)
-	if err == nil || r.Unfinished == nil || !errors.Is(err, fs.ErrNotExist) &&
+	if err == nil || !errors.Is(err, fs.ErrNotExist) &&
 		class != tensor.ClassMalformed && class != tensor.ClassChecksum &&
 		class != tensor.ClassTruncated {
 		return err

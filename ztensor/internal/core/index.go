@@ -102,8 +102,8 @@ func (x *Index) SetOwn(t *tensor.Tensor, encoded []byte) {
 	x.Own[t] = encoded
 }
 
-// Path returns the path of c in the manifest, for errors.
-func (x *Index) Path(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
+// PathOf returns the path of c in the manifest, for errors.
+func (x *Index) PathOf(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
 
 // Field is the path of a component in the manifest's own words.
 func (x *Index) Field(name, role string) string {

@@ -22,7 +22,7 @@ type Object struct {
 // Objects takes the manifest apart without understanding it, so that what this library
 // does not know survives. It hands the tensors to use, and returns the other fields.
 func (r *File) Objects(use func(name string, object []byte)) (others []cbor.Pair, err error) {
-	b, err := r.Src.Metadata(r.ManifestAt, r.ManifestSize)
+	b, err := r.Metadata(r.ManifestAt, r.ManifestSize)
 	if err != nil {
 		return nil, r.Placed(r.ManifestAt, "manifest", err)
 	}
@@ -42,9 +42,9 @@ func (r *File) Objects(use func(name string, object []byte)) (others []cbor.Pair
 
 func (r *File) cursor(b []byte) cbor.Cursor {
 	if r.Ruled {
-		return cbor.NewStrict(b, r.Limits)
+		return cbor.NewStrict(b, r.Options.Limits)
 	}
-	return cbor.New(b, r.Limits)
+	return cbor.New(b, r.Options.Limits)
 }
 
 // EditParts returns an object with other fields in its parts.
@@ -117,7 +117,7 @@ func (w *Writer) Carry(ctx context.Context, r *File, names map[string]string, al
 }
 
 func (w *Writer) copyFrom(ctx context.Context, r *File, e Extent) error {
-	from, err := r.Src.Extent(e.Off, e.Length)
+	from, err := r.Extent(e.Off, e.Length)
 	if err == nil {
 		to := format.Until(ctx, w.Sink(new(Piece), NoDigest))
 		_, err = format.CopyBlob(to, tensor.NewBlob(&from), e.Length)

@@ -61,7 +61,7 @@ func (x *Index) byOffset() []placed {
 func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
 	sortExtents(taken)
 	found := format.NewFindings(nil)
-	in := format.NewScanner(ctx, Format, r.Src, found)
+	in := format.NewScanner(ctx, Format, r.Source, found)
 	at := int64(len(Magic2))
 	for _, e := range taken {
 		first, err := in.Zero(at, e.Off, "")

@@ -89,7 +89,7 @@ func (p *Payload) Readable() error {
 // Source is the file that has the bytes.
 func (p *Payload) Source() (*source.Source, error) {
 	if p.Shard == 0 {
-		return p.R.Src, nil
+		return p.R.Source, nil
 	}
 	src, _, err := p.R.Generation.Shard(int(p.Shard - 1))
 	return src, err
@@ -232,10 +232,10 @@ func (p *Payload) errorAt(field string, err error) error {
 	if p.Shard > 0 {
 		err = p.R.Explain(err)
 	}
-	err = p.R.Placed(p.Offset, p.R.Path(p)+field, err)
+	err = p.R.Placed(p.Offset, p.R.PathOf(p)+field, err)
 	if fe, ok := err.(*tensor.FormatError); ok && p.Shard > 0 && fe.File == "" {
 		if _, name, _ := p.R.Generation.Shard(int(p.Shard - 1)); name != "" {
-			err = format.InFile(Format, name, err)
+			err = format.Errors(Format).InFile(name, err)
 		}
 	}
 	return err

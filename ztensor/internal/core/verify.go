@@ -27,7 +27,7 @@ func (r *File) Verify(ctx context.Context, l *format.Findings) error {
 			size = math.MaxInt64
 		}
 	}
-	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: format.DecodedTotal(r.Limits, size),
+	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: format.DecodedTotal(r.Options.Limits, size),
 		outcomes: map[payloadKey]*outcome{}}
 	v.budget.Store(v.limit)
 	for _, w := range r.Warnings.All() {
@@ -190,14 +190,14 @@ func (w *Worker) Payload(p *Payload) int64 {
 	o.once.Do(func() {
 		own := Worker{V: w.V, Ctx: w.Ctx}
 		o.decoded = own.check(p)
-		o.found, o.path, w.Err = own.Found, p.R.Path(p), own.Err
+		o.found, o.path, w.Err = own.Found, p.R.PathOf(p), own.Err
 	})
 	for _, f := range o.found {
 		var fe *tensor.FormatError
 		if errors.As(f.err, &fe) {
 			if rest, ok := strings.CutPrefix(fe.Field, o.path); ok {
 				moved := *fe
-				moved.Field = p.R.Path(p) + rest
+				moved.Field = p.R.PathOf(p) + rest
 				f.err = &moved
 			}
 		}

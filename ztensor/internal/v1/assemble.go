@@ -80,7 +80,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 			s.dense(p, w, f)
 			continue
 		}
-		if r.Strict && w.has&keyDType != 0 && p.Dtype != tensor.U64 &&
+		if r.Options.Strict && w.has&keyDType != 0 && p.Dtype != tensor.U64 &&
 			isIndexRole(f.format, w.name) {
 			s.field = "dtype"
 			s.departAt(w.at, "indices that are not u64, which upstream reads them as")
@@ -88,7 +88,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 		t.Parts = append(t.Parts,
 			tensor.Part{Role: w.name, DType: p.Dtype, Data: tensor.NewBlob(p)})
 	}
-	if s.Err == nil && dense && others == len(s.roles) && r.Strict {
+	if s.Err == nil && dense && others == len(s.roles) && r.Options.Strict {
 		s.level, s.field = 1, ""
 		s.Malformed(s.At, "no component data")
 	}
@@ -97,7 +97,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 // place checks where a component is.
 func (s *scan) place(p *core.Payload, w *fields) {
 	r := s.r
-	size, end := uint64(r.Src.Size()), uint64(r.ManifestAt)
+	size, end := uint64(r.Size()), uint64(r.ManifestAt)
 	switch {
 	case w.offset > size || w.length > size-w.offset:
 		s.wrong(w, "length", "%d bytes at %d of a file of %d", w.length, w.offset, size)
@@ -117,7 +117,7 @@ func (s *scan) place(p *core.Payload, w *fields) {
 	s.field = "offset"
 	if p.Offset%alignment != 0 {
 		s.depart(p.Offset, "%d is no multiple of %d", p.Offset, alignment)
-	} else if r.Strict && (p.Offset < alignment || w.offset > end) {
+	} else if r.Options.Strict && (p.Offset < alignment || w.offset > end) {
 		s.depart(p.Offset, "%d is outside of the data", p.Offset)
 	}
 	if p.Length > 0 {
@@ -224,7 +224,7 @@ func (s *scan) dense(p *core.Payload, w, f *fields) {
 	if p.DecodedSize < 0 {
 		p.DecodedSize = want
 	}
-	if s.r.Strict && p.DecodedSize != want {
+	if s.r.Options.Strict && p.DecodedSize != want {
 		s.wrong(w, "length", "%d bytes of data where the shape takes %d", p.DecodedSize, want)
 	}
 }

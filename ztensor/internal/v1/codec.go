@@ -32,7 +32,7 @@ func (k *codec) ReadInto(p *core.Payload, b []byte) error {
 			})
 		}
 	case len(b) > 0:
-		_, err = p.R.Src.ReadAt(b, p.Offset)
+		_, err = p.R.ReadAt(b, p.Offset)
 	}
 	if err == nil && k.width > 0 {
 		le.Swap(b, k.width)
@@ -83,7 +83,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	if limit < 0 {
 		limit = max(freeDecoded, maxRatio*min(p.Length, 1<<50/maxRatio))
 	}
-	limit = min(limit, c.r.Limits.MaxDecoded)
+	limit = min(limit, c.r.Options.Limits.MaxDecoded)
 	if p.DecodedSize > limit {
 		return nil, core.Limited("decodes to %d bytes", p.DecodedSize)
 	}
@@ -192,7 +192,7 @@ func zstdWindow(p *core.Payload) (int64, error) {
 		return 0, nil
 	}
 	head := make([]byte, min(p.Length, zstd.HeaderMaxSize))
-	if _, err := p.R.Src.ReadAt(head, p.Offset); err != nil {
+	if _, err := p.R.ReadAt(head, p.Offset); err != nil {
 		return 0, err
 	}
 	var h zstd.Header
@@ -218,7 +218,7 @@ func (c *container) stream(in io.Reader) (*zstd.Decoder, error) {
 	if z, ok := c.streams.Get().(*zstd.Decoder); ok {
 		return z, z.Reset(in)
 	}
-	window := max(plausibleWindow(c.r.Src.Size()), zstd.MinWindowSize)
+	window := max(plausibleWindow(c.r.Size()), zstd.MinWindowSize)
 	return zstd.NewReader(in,
 		// of the window; the output is counted elsewhere
 		zstd.WithDecoderMaxMemory(uint64(window)),

@@ -1,11 +1,12 @@
 package v1
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
@@ -15,7 +16,12 @@ func TestStrictDecodesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &core.File{Src: source.OfBytes(b), Strict: true, Limits: format.DefaultLimits()}
+	in, err := format.NewInput(bytes.NewReader(b), int64(len(b)),
+		&tensor.ReadOptions{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &core.File{Input: in}
 	if err := Open(r, core.Magic1); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (c *container) scan(t core.Tail, off, n int64) error {
 	if err != nil {
 		return err
 	}
-	s := scan{Cursor: cbor.New(b, c.r.Limits), c: c, r: c.r, minor: -1, entry: -1}
+	s := scan{Cursor: cbor.New(b, c.r.Options.Limits), c: c, r: c.r, minor: -1, entry: -1}
 	if c.r.Version == "0.1" {
 		s.entries()
 	} else {
@@ -103,7 +103,7 @@ func (c *container) open() error {
 	if err != nil {
 		return err
 	}
-	size := r.Src.Size()
+	size := r.Size()
 	n := t.Size()
 	second := string(t.Last(8)) == core.Magic1
 	if second {
@@ -133,9 +133,9 @@ func (c *container) openEntries() error {
 	if err != nil {
 		return err
 	}
-	size := r.Src.Size()
+	size := r.Size()
 	n := t.Size()
-	if r.Strict {
+	if r.Options.Strict {
 		return r.Bad(0, "magic",
 			core.Unsupported("version 0.1 is not what the format's document describes"))
 	}

@@ -84,7 +84,7 @@ func (s *scan) depart(off int64, format string, args ...any) {
 
 func (s *scan) departIn(path string, off int64, format string, args ...any) {
 	err := s.r.Bad(off, path, core.Malformed(format, args...))
-	if s.r.Strict {
+	if s.r.Options.Strict {
 		s.Fail(0, "%w", err)
 	} else {
 		s.r.Warnings.Add(err)
@@ -142,10 +142,9 @@ func (s *scan) version(claim string, given bool) {
 		s.Fail(0, "%w: version %s", errors.ErrUnsupported, naming.Quote(claim))
 		return
 	case minor > 2 || minor > 0 && !s.objects:
-		// Nothing that a higher minor may add prevents reading, so this holds
-		// in strict mode too (§6.1 of the document: warn and proceed).
+		// Nothing that a higher minor may add prevents reading (§6.1 of the document).
 		r.Warnings.Add(r.Bad(r.ManifestAt, "version",
-			fmt.Errorf("version %s is newer than what is known of it", naming.Quote(claim))))
+			core.Unsupported("version %s is newer than what is known of it", naming.Quote(claim))))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {
@@ -197,8 +196,9 @@ const minEntry = 1 + 1 + 7 + 8 + 12
 func (s *scan) reserve(n int) bool {
 	if n > (len(s.B)-s.P)/minEntry {
 		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.P)
-	} else if int64(n) > s.r.Limits.MaxTensors {
-		s.Fail(s.At, "%w: %d tensors of at most %d", tensor.ErrLimit, n, s.r.Limits.MaxTensors)
+	} else if int64(n) > s.r.Options.Limits.MaxTensors {
+		s.Fail(s.At, "%w: %d tensors of at most %d", tensor.ErrLimit, n,
+			s.r.Options.Limits.MaxTensors)
 	}
 	if s.Err == nil {
 		s.r.Reserve(n)
@@ -246,11 +246,11 @@ func (s *scan) tensors() {
 // add appends a tensor to the index.
 func (s *scan) add(name string, at int) *tensor.Tensor {
 	r := s.r
-	if int64(len(name)) > r.Limits.MaxName {
+	if int64(len(name)) > r.Options.Limits.MaxName {
 		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(name))
 	}
-	if int64(len(r.Tensors)) >= r.Limits.MaxTensors {
-		s.Fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.Limits.MaxTensors)
+	if int64(len(r.Tensors)) >= r.Options.Limits.MaxTensors {
+		s.Fail(at, "%w: more than %d tensors", tensor.ErrLimit, r.Options.Limits.MaxTensors)
 	}
 	if s.Err != nil {
 		return nil
@@ -274,8 +274,9 @@ func (s *scan) shape() uint64 {
 		}
 		product, largest = lo, max(largest, d)
 		s.dims = append(s.dims, int64(d))
-		if int64(len(s.dims)) > s.r.Limits.MaxRank {
-			s.Fail(s.At, "%w: more than %d dimensions", tensor.ErrLimit, s.r.Limits.MaxRank)
+		if int64(len(s.dims)) > s.r.Options.Limits.MaxRank {
+			s.Fail(s.At, "%w: more than %d dimensions", tensor.ErrLimit,
+				s.r.Options.Limits.MaxRank)
 		}
 	}
 	if max(product, largest) > math.MaxInt64 { // upstream counts in uint64
@@ -287,7 +288,7 @@ func (s *scan) shape() uint64 {
 
 // components reads the map from roles to components.
 func (s *scan) components() {
-	limit, mark := s.r.Limits, len(s.Keys)
+	limit, mark := s.r.Options.Limits, len(s.Keys)
 	for n := s.Container(cbor.Map); s.More(&n); {
 		s.level, s.field = 1, "components"
 		at := s.P
@@ -319,7 +320,7 @@ func (s *scan) components() {
 // footer checks the end of the file against what the manifest turned out to be.
 func (s *scan) footer() {
 	r := s.r
-	size := r.Src.Size()
+	size := r.Size()
 	s.at("footer")
 	switch footer := r.Footer; {
 	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
@@ -360,7 +361,7 @@ func (s *scan) finish() {
 	}
 	if s.Err == nil {
 		r.Overlaps(func(a, b *core.Payload) bool {
-			s.departIn(r.Path(b), b.Offset, "overlaps %s", r.Path(a))
+			s.departIn(r.PathOf(b), b.Offset, "overlaps %s", r.PathOf(a))
 			return s.Err == nil && !r.Warnings.Full()
 		})
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -78,11 +77,11 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 
 // isEdition reports whether the first size bytes of f are a file with a manifest.
 func isEdition(f io.ReaderAt, size int64) (bool, error) {
-	src, err := source.OfReaderAt(f, size)
+	in, err := format.NewInput(f, size, nil)
 	if err != nil {
 		return false, err
 	}
-	r := &core.File{Src: src, Limits: format.DefaultLimits()}
+	r := &core.File{Input: in}
 	err = openShard(r)
 	var broken *rule.Error
 	if errors.As(err, &broken) || errors.Is(err, tensor.ErrLimit) {

@@ -32,7 +32,7 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		object.Head("parts", cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
 			if p.Digest == "" {
-				return "", r.Bad(-1, r.Path(p),
+				return "", r.Bad(-1, r.PathOf(p),
 					core.Unsupported("no digest, and so none of the content"))
 			}
 			var m cbor.Builder
@@ -93,7 +93,7 @@ func (c *canonical) violates(rule int, off int64, field, format string, args ...
 func (c *canonical) check() error {
 	r := c.r
 	if c.data {
-		c.violates(1, r.Src.Size()-FooterSize, "manifest", "there is no manifest")
+		c.violates(1, r.Size()-FooterSize, "manifest", "there is no manifest")
 		return nil
 	}
 	if n := len(c.List); n > 0 {
@@ -129,7 +129,7 @@ func (c *canonical) places(all []*core.Payload) error {
 	seen, first := map[core.Extent]bool{}, map[content]*core.Payload{}
 	var taken []core.Extent
 	for i, b := range all {
-		field := func() string { return r.Path(b) }
+		field := func() string { return r.PathOf(b) }
 		if (i == 0 || all[i-1].T != b.T) && !norm.NFC.IsNormalString(b.T.Name) {
 			c.violates(5, -1, field(), "the name of the object is not in NFC")
 		}
@@ -187,7 +187,7 @@ func (c *canonical) places(all []*core.Payload) error {
 		c.violates(1, r.ManifestAt, "manifest",
 			"it is at %d and belongs at %d", r.ManifestAt, next)
 	}
-	if end := r.ManifestAt + r.ManifestSize; end != r.Src.Size()-FooterSize {
+	if end := r.ManifestAt + r.ManifestSize; end != r.Size()-FooterSize {
 		c.violates(1, end, "footer", "it does not follow the manifest")
 	}
 	taken = append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize})

@@ -49,7 +49,7 @@ func Open(r *core.File) error {
 	if strconv.IntSize < 64 {
 		r.Window = core.MaxWindow
 	}
-	size := r.Src.Size()
+	size := r.Size()
 	r.Version, r.List, r.Roles, r.Ruled = "2", "objects", "parts", true
 	if size < MinSize {
 		return r.Bad(size, "", rule.Broken(rule.FileTooSmall,
@@ -93,7 +93,7 @@ func Open(r *core.File) error {
 		return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash,
 			"xxh3 is %016x, the footer says %016x", have, hash))
 	}
-	s := &scan{Cursor: cbor.NewStrict(b, r.Limits), c: c, r: r}
+	s := &scan{Cursor: cbor.NewStrict(b, r.Options.Limits), c: c, r: r}
 	return s.run()
 }
 

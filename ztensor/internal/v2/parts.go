@@ -16,8 +16,8 @@ import (
 func (s *scan) partTable(t *tensor.Tensor) {
 	var before []byte
 	for n := s.Container(cbor.Map); s.More(&n); {
-		if int64(len(s.r.Payloads)) >= s.r.Limits.MaxTensors {
-			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Limits.MaxTensors)
+		if int64(len(s.r.Payloads)) >= s.r.Options.Limits.MaxTensors {
+			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Options.Limits.MaxTensors)
 			return
 		}
 		s.part, s.field = nil, nil
@@ -114,7 +114,7 @@ func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 
 // place checks where a payload is.
 func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at int) {
-	end := uint64(s.r.Src.Size() - FooterSize)
+	end := uint64(s.r.Size() - FooterSize)
 	if shard != nil {
 		i, ok := slices.BinarySearchFunc(s.r.Shards, string(shard),
 			func(have core.ShardID, name string) int { return byLength(have.Name, name) })

@@ -116,7 +116,7 @@ func (s *scan) nameKey(before *[]byte, what string) []byte {
 			"the name of %s has %d bytes, not 1 to %d", what, len(key), maxName)
 	case bytes.IndexByte(key, 0) >= 0:
 		s.Refuse(rule.Name, at, "the name of %s has a NUL", what)
-	case int64(len(key)) > s.r.Limits.MaxName:
+	case int64(len(key)) > s.r.Options.Limits.MaxName:
 		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
 	}
 	return key
@@ -139,7 +139,7 @@ func (s *scan) attributes() []byte {
 // shards reads the table of shards, which comes before the objects.
 func (s *scan) shards() {
 	n := s.Container(cbor.Map)
-	if int64(n) > s.r.Limits.MaxTensors {
+	if int64(n) > s.r.Options.Limits.MaxTensors {
 		s.Fail(s.At, "%w: %d shards", tensor.ErrLimit, n)
 	}
 	var before []byte
@@ -198,8 +198,8 @@ func (s *scan) objects() {
 	switch {
 	case n > (len(s.B)-s.P)/minObject:
 		s.Refuse(rule.Schema, s.At, "%d objects in the %d bytes that are left", n, len(s.B)-s.P)
-	case int64(n) > s.r.Limits.MaxTensors:
-		s.Fail(s.At, "%w: %d objects, limit %d", tensor.ErrLimit, n, s.r.Limits.MaxTensors)
+	case int64(n) > s.r.Options.Limits.MaxTensors:
+		s.Fail(s.At, "%w: %d objects, limit %d", tensor.ErrLimit, n, s.r.Options.Limits.MaxTensors)
 	case n > 0 && s.Err == nil:
 		s.r.Reserve(n)
 	}
@@ -280,7 +280,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 	}
 	// A number of more than 63 bits is refused as a limit only where it breaks no rule.
 	if s.Err == nil && (max(largest,
-		elements) > math.MaxInt64 || int64(len(s.dims)) > s.r.Limits.MaxRank) {
+		elements) > math.MaxInt64 || int64(len(s.dims)) > s.r.Options.Limits.MaxRank) {
 		s.Fail(at, "%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements,
 			len(s.dims), largest)
 	}
@@ -323,7 +323,7 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 			Data: tensor.NewBlob(p.b)}
 	}
 	if err := layouts.Check(t, elements, attributes); err != nil {
-		if t.Scheme == layouts.CSR || s.r.Strict {
+		if t.Scheme == layouts.CSR || s.r.Options.Strict {
 			s.Fail(at, "%w", err)
 			return
 		}

@@ -56,9 +56,9 @@ func (x *frames) seekTable(stored []byte) (*seekTable, error) {
 const TableWindow = 64 << 10
 
 func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
-	if x.b.DecodedSize > x.b.R.Limits.MaxDecoded {
+	if x.b.DecodedSize > x.b.R.Options.Limits.MaxDecoded {
 		return nil, core.Limited("decodes to %d bytes of at most %d", x.b.DecodedSize,
-			x.b.R.Limits.MaxDecoded)
+			x.b.R.Options.Limits.MaxDecoded)
 	}
 	if x.b.Length < minSeekTable {
 		return nil, badFrames("%d bytes, and a seek table alone has %d", x.b.Length, minSeekTable)

@@ -41,19 +41,18 @@ type siblings struct {
 }
 
 // Known yields the files of the size and digest of s.
-func (f *siblings) Known(root string, s *shard, find func(name string) (io.ReaderAt, int64,
-	error)) iter.Seq[string] {
+func (f *siblings) Known(root *format.Input, s *shard) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.Sums == nil {
-			f.files, f.Sums = source.Siblings(root), make(map[string]string)
+			f.files, f.Sums = root.Siblings(), make(map[string]string)
 		}
 		algorithm, want, _ := strings.Cut(s.Digest, ":")
 		for _, name := range f.files[s.Size] {
 			have, ok := f.Sums[algorithm+":"+name]
 			if !ok {
-				if src, closer, err := companion(find, name); err == nil {
+				if src, closer, err := companion(root, name); err == nil {
 					have, _ = sumFile(context.Background(), src, s.Digest)
 					closer.Close()
 				}
@@ -67,9 +66,8 @@ func (f *siblings) Known(root string, s *shard, find func(name string) (io.Reade
 }
 
 // companion opens another file.
-func companion(find func(name string) (io.ReaderAt, int64, error), name string) (*source.Source,
-	io.Closer, error) {
-	file, size, err := find(name)
+func companion(root *format.Input, name string) (*source.Source, io.Closer, error) {
+	file, size, err := root.Companion(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,7 +109,7 @@ func (c *Container) Shard(i int) (src *source.Source, name string, err error) {
 func (c *Container) places(s *shard) []string {
 	algorithm, sum, _ := strings.Cut(s.Digest, ":")
 	all := []string{s.Name + ".zt"}
-	if base := c.r.Base; base != "" {
+	if base := c.r.Name(); base != "" {
 		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.Name + ".zt"
 	}
 	return append(all, path.Join("store",
@@ -119,17 +117,9 @@ func (c *Container) places(s *shard) []string {
 }
 
 func (c *Container) openShard(s *shard) error {
-	find := c.r.Companion
-	own := find == nil && c.r.Name != "" // the directory of the file, where Open opened it
-	if own {
-		find = source.Companions(c.r.Name, c.r.NoMap, c.r.NoLinks)
-	}
-	if find == nil {
-		return fmt.Errorf("%w: there is no way to other files", fs.ErrNotExist)
-	}
 	var first error
 	for _, name := range c.places(s) {
-		err := c.tryShard(s, find, name)
+		err := c.tryShard(s, name)
 		if err == nil {
 			return nil
 		}
@@ -137,12 +127,9 @@ func (c *Container) openShard(s *shard) error {
 			first = err
 		}
 	}
-	if !own {
-		return first
-	}
 	// Renamed: it is known by its content.
-	for name := range c.Siblings.Known(c.r.Name, s, find) {
-		if c.tryShard(s, find, name) == nil {
+	for name := range c.Siblings.Known(c.r.Input, s) {
+		if c.tryShard(s, name) == nil {
 			return nil
 		}
 	}
@@ -151,9 +138,8 @@ func (c *Container) openShard(s *shard) error {
 
 // tryShard takes the file of that name for the shard if it is a file of version 2 and of
 // the right size. Verify checks its digest.
-func (c *Container) tryShard(s *shard, find func(name string) (io.ReaderAt, int64, error),
-	name string) error {
-	src, closer, err := companion(find, name)
+func (c *Container) tryShard(s *shard, name string) error {
+	src, closer, err := companion(c.r.Input, name)
 	if err != nil {
 		return err
 	}
@@ -169,7 +155,7 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 	if size := src.Size(); size != s.Size {
 		return rule.Broken(rule.ShardIdentity, "%d bytes, not %d", size, s.Size)
 	}
-	r := &core.File{Src: src, Strict: c.r.Strict, Limits: c.r.Limits} // a shard refers to no other
+	r := &core.File{Input: c.r.Shard(src)}
 	if err := openShard(r); err != nil {
 		return rule.New(rule.ShardIdentity, err)
 	}
@@ -199,7 +185,7 @@ func sumFile(ctx context.Context, src *source.Source, digest string) (string, er
 func openShard(r *core.File) error {
 	head := make([]byte, len(core.Magic2))
 	if r.Size() >= int64(len(head)) {
-		if _, err := r.Src.ReadAt(head, 0); err != nil {
+		if _, err := r.ReadAt(head, 0); err != nil {
 			return r.Bad(0, "magic", err)
 		}
 		if string(head) != core.Magic2 {
@@ -308,7 +294,7 @@ func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) 
 		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard",
 			errors.ErrUnsupported, alg)
 	}
-	sum, err := sumFile(ctx, c.r.Src, alg.String()+":")
+	sum, err := sumFile(ctx, c.r.Source, alg.String()+":")
 	if err != nil {
 		return core.ShardID{}, c.r.Placed(-1, "", err)
 	}

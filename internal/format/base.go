@@ -1,0 +1,128 @@
+package format
+
+import (
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// A Base is what the Readers of all formats have in common; a Reader embeds it. Reading
+// is safe from several goroutines once the Reader is complete.
+type Base struct {
+	in       *Input
+	n        int
+	at       func(i int) *tensor.Tensor
+	name     func(i int) string
+	blobs    []NamedBlob
+	attrs    [][2]string
+	warnings Warnings
+
+	once, onceBlobs sync.Once
+	table, byBlob   *naming.Table // of tensors and blobs; see Index, BlobIndex
+}
+
+// A NamedBlob is a payload that is not a tensor.
+type NamedBlob struct {
+	Name string
+	Data tensor.Blob
+}
+
+// InitBase makes the Base of a file that is being opened.
+func InitBase(b *Base, f Errors, in *Input) {
+	b.in = in
+	b.warnings = Warnings{Format: string(f)}
+}
+
+// SetTensors gives a Base its n tensors, in the order of the file. name returns the name
+// of one; nil for the Name of at.
+func SetTensors(b *Base, n int, at func(i int) *tensor.Tensor, name func(i int) string) {
+	b.n, b.at, b.name = n, at, name
+	if name == nil {
+		b.name = func(i int) string { return at(i).Name }
+	}
+}
+
+// SetList gives a Base a list of tensors.
+func SetList(b *Base, list []tensor.Tensor) {
+	SetTensors(b, len(list), func(i int) *tensor.Tensor { return &list[i] }, nil)
+}
+
+// AddBlob adds a payload that is not a tensor.
+func AddBlob(b *Base, name string, data tensor.Blob) {
+	b.blobs = append(b.blobs, NamedBlob{name, data})
+}
+
+// SetAttributes gives a Base the keys and values that the file has.
+func SetAttributes(b *Base, attributes [][2]string) { b.attrs = attributes }
+
+// Warn notes a deviation from the format's document that does not prevent reading. A file
+// that is opened Strict is refused for it once it is read.
+func Warn(b *Base, err error) { b.warnings.Add(err) }
+
+// InputOf returns what a Base was opened from.
+func InputOf(b *Base) *Input { return b.in }
+
+// Index returns the index of the first tensor of that name, -1 if there is none. The
+// first call makes a table.
+func Index(b *Base, name string) int {
+	b.once.Do(func() { b.table, _ = naming.Build(b.n, b.name) })
+	return b.table.Lookup(name)
+}
+
+// BlobIndex returns the index of the first blob of that name, -1 if there is none.
+func BlobIndex(b *Base, name string) int {
+	b.onceBlobs.Do(func() {
+		b.byBlob, _ = naming.Build(len(b.blobs), func(i int) string { return b.blobs[i].Name })
+	})
+	return b.byBlob.Lookup(name)
+}
+
+// Close releases the file, if the Reader owns it. What was borrowed is invalid
+// afterwards, and reading fails with fs.ErrClosed. A second Close does nothing.
+func (b *Base) Close() error { return b.in.Close() }
+
+// Size returns the size of the file in bytes.
+func (b *Base) Size() int64 { return b.in.Size() }
+
+// Len returns the number of tensors.
+func (b *Base) Len() int { return b.n }
+
+// Tensors yields the tensors in file order. Names may repeat where the format allows it.
+func (b *Base) Tensors() iter.Seq[*tensor.Tensor] { return Each(b.n, b.at) }
+
+// Tensor returns the first tensor of that name, or nil.
+func (b *Base) Tensor(name string) *tensor.Tensor {
+	if i := Index(b, name); i >= 0 {
+		return b.at(i)
+	}
+	return nil
+}
+
+// Blobs yields the named payloads that are not tensors, in file order.
+func (b *Base) Blobs() iter.Seq2[string, tensor.Blob] {
+	return func(yield func(string, tensor.Blob) bool) {
+		for i := range b.blobs {
+			if !yield(b.blobs[i].Name, b.blobs[i].Data) {
+				return
+			}
+		}
+	}
+}
+
+// Attributes yields what the file says about itself, in file order.
+func (b *Base) Attributes() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, kv := range b.attrs {
+			if !yield(kv[0], kv[1]) {
+				return
+			}
+		}
+	}
+}
+
+// Warnings returns the deviations from the format's document that did not prevent
+// reading.
+func (b *Base) Warnings() []error { return slices.Clone(b.warnings.All()) }
