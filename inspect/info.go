@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/ptn"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -23,24 +24,28 @@ type Info struct {
 	Version string `json:"version"`
 	Size    int64  `json:"size"`
 	InfoTotal
-	Totals     InfoTotals            `json:"totals"`
-	DTypes     map[string]*InfoTotal `json:"dtypes"` // by name, or the file's word for it
-	Attributes AttributeList         `json:"attributes"`
-	PTD        *PTDInfo              `json:"ptd,omitempty"`
-	PTE        *PTEInfo              `json:"pte,omitempty"`
-	PTN        *PTNInfo              `json:"ptn,omitempty"`
-	RTen       *RTenInfo             `json:"rten,omitempty"`
-	ONNX       *ONNXInfo             `json:"onnx,omitempty"`
-	ZTensor    *ZTensorInfo          `json:"ztensor,omitempty"`
-	Primitiv   *PrimitivInfo         `json:"primitiv,omitempty"`
-	Shards     []UsageGroup          `json:"shards,omitempty"`
-	Warnings   []string              `json:"warnings"`
+	// StoredElements counts the elements of all tensors as they are stored, Parameters
+	// those of weights, of which some are stored as several tensors.
+	StoredElements int64                 `json:"stored_elements"`
+	Schemes        []quant.Total         `json:"schemes,omitempty"` // of quantised weights
+	Totals         InfoTotals            `json:"totals"`
+	DTypes         map[string]*InfoTotal `json:"dtypes"` // by name, or the file's word for it
+	Attributes     AttributeList         `json:"attributes"`
+	PTD            *PTDInfo              `json:"ptd,omitempty"`
+	PTE            *PTEInfo              `json:"pte,omitempty"`
+	PTN            *PTNInfo              `json:"ptn,omitempty"`
+	RTen           *RTenInfo             `json:"rten,omitempty"`
+	ONNX           *ONNXInfo             `json:"onnx,omitempty"`
+	ZTensor        *ZTensorInfo          `json:"ztensor,omitempty"`
+	Primitiv       *PrimitivInfo         `json:"primitiv,omitempty"`
+	Shards         []UsageGroup          `json:"shards,omitempty"`
+	Warnings       []string              `json:"warnings"`
 }
 
 // An InfoTotal sums up tensors.
 type InfoTotal struct {
 	Tensors    int64 `json:"tensors"`
-	Parameters int64 `json:"parameters"` // elements
+	Parameters int64 `json:"parameters"` // elements; of one dtype, as they are stored
 	Bytes      int64 `json:"bytes"`      // decoded
 }
 
@@ -62,8 +67,9 @@ func FormatName(f *tensorfile.File) string {
 }
 
 // NewInfo walks the metadata of a file; it reads the start of blobs of a .pte, to
-// recognise them.
-func NewInfo(f *tensorfile.File) *Info {
+// recognise them, and what quant.Find reads. cfg is what the configuration of the model
+// says of quantised weights, and may be nil.
+func NewInfo(f *tensorfile.File, cfg *quant.Config) *Info {
 	d := &Info{Format: FormatName(f), Version: f.Version(), Size: TotalSize(f),
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
 	for t := range f.Tensors() {
@@ -78,6 +84,9 @@ func NewInfo(f *tensorfile.File) *Info {
 			s.Bytes += max(DecodedSize(t), 0)
 		}
 	}
+	weights := quant.Find(f, cfg)
+	d.Parameters, d.StoredElements = weights.Parameters()
+	d.Schemes = weights.Totals()
 	d.Totals.InfoTotal = d.InfoTotal
 	for _, b := range f.Blobs() {
 		d.Totals.Blobs++

@@ -24,7 +24,7 @@ func TestInfoOfEachFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		d := inspect.NewInfo(f)
+		d := inspect.NewInfo(f, nil)
 		text, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)

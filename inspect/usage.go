@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -16,21 +17,26 @@ type UsageOptions struct {
 	// Depth is after how many parts names are cut, to sum tensors up; dots and slashes
 	// end a part. 0 goes as deep as it takes for no group to have nearly everything.
 	Depth int
+	// Config is what the configuration of the model says of quantised weights.
+	Config *quant.Config
 }
 
 // A Usage says what the bytes of a file are for. Tensors, Blobs, Metadata, Padding and
 // Unused add up to its size.
 type Usage struct {
-	Size     int64        `json:"size"`
-	Tensors  int64        `json:"tensors"`
-	Blobs    int64        `json:"blobs"`
-	Metadata int64        `json:"metadata"` // headers and footers too
-	Padding  int64        `json:"padding"`
-	Unused   int64        `json:"unused"`
-	Shared   int64        `json:"shared"` // bytes that tensors and blobs use more than once
-	Gaps     []UsageGap   `json:"gaps"`
-	Groups   []UsageGroup `json:"groups"`           // the largest first
-	Shards   []UsageGroup `json:"shards,omitempty"` // other files that have tensors
+	Size     int64 `json:"size"`
+	Tensors  int64 `json:"tensors"`
+	Blobs    int64 `json:"blobs"`
+	Metadata int64 `json:"metadata"` // headers and footers too
+	Padding  int64 `json:"padding"`
+	Unused   int64 `json:"unused"`
+	Shared   int64 `json:"shared"` // bytes that tensors and blobs use more than once
+	// Parameters and StoredElements are those of Info.
+	Parameters     int64        `json:"parameters"`
+	StoredElements int64        `json:"stored_elements"`
+	Gaps           []UsageGap   `json:"gaps"`
+	Groups         []UsageGroup `json:"groups"`           // the largest first
+	Shards         []UsageGroup `json:"shards,omitempty"` // other files that have tensors
 }
 
 // A UsageGap is a range that nothing in the file refers to.
@@ -67,6 +73,7 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 		}
 	}
 	u.Groups = groupsOf(all, o.Depth)
+	u.Parameters, u.StoredElements = quant.Find(f, o.Config).Parameters()
 	return u
 }
 

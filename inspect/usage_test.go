@@ -112,7 +112,7 @@ func TestTotalSize(t *testing.T) {
 			}
 			size += info.Size()
 		}
-		info, bytes := NewInfo(f), int64(0)
+		info, bytes := NewInfo(f, nil), int64(0)
 		for _, s := range info.Shards {
 			bytes += s.Bytes
 		}

@@ -38,7 +38,6 @@ type Report struct {
 	Values     bool   `json:"values"`
 	Shards     int    `json:"shards"`
 	Figures
-	Logical  int64     `json:"logical_parameters,omitempty"` // where they are not Parameters
 	Sets     []*Set    `json:"sets"`
 	Config   *Config   `json:"config,omitempty"`
 	Read     Read      `json:"read"`
@@ -98,6 +97,9 @@ func (m *Model) Check(ctx context.Context, opts *CheckOptions) (*Report, error) 
 			expected[name] = slices.Concat(expected[name], list)
 		}
 	}
+	for _, s := range m.primary() {
+		found.add(m.checkWeights(s)...)
+	}
 	read := m.read
 	if o.Deep || o.Values {
 		if err := m.checkData(ctx, &o, expected, &found, &read); err != nil {
@@ -123,8 +125,11 @@ func (m *Model) report(o *CheckOptions, read *Read) *Report {
 		r.Kind = "hub"
 		r.Repository, r.Commit = m.repository.Repository()
 	}
-	if s.Logical != s.Parameters {
-		r.Logical = s.Logical
+	r.StoredElements = s.StoredElements
+	for i, set := range r.Sets {
+		counted := *set
+		counted.Parameters, _ = set.found().Parameters()
+		r.Sets[i] = &counted
 	}
 	if r.Sets == nil {
 		r.Sets = []*Set{}

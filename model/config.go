@@ -23,7 +23,6 @@ type Config struct {
 	Quantization      string `json:"quantization,omitempty"` // the method
 
 	quantized bool
-	quantBits int64 // 0: it does not say
 }
 
 // configJSON is the part of config.json that is read. What has another type than expected
@@ -56,25 +55,6 @@ func (m *Model) readConfig(part string) *Config {
 		if from.get(&quantization, "quantization_config", "quantization"); len(quantization) > 0 {
 			c.quantized = true
 			quantization.get(&c.Quantization, "quant_method")
-			quantization.get(&c.quantBits, "bits", "w_bit")
-			var groups struct {
-				All map[string]struct {
-					Weights struct {
-						Bits int64 `json:"num_bits"`
-					} `json:"weights"`
-				} `json:"config_groups"`
-			}
-			if json.Unmarshal(quantization["config_groups"], &groups.All) == nil {
-				isFirst := true
-				for _, g := range groups.All {
-					if bits := g.Weights.Bits; isFirst {
-						c.quantBits, isFirst = bits, false
-					} else if bits != c.quantBits {
-						c.quantBits = 0 // layers differ
-						break
-					}
-				}
-			}
 		}
 	}
 	return c

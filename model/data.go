@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -23,7 +24,8 @@ type job struct {
 	*file
 	expected []expectation // of its digest
 	verify   bool
-	elements bool // of its tensors are looked at
+	elements bool            // of its tensors are looked at
+	weights  []*quant.Weight // quantised ones, whose codes are in the file
 	progress func(n int64)
 	found    findings
 	hashed   bool
@@ -31,7 +33,8 @@ type job struct {
 
 // passes is how often the file is read, the second time from the system's cache.
 func (j *job) passes() (n int64) {
-	for _, pass := range []bool{len(j.expected) > 0, j.verify, j.elements} {
+	for _, pass := range []bool{len(j.expected) > 0, j.verify, j.elements,
+		len(j.weights) > 0} {
 		if pass {
 			n++
 		}
@@ -111,6 +114,7 @@ func (m *Model) jobs(o *CheckOptions, l listing) (all []*job) {
 			shards[sh.name] = s.root && i > 0
 		}
 	}
+	weights := m.weightsByFile()
 	names := map[string]bool{}
 	for name := range l {
 		names[name] = o.Deep
@@ -124,7 +128,7 @@ func (m *Model) jobs(o *CheckOptions, l listing) (all []*job) {
 			f = &file{entry: m.look(name)}
 		}
 		j := &job{file: f, verify: o.Deep && f.open != nil && !shards[name],
-			elements: o.Values && f.open != nil && !shards[name]}
+			elements: o.Values && f.open != nil && !shards[name], weights: weights[name]}
 		for _, x := range l[name] {
 			if o.Deep && x.sha256+x.sha1 != "" {
 				j.expected = append(j.expected, x)
@@ -149,6 +153,16 @@ func (m *Model) run(ctx context.Context, j *job) error {
 			return err
 		}
 	}
+	for _, w := range j.weights {
+		if err := j.checkWeight(ctx, w); err != nil {
+			return err
+		}
+		n := int64(0)
+		for _, p := range w.Parts {
+			n += max(p.Tensor.Size(), 0)
+		}
+		j.progress(n)
+	}
 	if j.elements {
 		for t := range j.open.Tensors() {
 			all, err := checkValues(ctx, j.name, t)
@@ -157,6 +171,26 @@ func (m *Model) run(ctx context.Context, j *job) error {
 			}
 			j.found.add(all...)
 			j.progress(max(t.Size(), 0))
+		}
+	}
+	return nil
+}
+
+// checkWeight reads a quantised weight. The error is only that of the context.
+func (j *job) checkWeight(ctx context.Context, w *quant.Weight) error {
+	found, err := w.Check(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		x := findingOf(codeOf(err), j.name, err)
+		x.Tensor = w.Name
+		found = nil
+		j.found.add(x)
+	}
+	for _, f := range found {
+		if f.Code != quant.ValueNaN || !j.elements { // which finds them too
+			j.found.add(weightFinding(f, j.name))
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -158,6 +159,9 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 	for _, part := range parts {
 		m.configs[part] = m.readConfig(part)
 		m.quants[part] = m.readQuantization(part)
+	}
+	for _, s := range m.sets {
+		s.found = sync.OnceValue(func() *quant.Set { return quant.Find(s.file, m.quants[s.part]) })
 	}
 	hasPrimary := map[string]bool{}
 	for _, s := range m.sets { // of a part, the primary one is the first

@@ -88,7 +88,7 @@ func TestWholeNamesTheTensor(t *testing.T) {
 func TestSummaryOfShards(t *testing.T) {
 	m := openFixture(t, tiny(t), ".", nil)
 	s := m.Summary()
-	if s.Shards != 3 || s.Tensors != 6 || s.Parameters != 96 || s.Logical != 96 ||
+	if s.Shards != 3 || s.Tensors != 6 || s.Parameters != 96 || s.StoredElements != 96 ||
 		s.Bytes != 384 || s.ByDType[tensor.F32].Tensors != 6 {
 		t.Errorf("%+v", s)
 	}
@@ -162,7 +162,7 @@ func TestReportJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(r)
-	const figures = `"tensors":1,"parameters":16,"bytes":64,"dtypes":{"float32":{"tensors":1,"parameters":16,"bytes":64}}`
+	const figures = `"tensors":1,"parameters":16,"bytes":64,"stored_elements":16,"dtypes":{"float32":{"tensors":1,"parameters":16,"bytes":64}}`
 	want := `{"ok":true,"kind":"directory","deep":false,"values":false,"shards":1,` + figures +
 		`,"sets":[{"name":"model","format":"safetensors","primary":true,"files":["model.safetensors"],` + figures +
 		`}],"read":{"files":1,"bytes":`

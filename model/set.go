@@ -12,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/safetensors"
 )
 
@@ -24,7 +25,7 @@ type Set struct {
 	Primary bool     `json:"primary"`
 	Files   []string `json:"files"` // all that belong to it, in order
 	Missing []string `json:"missing,omitempty"`
-	Figures          // of the files that could be read
+	Figures          // of the files that could be read; in a Report, with quantised weights
 	// TotalSize is what the index says; nil where it says nothing.
 	TotalSize *int64 `json:"total_size,omitempty"`
 
@@ -38,6 +39,7 @@ type Set struct {
 	count         int              // of files, where not all are listed
 	file          *tensorfile.File // the shards as one
 	summary       tensorfile.Summary
+	found         func() *quant.Set // the weights
 }
 
 // A shard is a file of a set.

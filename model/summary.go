@@ -5,20 +5,23 @@ import "github.com/tensorfile/tensorfile"
 // Figures count tensors.
 type Figures struct {
 	Figure
-	DTypes map[string]Figure `json:"dtypes"`
+	// StoredElements counts the elements of all tensors as they are stored, Parameters
+	// those of weights, of which some are stored as several tensors.
+	StoredElements int64             `json:"stored_elements"`
+	DTypes         map[string]Figure `json:"dtypes"`
 }
 
 // A Figure counts tensors, all or those of one dtype.
 type Figure struct {
 	Tensors    int64 `json:"tensors"`
-	Parameters int64 `json:"parameters"` // elements as they are stored
+	Parameters int64 `json:"parameters"` // of one dtype elements as they are stored
 	Bytes      int64 `json:"bytes"`
 }
 
 // figuresOf counts the tensors of a file, which has this summary, by the names of their
 // dtypes.
 func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
-	all := Figures{Figure{s.Tensors, s.Parameters, s.Bytes}, map[string]Figure{}}
+	all := Figures{Figure{s.Tensors, s.Parameters, s.Bytes}, s.Parameters, map[string]Figure{}}
 	for d, n := range s.ByDType {
 		if d.Known() {
 			all.DTypes[d.String()] = Figure(n)
@@ -40,10 +43,9 @@ func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
 type Summary struct {
 	tensorfile.Summary
 	Shards int // how many files the set has, those that are missing included
-	// Logical is how many parameters the model has, where packed ones are stored as
-	// elements of another dtype; else Parameters. See docs/check.md for the packings
-	// that are known.
-	Logical int64
+	// StoredElements counts the elements of all tensors as they are stored, Parameters
+	// those of weights, of which some are stored as several tensors.
+	StoredElements int64
 }
 
 // SummaryOf sums up the shards of a model: Size and Blobs add up, tensors of the same
@@ -55,10 +57,12 @@ func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
 
 // Summary sums up the primary set, or those of all components.
 func (m *Model) Summary() Summary {
-	s := Summary{Summary: m.File().Summary()}
+	s, logical := Summary{Summary: m.File().Summary()}, int64(0)
 	for _, set := range m.primary() {
 		s.Shards += max(set.count, len(set.Files))
-		s.Logical += m.configs[set.part].logical(set.file)
+		n, stored := set.found().Parameters()
+		logical, s.StoredElements = logical+n, s.StoredElements+stored
 	}
+	s.Parameters = logical
 	return s
 }

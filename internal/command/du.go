@@ -21,7 +21,9 @@ several files the tensors in each are summed up too.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.each(args, func(in *input) (document, error) {
-				u := inspect.NewUsage(in.File, &opts)
+				o := opts
+				o.Config = in.config()
+				u := inspect.NewUsage(in.File, &o)
 				if !a.json {
 					a.printUsage(u)
 				}
@@ -63,6 +65,9 @@ func (a *app) printUsage(u *inspect.Usage) {
 	}
 	t.add("total", a.size(u.Size), shareOf(u.Size, u.Size))
 	t.print(a)
+	if u.Parameters != u.StoredElements {
+		fmt.Fprintf(a.out, "parameters: %s\n", parametersInWords(u.Parameters, u.StoredElements))
+	}
 	if u.Shared > 0 {
 		fmt.Fprintf(a.out, "%s are used more than once\n", a.size(u.Shared))
 	}

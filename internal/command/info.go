@@ -28,7 +28,7 @@ func infoCommand(a *app) *cobra.Command {
 
 func (a *app) info(args []string) error {
 	return a.each(args, func(in *input) (document, error) {
-		d := infoDocument{in.name, inspect.NewInfo(in.File)}
+		d := infoDocument{in.name, inspect.NewInfo(in.File, in.config())}
 		if !a.json {
 			a.printInfo(in, d.Info)
 		}
@@ -70,7 +70,8 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 		size += " in " + count(n, "shard")
 	}
 	all = append(all, line("size", size), line("tensors", fmt.Sprint(d.Tensors)),
-		line("parameters", fmt.Sprint(d.Parameters)), line("bytes", sizeInWords(d.Bytes)))
+		line("parameters", parametersInWords(d.Parameters, d.StoredElements)),
+		line("bytes", sizeInWords(d.Bytes)))
 	if d.Totals.Blobs > 0 {
 		all = append(all, line("blobs", fmt.Sprint(d.Totals.Blobs)),
 			line("blob bytes", sizeInWords(d.Totals.BlobBytes)))
@@ -83,13 +84,17 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 		}
 	}
 	var dtypes, shards, attributes []field
+	elements := "parameter"
+	if len(d.Schemes) > 0 {
+		elements = "element" // of weights or of their parts
+	}
 	for _, name := range slices.SortedFunc(maps.Keys(d.DTypes), func(x, y string) int {
 		return cmp.Or(cmp.Compare(d.DTypes[y].Bytes, d.DTypes[x].Bytes), cmp.Compare(x, y))
 	}) {
 		t := d.DTypes[name]
 		dtypes = append(dtypes, line(name,
 			fmt.Sprintf("%s, %s, %s", count(t.Tensors, "tensor"),
-				count(t.Parameters, "parameter"), human(t.Bytes))))
+				count(t.Parameters, elements), human(t.Bytes))))
 	}
 	for _, s := range d.Shards {
 		shards = append(shards, line(s.Name,
@@ -107,6 +112,7 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 		attributes = append(attributes, f)
 	}
 	section("dtypes", dtypes)
+	section("quantised", schemeLines(d.Schemes))
 	section("shards", shards)
 	section("attributes", attributes)
 	for _, facts := range []any{d.PTD, d.PTE, d.PTN, d.RTen, d.ONNX, d.ZTensor, d.Primitiv} {

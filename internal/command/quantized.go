@@ -46,19 +46,54 @@ func (in *input) quantization() (*quant.Config, error) {
 	})
 }
 
+// config is quantization of what is on this machine; nil also if it cannot be read.
+func (in *input) config() *quant.Config {
+	if in.dir == nil && in.path == "" {
+		return nil // it costs requests
+	}
+	cfg, err := in.quantization()
+	if err != nil {
+		return nil
+	}
+	return cfg
+}
+
+// parametersInWords are parameters, and the elements that they are stored as.
+func parametersInWords(n, stored int64) string {
+	if n == stored {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d (%d elements stored)", n, stored)
+}
+
+// schemeLines describe how weights are quantised, such as nvfp4: 224 weights, 16-element
+// blocks, 2 scales each.
+func schemeLines(all []quant.Total) (lines []field) {
+	for _, t := range all {
+		text := count(t.Weights, "weight")
+		switch {
+		case len(t.Block) == 0:
+		case t.Block[0] == 1:
+			text += fmt.Sprintf(", %d-element blocks", t.Block[1])
+		default:
+			text += fmt.Sprintf(", blocks of %d by %d", t.Block[0], t.Block[1])
+		}
+		lines = append(lines, field{label: t.Scheme,
+			text: text + ", " + count(t.Scales, "scale") + " each"})
+	}
+	return lines
+}
+
 // configure gives a conversion the configuration of its first input. Without
 // --dequantize it decides only which casts pass a scale.
 func (c *conversion) configure(in *input) error {
-	isNeeded := c.opts.Dequantize != tensor.Unknown
-	if !isNeeded && in.dir == nil && in.path == "" {
-		return nil // it costs a request
+	if c.opts.Dequantize == tensor.Unknown {
+		c.opts.Config = in.config()
+		return nil
 	}
-	cfg, err := in.quantization()
-	if err != nil && isNeeded {
-		return err
-	}
-	c.opts.Config = cfg
-	return nil
+	var err error
+	c.opts.Config, err = in.quantization()
+	return err
 }
 
 // isModelOutput reports whether the output of a conversion is a directory: one that

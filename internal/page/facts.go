@@ -8,6 +8,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -25,9 +26,13 @@ type facts struct {
 }
 
 func (f *file) facts() facts {
-	info := inspect.NewInfo(f.File)
+	var cfg *quant.Config
+	if f.Model != nil {
+		cfg = f.Model.Quantization()
+	}
+	info := inspect.NewInfo(f.File, cfg)
 	out := facts{f.Name, f.File.Format().Title(), info, [][2]string{},
-		inspect.NewUsage(f.File, nil), f.Model != nil}
+		inspect.NewUsage(f.File, &inspect.UsageOptions{Config: cfg}), f.Model != nil}
 	for _, a := range info.Attributes {
 		text, ok := a.Value.(string)
 		if !ok {
