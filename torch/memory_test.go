@@ -20,8 +20,8 @@ func each(n int, text func(i int) string) string {
 	return b.String()
 }
 
-// short is an integer of two bytes.
-func short(i int) string { return "M" + string([]byte{byte(i), byte(i >> 8)}) }
+// binint2 is an integer of two bytes.
+func binint2(i int) string { return "M" + string([]byte{byte(i), byte(i >> 8)}) }
 
 // stateDict is the pickle of n tensors as torch writes it, with keys of that format.
 func stateDict(n int, key string) string {
@@ -56,13 +56,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		{"a list of strings", "](" + strings.Repeat(str("ab"), 10*n) + "e", true},
 		{"a list of lists", "](" + strings.Repeat("]q\x00(K\x01K\x02K\x03e", 5*n) + "e", true},
 		{"a dict of integers", "}(" + each(2*n, func(i int) string {
-			return short(i) + short(i)
+			return binint2(i) + binint2(i)
 		}) + "u", true},
 		{"a dict of names", "}(" + each(2*n, func(i int) string {
-			return str(fmt.Sprint("token", i)) + short(i)
+			return str(fmt.Sprint("token", i)) + binint2(i)
 		}) + "u", true},
 		{"a dict of dicts", "}(" + each(2*n, func(i int) string {
-			return short(i) + "}q\x00(" + str("lr") + "N" + str("step") + short(i) + "u"
+			return binint2(i) + "}q\x00(" + str("lr") + "N" + str("step") + binint2(i) + "u"
 		}) + "u", true},
 		{"numbers of NumPy", "](cnumpy.core.multiarray\nscalar\nq\x00cnumpy\ndtype\n" +
 			tup(str("f8"),

@@ -1,6 +1,9 @@
 package torch
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // moduleFields are the dicts of an nn.Module, in the order of its state_dict.
 var moduleFields = []string{"_parameters", "_buffers", "_modules"}
@@ -55,4 +58,65 @@ func (w *rows) addModule(name string, state *dict) error {
 		}
 	}
 	return nil
+}
+
+// states returns what BUILD gave an object: of a class with slots two states.
+func states(o *object) []any {
+	if items, ok := tupleOf(o.state); ok && len(items) == 2 {
+		return items
+	}
+	return []any{o.state}
+}
+
+// field returns a field of an object, nil where it has none of that name.
+func field(v any, name string) any {
+	if o, ok := v.(*object); ok {
+		for _, state := range states(o) {
+			if d, ok := state.(*dict); ok && d.lookup(name) != nil {
+				return d.lookup(name)
+			}
+		}
+	}
+	return nil
+}
+
+// placements returns how a DTensor is spread over the dimensions of its mesh, as Python
+// shows it: Shard(dim=0), Replicate(). It is nil for other objects.
+func placements(o *object) *sequence {
+	all, ok := itemsOf(field(field(o, "_spec"), "placements"))
+	if !ok || len(all) > maxRank {
+		return nil
+	}
+	texts := new(sequence)
+	for _, v := range all {
+		p, ok := v.(*object)
+		if !ok || p.class == nil || len(p.args) > maxRank {
+			return nil
+		}
+		class := p.class.name[strings.LastIndexByte(p.class.name, '.')+1:]
+		var args []string
+		for _, v := range p.args {
+			args = append(args, short(v))
+		}
+		if d, ok := p.state.(*dict); ok && len(d.items) <= maxRank {
+			for _, it := range d.unique() {
+				args = append(args, short(it.key)+"="+short(it.value))
+			}
+		}
+		texts.items = append(texts.items, short(class)+"("+strings.Join(args, ", ")+")")
+	}
+	return texts
+}
+
+// short returns a number or a short string as text.
+func short(v any) string {
+	switch v := v.(type) {
+	case nil, bool, int64:
+		return keyText(v)
+	case string:
+		if len(v) <= maxRank {
+			return keyText(v)
+		}
+	}
+	return "…"
 }

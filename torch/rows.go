@@ -145,11 +145,7 @@ func (w *rows) addObject(name string, o *object) (err error) {
 	case len(o.args) > 0:
 		err = w.add(name, tuple(o.args...))
 	}
-	states := []any{o.state}
-	if items, ok := tupleOf(o.state); ok && len(items) == 2 { // of a class with slots
-		states = items
-	}
-	for _, state := range states {
+	for _, state := range states(o) {
 		d, ok := state.(*dict)
 		switch {
 		case err != nil || state == nil:
@@ -171,7 +167,7 @@ func (w *rows) addObject(name string, o *object) (err error) {
 }
 
 // addFacts adds the class of a tensor as an attribute, and for one that has no elements
-// of its own the dtype and shape that torch shows.
+// of its own the dtype and shape that torch shows, and the placements of a DTensor.
 func (w *rows) addFacts(name string, o *object) error {
 	err := w.child(name, o.class.String(), "class")
 	if err != nil || !o.subclass {
@@ -184,7 +180,13 @@ func (w *rows) addFacts(name string, o *object) error {
 	if err = w.child(name, dtype, "dtype"); err != nil {
 		return err
 	}
-	return w.child(name, o.args[2], "shape")
+	if err = w.child(name, o.args[2], "shape"); err != nil {
+		return err
+	}
+	if p := placements(o); p != nil {
+		return w.child(name, p, "placements")
+	}
+	return nil
 }
 
 func (w *rows) addAttribute(name string, v any) error {

@@ -64,6 +64,8 @@ def flatten(v, name="", out=None):
     if hasattr(v, "__tensor_flatten__"):  # a subclass whose elements are in other tensors
         for k in v.__tensor_flatten__()[0]:
             flatten(getattr(v, k), join(k), out)
+        if hasattr(v, "_spec"):  # of a DTensor, which has its mesh
+            flatten({"_spec": {"mesh": v._spec.mesh.__reduce_ex__(2)[2]}}, name, out)
         return out
     if isinstance(v, torch.Tensor):
         out[name or "tensor"] = entry(v)
@@ -78,7 +80,7 @@ def flatten(v, name="", out=None):
     return out
 
 
-def note(path, tensors, version="zip", globals=()):
+def note(path, tensors, version="zip", globals=(), attributes=None):
     warned = []
     if version == "torchscript":  # constants of a program are not in its state_dict
         with zipfile.ZipFile(path) as z:
@@ -87,7 +89,7 @@ def note(path, tensors, version="zip", globals=()):
                 if member.startswith("constants/") and i.file_size > 0:
                     warned.append(f'unlisted-data storage "{member}"')
     with open(path + ".json", "w") as f:
-        json.dump({"version": version, "foreign": list(globals), **({"warnings": warned} if warned else {}), "tensors": tensors}, f, indent=1)
+        json.dump({"version": version, "foreign": list(globals), **({"warnings": warned} if warned else {}), **({"attributes": attributes} if attributes else {}), "tensors": tensors}, f, indent=1)
         f.write("\n")
 
 
@@ -243,6 +245,10 @@ def rank(r, ranks, directory, full, safetensors):
         place = {k: [min(p, key=lambda x: x.is_replicate())] for k, p in place.items()}
     mesh = DeviceMesh("cpu", mesh)
     state = {k: distribute_tensor(v, mesh, place[k]) for k, v in full.items()}
+    if r == 1 and release >= (2, 5) and not safetensors:
+        torch.save(state, "dtensors.pt")
+        note("dtensors.pt", flatten(state), attributes={f"{k}.{word}": list(map(text, x)) for k, v in state.items()
+             for word, x, text in (("shape", v.shape, int), ("placements", v.placements, repr))})
     if safetensors:
         writer = dcp.HuggingFaceStorageWriter(
             directory, fqn_to_index_mapping={k: 1 + (k == "whole") for k in full},
