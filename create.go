@@ -1,9 +1,11 @@
 package tensorfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -14,10 +16,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/npy"
-	"github.com/tensorfile/tensorfile/npz"
-	"github.com/tensorfile/tensorfile/primitiv"
-	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -42,13 +40,18 @@ type Writer interface {
 	Abort()
 }
 
-// CreateOptions are options of [Create]; nil is the zero value.
-type CreateOptions struct {
+// WriterOptions are options of [NewWriter] and [Create]; nil is the zero value.
+type WriterOptions struct {
 	// Version is one that [Format.Writes] names; "" means the first of them.
 	Version string
 	// Attributes are those of the file. It is an errors.ErrUnsupported to give some to
 	// a format whose [Caps] has none.
 	Attributes map[string]string
+	// NoReplace makes Create fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Sys are options of the format's own package, such as a *ztensor.WriterOptions,
+	// which Version and Attributes complete. nil is that package's defaults.
+	Sys any
 }
 
 // ByName returns the format whose extension the name of a file has, 0 if there is none.
@@ -63,50 +66,119 @@ func ByName(name string) Format {
 	return 0
 }
 
-// Create returns a Writer of a file of any format that is written from tensors, with
-// that package's defaults; others are errors.ErrUnsupported. The file appears whole
-// when Close succeeds, or not at all. Package convert writes what a file has besides
-// tensors, and converts what a format lacks.
-func Create(name string, f Format, opts *CreateOptions) (Writer, error) {
-	var o CreateOptions
+// NewWriter returns a Writer to w, which it neither seeks nor closes, of any format that
+// is written from tensors; others are errors.ErrUnsupported. Package convert writes what
+// a file has besides tensors, and converts what a format lacks.
+func NewWriter(w io.Writer, f Format, opts *WriterOptions) (Writer, error) {
+	var o WriterOptions
 	if opts != nil {
 		o = *opts
+	}
+	if f >= numFormats || formats[f].write == nil {
+		return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors",
+			errors.ErrUnsupported, f)
 	}
 	if err := o.check(f); err != nil {
 		return nil, err
 	}
-	switch f {
-	case ZTensor:
-		z := &ztensor.WriterOptions{Version: o.Version}
-		if len(o.Attributes) > 0 {
-			z.Attributes = map[string]any{}
-			for k, v := range o.Attributes {
-				z.Attributes[k] = v
+	return formats[f].write(w, &o)
+}
+
+// Create returns a Writer of the file of that name, as NewWriter does. The file appears
+// whole when Close succeeds, or not at all.
+func Create(name string, f Format, opts *WriterOptions) (Writer, error) {
+	create := atomicfile.Create
+	if opts != nil && opts.NoReplace {
+		create = atomicfile.CreateNew
+	}
+	if _, err := NewWriter(io.Discard, f, opts); err != nil { // before there is a file
+		return nil, err
+	}
+	file, err := create(name)
+	if err != nil {
+		return nil, err
+	}
+	w, err := NewWriter(file, f, opts)
+	if err != nil {
+		file.Abort()
+		return nil, err
+	}
+	return &fileWriter{w, file}, nil
+}
+
+// A fileWriter is a Writer to a file.
+type fileWriter struct {
+	Writer
+	file *atomicfile.File
+}
+
+func (w *fileWriter) Close() error {
+	defer w.file.Abort() // nothing after its Close
+	if err := w.Writer.Close(); err != nil {
+		return err
+	}
+	return w.file.Close()
+}
+
+func (w *fileWriter) Abort() {
+	w.Writer.Abort()
+	w.file.Abort()
+}
+
+// writes completes the row of a format that a package writes from tensors. complete gives
+// the options of the package what a WriterOptions has.
+func writes[W Writer, O any](newWriter func(io.Writer, *O) W,
+	complete func(o *O, with *WriterOptions) error, row formatRow) formatRow {
+	row.write = func(w io.Writer, with *WriterOptions) (Writer, error) {
+		o := new(O)
+		switch sys := with.Sys.(type) {
+		case nil:
+		case *O:
+			if sys != nil {
+				*o = *sys
+			}
+		default:
+			return nil, fmt.Errorf("tensorfile: %w: options of type %T for a %s", fs.ErrInvalid,
+				sys, row.name)
+		}
+		if complete != nil {
+			if err := complete(o, with); err != nil {
+				return nil, err
 			}
 		}
-		return asWriter(ztensor.Create(name, z))
-	case PTD:
-		return asWriter(ptd.Create(name, nil))
-	case Primitiv:
-		return asWriter(primitiv.Create(name, nil))
-	case Safetensors:
-		return asWriter(safetensors.Create(name,
-			&safetensors.WriterOptions{Attributes: o.Attributes}))
-	case NPY:
-		return asWriter(npy.Create(name, nil))
-	case NPZ:
-		return asWriter(npz.Create(name, nil))
-	case GGUF:
-		metadata, err := ggufMetadata(o.Attributes)
-		if err != nil {
-			return nil, err
-		}
-		return asWriter(gguf.Create(name, &gguf.WriterOptions{Metadata: metadata}))
-	case RTen:
-		return asWriter(createRTen(name, &rten.WriterOptions{Version: o.Version}))
+		return newWriter(w, o), nil
 	}
-	return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors", errors.ErrUnsupported,
-		f)
+	return row
+}
+
+func completeZTensor(o *ztensor.WriterOptions, with *WriterOptions) error {
+	o.Version = cmp.Or(with.Version, o.Version)
+	if len(with.Attributes) > 0 {
+		o.Attributes = map[string]any{}
+		for k, v := range with.Attributes {
+			o.Attributes[k] = v
+		}
+	}
+	return nil
+}
+
+func completeSafetensors(o *safetensors.WriterOptions, with *WriterOptions) error {
+	if len(with.Attributes) > 0 {
+		o.Attributes = with.Attributes
+	}
+	return nil
+}
+
+func completeGGUF(o *gguf.WriterOptions, with *WriterOptions) (err error) {
+	if len(with.Attributes) > 0 {
+		o.Metadata, err = ggufMetadata(with.Attributes)
+	}
+	return err
+}
+
+func completeRTen(o *rten.WriterOptions, with *WriterOptions) error {
+	o.Version = cmp.Or(with.Version, o.Version)
+	return nil
 }
 
 // ggufMetadata returns attributes as strings, by their keys.
@@ -121,7 +193,7 @@ func ggufMetadata(attributes map[string]string) (all []gguf.KeyValue, err error)
 	return all, nil
 }
 
-func (o *CreateOptions) check(f Format) error {
+func (o *WriterOptions) check(f Format) error {
 	known := o.Version == ""
 	for _, v := range f.Writes() {
 		known = known || v == o.Version
@@ -136,34 +208,25 @@ func (o *CreateOptions) check(f Format) error {
 	return nil
 }
 
-// asWriter keeps a nil pointer from becoming an interface that is not nil.
-func asWriter[W Writer](w W, err error) (Writer, error) {
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
-}
-
 // An rtenWriter writes a model of constants alone.
 type rtenWriter struct {
-	file *atomicfile.File
+	out  io.Writer
 	opts *rten.WriterOptions
 	g    *rten.GraphBuilder
 	done bool
 	err  error // the result of Close
 }
 
-func createRTen(name string, opts *rten.WriterOptions) (*rtenWriter, error) {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	return &rtenWriter{file: f, opts: opts, g: rten.NewGraphBuilder()}, nil
+func newRTenWriter(w io.Writer, opts *rten.WriterOptions) *rtenWriter {
+	return &rtenWriter{out: w, opts: opts, g: rten.NewGraphBuilder()}
 }
 
 func (w *rtenWriter) Check(t *tensor.Tensor) error {
 	if w.done {
 		return fs.ErrClosed
+	}
+	if err := w.opts.Check(); err != nil {
+		return err
 	}
 	return w.g.Check(t)
 }
@@ -195,18 +258,13 @@ func (w *rtenWriter) Close() error {
 	if w.done {
 		return w.err
 	}
-	w.done = true
-	defer w.file.Abort() // nothing after its Close
-	if w.err = w.g.Write(context.Background(), w.file, w.opts); w.err == nil {
-		w.err = w.file.Close()
-	}
+	w.done, w.err = true, w.g.Write(context.Background(), w.out, w.opts)
 	return w.err
 }
 
 func (w *rtenWriter) Abort() {
 	if !w.done {
 		w.done, w.err = true, fs.ErrClosed
-		w.file.Abort()
 	}
 }
 

@@ -22,7 +22,7 @@ func TestCreateWritesEveryFormatOfTensors(t *testing.T) {
 			t.Errorf("ByName(%q) is %v", name, tensorfile.ByName(name))
 		}
 		for _, version := range append([]string{""}, f.Writes()...) {
-			w, err := tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
+			w, err := tensorfile.Create(name, f, &tensorfile.WriterOptions{Version: version})
 			if f.Caps().DTypes == nil {
 				if !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("%v: %v", f, err)
@@ -67,15 +67,15 @@ func TestCreateRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		f tensorfile.Format
-		o tensorfile.CreateOptions
+		o tensorfile.WriterOptions
 	}{
-		"no format": {0, tensorfile.CreateOptions{}},
+		"no format": {0, tensorfile.WriterOptions{}},
 		"another version": {tensorfile.ZTensor,
-			tensorfile.CreateOptions{Version: "7"}},
+			tensorfile.WriterOptions{Version: "7"}},
 		"attributes without a place": {tensorfile.PTD,
-			tensorfile.CreateOptions{Attributes: map[string]string{"a": "b"}}},
-		"a format that is only read":  {tensorfile.Torch, tensorfile.CreateOptions{}},
-		"a program, made of a tensor": {tensorfile.PTE, tensorfile.CreateOptions{}},
+			tensorfile.WriterOptions{Attributes: map[string]string{"a": "b"}}},
+		"a format that is only read":  {tensorfile.Torch, tensorfile.WriterOptions{}},
+		"a program, made of a tensor": {tensorfile.PTE, tensorfile.WriterOptions{}},
 	} {
 		if w, err := tensorfile.Create(filepath.Join(dir, "f"), c.f, &c.o); w != nil ||
 			!errors.Is(err, errors.ErrUnsupported) {

@@ -39,7 +39,7 @@ func TestEditsOfAllFormats(t *testing.T) {
 	dir := t.TempDir()
 	made := func(name string, f tensorfile.Format, version string) string {
 		name = filepath.Join(dir, name)
-		w, err := tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
+		w, err := tensorfile.Create(name, f, &tensorfile.WriterOptions{Version: version})
 		if err == nil {
 			a, b := tensor.New("a", tensor.Shape{2}, []float32{1, 2}),
 				tensor.New("b", tensor.Shape{3}, []float32{3, 4, 5})

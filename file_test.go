@@ -133,7 +133,7 @@ func TestWriterOptionsShareTheirFields(t *testing.T) {
 		reflect.TypeFor[npz.WriterOptions](), reflect.TypeFor[gguf.WriterOptions](),
 		reflect.TypeFor[ptd.WriterOptions](), reflect.TypeFor[primitiv.WriterOptions](),
 		reflect.TypeFor[ztensor.ShardOptions](), reflect.TypeFor[safetensors.ShardOptions](),
-		reflect.TypeFor[gguf.ShardOptions](), reflect.TypeFor[CreateOptions](),
+		reflect.TypeFor[gguf.ShardOptions](), reflect.TypeFor[WriterOptions](),
 	} {
 		for i := range o.NumField() {
 			f := o.Field(i)

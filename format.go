@@ -51,61 +51,64 @@ type formatRow struct {
 	detect           func(r io.ReaderAt, size int64) bool
 	open             func(in *format.Input) (Reader, error)
 	is               func(r Reader) bool // r is the Reader of the format
+	// write is nil where files are not made of tensors.
+	write func(w io.Writer, o *WriterOptions) (Writer, error)
 }
 
 // formats is indexed by Format.
 var formats = [numFormats]formatRow{
-	ZTensor: read(ztensor.NewReader, ztensor.Detect, formatRow{
-		name: "ztensor", ext: ".zt", title: "zTensor",
-		reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
-		writes: []string{"2", "1.2", "1.1", "1.0"}}),
-	PTD: read(ptd.NewReader, ptd.Detect, formatRow{
-		name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data",
-		reads: []string{"0"}, writes: []string{"0"}}),
-	PTE: read(pte.NewReader, pte.Detect, formatRow{
-		name: "pte", ext: ".pte", title: "ExecuTorch program",
-		reads: []string{"0"}, writes: []string{"0"}}),
-	RTen: read(rten.NewReader, rten.Detect, formatRow{
-		name: "rten", ext: ".rten", title: "RTen model",
-		reads: []string{"1", "2"}, writes: []string{"2", "1"}}),
-	Primitiv: read(primitiv.NewReader, primitiv.Detect, formatRow{
-		name: "primitiv", ext: ".primitiv", title: "primitiv",
-		reads: []string{"0.1"}, writes: []string{"0.1"}}),
-	Safetensors: read(safetensors.NewReader, safetensors.Detect, formatRow{
-		name: "safetensors", ext: ".safetensors", title: "safetensors",
-		reads: []string{""}, writes: []string{""}}),
-	NPY: read(npy.NewReader, npy.Detect, formatRow{
-		name: "npy", ext: ".npy", title: "NumPy array",
-		reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}}),
-	NPZ: read(npz.NewReader, npz.Detect, formatRow{
-		name: "npz", ext: ".npz", title: "NumPy archive",
-		reads: []string{""}, writes: []string{""}}),
-	GGUF: read(gguf.NewReader, gguf.Detect, formatRow{
-		name: "gguf", ext: ".gguf", title: "GGUF",
-		reads: []string{"1", "2", "3"}, writes: []string{"3"}}),
-	Torch: read(openTorch, torch.Detect, formatRow{
-		name: "torch", ext: ".pt", title: "PyTorch checkpoint",
-		reads: []string{"zip", "torchscript", "legacy", "dcp"}}),
-	PTN: read(ptn.NewReader, ptn.Detect, formatRow{
-		name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}}),
-	ONNX: read(onnx.NewReader, onnx.Detect, formatRow{
-		name: "onnx", ext: ".onnx", title: "ONNX model", reads: []string{"3", "4", "5", "6", "7",
-			"8", "9", "10", "11", "12", "13", "14"}}),
+	ZTensor: reads(ztensor.NewReader, ztensor.Detect, writes(ztensor.NewWriter, completeZTensor,
+		formatRow{name: "ztensor", ext: ".zt", title: "zTensor",
+			reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
+			writes: []string{"2", "1.2", "1.1", "1.0"}})),
+	PTD: reads(ptd.NewReader, ptd.Detect, writes(ptd.NewWriter, nil,
+		formatRow{name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data",
+			reads: []string{"0"}, writes: []string{"0"}})),
+	PTE: reads(pte.NewReader, pte.Detect,
+		formatRow{name: "pte", ext: ".pte", title: "ExecuTorch program",
+			reads: []string{"0"}, writes: []string{"0"}}),
+	RTen: reads(rten.NewReader, rten.Detect, writes(newRTenWriter, completeRTen,
+		formatRow{name: "rten", ext: ".rten", title: "RTen model",
+			reads: []string{"1", "2"}, writes: []string{"2", "1"}})),
+	Primitiv: reads(primitiv.NewReader, primitiv.Detect, writes(primitiv.NewWriter, nil,
+		formatRow{name: "primitiv", ext: ".primitiv", title: "primitiv",
+			reads: []string{"0.1"}, writes: []string{"0.1"}})),
+	Safetensors: reads(safetensors.NewReader, safetensors.Detect,
+		writes(safetensors.NewWriter, completeSafetensors,
+			formatRow{name: "safetensors", ext: ".safetensors", title: "safetensors",
+				reads: []string{""}, writes: []string{""}})),
+	NPY: reads(npy.NewReader, npy.Detect, writes(npy.NewWriter, nil,
+		formatRow{name: "npy", ext: ".npy", title: "NumPy array",
+			reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}})),
+	NPZ: reads(npz.NewReader, npz.Detect, writes(npz.NewWriter, nil,
+		formatRow{name: "npz", ext: ".npz", title: "NumPy archive",
+			reads: []string{""}, writes: []string{""}})),
+	GGUF: reads(gguf.NewReader, gguf.Detect, writes(gguf.NewWriter, completeGGUF,
+		formatRow{name: "gguf", ext: ".gguf", title: "GGUF",
+			reads: []string{"1", "2", "3"}, writes: []string{"3"}})),
+	Torch: reads(openTorch, torch.Detect,
+		formatRow{name: "torch", ext: ".pt", title: "PyTorch checkpoint",
+			reads: []string{"zip", "torchscript", "legacy", "dcp"}}),
+	PTN: reads(ptn.NewReader, ptn.Detect,
+		formatRow{name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}}),
+	ONNX: reads(onnx.NewReader, onnx.Detect,
+		formatRow{name: "onnx", ext: ".onnx", title: "ONNX model", reads: []string{"3", "4", "5",
+			"6", "7", "8", "9", "10", "11", "12", "13", "14"}}),
 }
 
-// read completes the row of a format that a package reads.
-func read[R Reader](newReader func(io.ReaderAt, int64, *tensor.ReadOptions) (R, error),
-	detect func(io.ReaderAt, int64) bool, f formatRow) formatRow {
-	f.detect = detect
-	f.is = func(r Reader) bool { _, ok := r.(R); return ok }
-	f.open = func(in *format.Input) (Reader, error) {
+// reads completes the row of a format that a package reads.
+func reads[R Reader](newReader func(io.ReaderAt, int64, *tensor.ReadOptions) (R, error),
+	detect func(io.ReaderAt, int64) bool, row formatRow) formatRow {
+	row.detect = detect
+	row.is = func(r Reader) bool { _, ok := r.(R); return ok }
+	row.open = func(in *format.Input) (Reader, error) {
 		r, err := newReader(in, in.Size(), &in.Options)
 		if err != nil {
 			return nil, err // not r: a nil pointer in an interface is not nil
 		}
 		return r, nil
 	}
-	return f
+	return row
 }
 
 func openTorch(r io.ReaderAt, size int64, o *tensor.ReadOptions) (*torch.Reader, error) {

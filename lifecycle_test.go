@@ -96,7 +96,7 @@ func target(f tensorfile.Format, version, options string,
 	}
 	if options == "" && f != tensorfile.PTE {
 		x.Create = func(name string) (Writer, error) {
-			return tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
+			return tensorfile.Create(name, f, &tensorfile.WriterOptions{Version: version})
 		}
 	}
 	if !caps.ZeroDims {

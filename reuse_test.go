@@ -24,7 +24,7 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 			}
 			for _, n := range []int{4, 100_000} {
 				name := filepath.Join(t.TempDir(), "file"+format.Ext())
-				w, err := Create(name, format, &CreateOptions{Version: version})
+				w, err := Create(name, format, &WriterOptions{Version: version})
 				if err != nil {
 					t.Fatal(format, version, err)
 				}

@@ -298,7 +298,7 @@ func TestTypedAttributes(t *testing.T) {
 		t.Errorf("%s, %v", got, p.Losses())
 	}
 	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor,
-		&Options{ZTensor: &ztensor.WriterOptions{Version: "1.0"}})
+		&Options{Writer: &ztensor.WriterOptions{Version: "1.0"}})
 	if err != nil || len(p.Losses()) != 2 {
 		t.Errorf("%v, %v", p.Losses(), err)
 	}

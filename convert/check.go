@@ -4,87 +4,48 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/gguf"
-	"github.com/tensorfile/tensorfile/npy"
-	"github.com/tensorfile/tensorfile/npz"
-	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
-	"github.com/tensorfile/tensorfile/rten"
-	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A checker is writers of the target that are only asked what they would refuse.
 type checker struct {
-	option string // the field of Options that has those of the writer
-	tensor func(*tensor.Tensor) error
-	blob   func(name string, data tensor.Blob) error
+	w tensorfile.Writer
 
-	// Of zTensor: with the options as they are, and with KeepOrder, which allows
+	// Of zTensor: w has the options as they are, and loose has KeepOrder, which allows
 	// names that a canonical file cannot have.
-	zt        *[2]*ztensor.Writer
+	loose     *ztensor.Writer
 	ztVersion string
 	keepOrder bool // what was checked needs KeepOrder
 }
 
-func newChecker(p *Plan) checker {
-	var c checker
-	switch p.target {
-	case tensorfile.PTD:
-		c.option = "PTD"
-		w := ptd.NewWriter(io.Discard, p.opts.PTD)
-		c.tensor = func(t *tensor.Tensor) error {
-			e, err := entryOf(t)
-			if err != nil {
-				return err
-			}
-			return w.CheckEntry(e)
-		}
-		c.blob = func(name string, data tensor.Blob) error {
-			return w.CheckEntry(ptd.Entry{Name: name, Data: data})
-		}
-	case tensorfile.Safetensors:
-		c.option = "Safetensors"
-		c.tensor = safetensors.NewWriter(io.Discard, p.opts.Safetensors).Check
-	case tensorfile.NPZ:
-		c.option = "NPZ"
-		c.tensor = npz.NewWriter(io.Discard, p.opts.NPZ).Check
-	case tensorfile.GGUF:
-		c.option = "GGUF"
-		c.tensor = gguf.NewWriter(io.Discard, p.opts.GGUF).Check
-	case tensorfile.NPY:
-		c.tensor = npy.NewWriter(io.Discard, nil).Check
-	case tensorfile.Primitiv:
-		c.option = "Primitiv"
-		c.tensor = primitiv.NewWriter(io.Discard, p.opts.Primitiv).Check
-	case tensorfile.RTen:
-		c.option = "RTen"
-		c.tensor = func(t *tensor.Tensor) error {
-			if err := p.opts.RTen.Check(); err != nil {
-				return err
-			}
-			return rten.NewGraphBuilder().Check(t)
-		}
-	case tensorfile.ZTensor:
-		c.option = "ZTensor"
-		o := orZero(p.opts.ZTensor)
-		o.Version, c.ztVersion = p.version, p.version
-		c.zt = new([2]*ztensor.Writer)
-		c.zt[0] = ztensor.NewWriter(io.Discard, o.WholeFile())
-		o.KeepOrder, o.Canonical = true, false
-		c.zt[1] = ztensor.NewWriter(io.Discard, &o)
+func newChecker(p *Plan) (c checker, err error) {
+	if p.target != tensorfile.ZTensor {
+		c.w, err = p.writerWith(io.Discard, p.opts.Writer)
+		return c, err
 	}
-	return c
+	o := writerOptions[ztensor.WriterOptions](p)
+	o.Version, c.ztVersion = p.version, p.version
+	if c.w, err = p.writerWith(io.Discard, o.WholeFile()); err != nil {
+		return c, err
+	}
+	o.KeepOrder, o.Canonical = true, false
+	c.loose = ztensor.NewWriter(io.Discard, &o)
+	return c, nil
 }
 
 // check returns why the target refuses a tensor.
 func (c *checker) check(t *tensor.Tensor) error {
-	if c.zt == nil {
-		return c.tensor(t)
+	if w, ok := c.w.(*ptd.Writer); ok {
+		e, err := entryOf(t)
+		if err == nil {
+			err = w.CheckEntry(e)
+		}
+		return err
 	}
-	err := c.zt[0].Check(t)
-	if err != nil && c.ztVersion == "2" && c.zt[1].Check(t) == nil {
+	err := c.w.Check(t)
+	if err != nil && c.ztVersion == "2" && c.loose.Check(t) == nil {
 		c.keepOrder, err = true, nil // a name that is not in NFC is no loss
 	}
 	return err
@@ -94,7 +55,7 @@ func (c *checker) check(t *tensor.Tensor) error {
 // version 2 have rules.
 func (c *checker) checkWith(t *tensor.Tensor, own map[string]any) error {
 	if c.ztVersion == "2" && !t.Dense() && len(own) > 0 {
-		for _, w := range c.zt {
+		for _, w := range []*ztensor.Writer{c.w.(*ztensor.Writer), c.loose} {
 			if err := w.TensorAttributes(t.Name, own); err != nil {
 				return err
 			}
@@ -103,7 +64,10 @@ func (c *checker) checkWith(t *tensor.Tensor, own map[string]any) error {
 	return c.check(t)
 }
 
-func (c *checker) checkBlob(name string, data tensor.Blob) error { return c.blob(name, data) }
+// checkBlob returns why the target refuses named bytes that are not a tensor.
+func (c *checker) checkBlob(name string, data tensor.Blob) error {
+	return c.w.(*ptd.Writer).CheckEntry(ptd.Entry{Name: name, Data: data})
+}
 
 // checkAttribute returns why zTensor 2 refuses an attribute, of the file or of a
 // tensor: its keys have rules, and its values are fewer.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -223,6 +224,6 @@ func checkExact(ctx context.Context, t *tensor.Tensor, to tensor.DType) error {
 		return err
 	}
 	defer r.Close()
-	_, err = io.Copy(steady(ctx, io.Discard, nil), r)
+	_, err = io.Copy(format.Until(ctx, io.Discard), r)
 	return err
 }

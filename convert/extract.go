@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/pte"
@@ -57,7 +58,7 @@ func (x *Extractor) Tensor(ctx context.Context, name string,
 	d, ok := numpyType(t.DType)
 	if !ok {
 		file, err = x.create(name, ".bin", func(w io.Writer) error {
-			_, err := t.Data.WriteTo(steady(ctx, w, nil))
+			_, err := t.Data.WriteTo(format.Until(ctx, w))
 			return err
 		})
 		return file, "bytes", err
@@ -80,7 +81,7 @@ func (x *Extractor) Blob(ctx context.Context, name string,
 	n, _ := b.ReadAt(head, 0)
 	_, ext := pte.Recognize(head[:n])
 	return x.create(name, "."+cmp.Or(ext, "bin"), func(w io.Writer) error {
-		_, err := b.WriteTo(steady(ctx, w, nil))
+		_, err := b.WriteTo(format.Until(ctx, w))
 		return err
 	})
 }
@@ -151,7 +152,7 @@ func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 		x = *wide
 	}
 	x.DType = d
-	n := npy.NewWriter(steady(ctx, w, nil), nil)
+	n := npy.NewWriter(format.Until(ctx, w), nil)
 	if err := n.Add(&x); err != nil {
 		return err
 	}

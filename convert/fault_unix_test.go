@@ -91,7 +91,7 @@ func writeTruncated(t *testing.T, at string, target form, opts Options, n int,
 	}
 	defer f.Close()
 	if target.format == tensorfile.ZTensor {
-		opts.ZTensor = &ztensor.WriterOptions{Version: target.version, Level: 3 * (len(at) & 1)}
+		opts.Writer = &ztensor.WriterOptions{Version: target.version, Level: 3 * (len(at) & 1)}
 	}
 	if asked := opts.Map; asked != nil { // of what the target has
 		opts.Map = func(x *tensor.Tensor) (string, tensor.DType, bool) {

@@ -31,7 +31,7 @@ func (f form) caps() tensorfile.Caps { return f.format.CapsOf(f.version) }
 
 func (f form) options() *Options {
 	if f.format == tensorfile.ZTensor {
-		return &Options{ZTensor: &ztensor.WriterOptions{Version: f.version}}
+		return &Options{Writer: &ztensor.WriterOptions{Version: f.version}}
 	}
 	return &Options{}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/memory"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -75,7 +76,7 @@ func reorderedData(
 
 // checkDigest reads all of b for the digest that its stream checks.
 func checkDigest(ctx context.Context, b tensor.Blob) error {
-	_, err := b.WriteTo(steady(ctx, io.Discard, nil))
+	_, err := b.WriteTo(format.Until(ctx, io.Discard))
 	return err
 }
 

@@ -25,7 +25,7 @@ func TestFormatOfSafetensors(t *testing.T) {
 		"a checkpoint and a format":       {checkpoint, map[string]string{"format": "np"}, "np"},
 		"another file":                    {plain, nil, ""},
 	} {
-		o := &Options{Safetensors: &safetensors.WriterOptions{Attributes: c.metadata}}
+		o := &Options{Writer: &safetensors.WriterOptions{Attributes: c.metadata}}
 		end, p := run(t, c.src, form{tensorfile.Safetensors, ""}, o)
 		if got := maps.Collect(end.Attributes()); got["format"] != c.want || len(p.Losses()) > 0 {
 			t.Errorf("%s: %v, %v", name, got, p.Losses())

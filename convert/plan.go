@@ -10,17 +10,13 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
-	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/rten"
-	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -75,16 +71,11 @@ type Options struct {
 	// in a .ptd; what it does not find is left out, a loss.
 	External func(name string) *tensor.Tensor
 
-	// Options of the target's writer; nil is its defaults. Attributes given here
-	// replace those of the source. Safetensors that are made of a checkpoint of PyTorch
-	// have the metadata format=pt, unless another format is given.
-	ZTensor     *ztensor.WriterOptions
-	PTD         *ptd.WriterOptions
-	Safetensors *safetensors.WriterOptions
-	NPZ         *npz.WriterOptions
-	GGUF        *gguf.WriterOptions
-	Primitiv    *primitiv.WriterOptions
-	RTen        *rten.WriterOptions
+	// Writer are options of the target's writer, such as a *ztensor.WriterOptions; nil is
+	// its defaults. Attributes given here replace those of the source. Safetensors that
+	// are made of a checkpoint of PyTorch have the metadata format=pt, unless another
+	// format is given.
+	Writer any
 
 	// Limits.MaxDecodedTotal bounds the bytes that Write decodes.
 	Limits tensor.Limits
@@ -149,8 +140,8 @@ func NewPlan(
 	p := &Plan{target: target, keys: map[string]int{}, opts: orZero(opts)}
 	if target == tensorfile.ZTensor {
 		p.version = ztensor.Version2
-		if z := p.opts.ZTensor; z != nil && z.Version != "" {
-			p.version = z.Version
+		if v := writerOptions[ztensor.WriterOptions](p).Version; v != "" {
+			p.version = v
 		} else if v := src.Version(); src.Format() == target &&
 			slices.Contains(target.Writes(), v) {
 			p.version = v // that of the source
@@ -209,20 +200,15 @@ func (p *Plan) checkOptions() error {
 				tensor.ErrDType, d)}
 		}
 	}
-	if z := p.opts.ZTensor; z != nil && p.target == tensorfile.ZTensor {
-		o := *z
-		o.Version, o.Attributes = p.version, nil
-		if err := o.Check(); err != nil {
-			return &OptionError{"ZTensor", err}
-		}
+	var err error
+	if p.checker, err = newChecker(p); err == nil {
+		err = p.checker.check(tensor.New("probe", tensor.Shape{1}, []float32{0}))
 	}
-	p.checker = newChecker(p)
-	probe := tensor.New("probe", tensor.Shape{1}, []float32{0})
-	if err := p.checker.check(probe); err != nil {
-		return &OptionError{p.checker.option, err}
+	if err != nil {
+		return &OptionError{"Writer", err}
 	}
 	if p.target == tensorfile.Primitiv && len(p.files) == 1 && p.opts.Map == nil &&
-		orZero(p.opts.Primitiv).Kind == 0 {
+		writerOptions[primitiv.WriterOptions](p).Kind == 0 {
 		if r, ok := p.files[0].Sys().(*primitiv.Reader); ok && r.Kind() != primitiv.KindModel {
 			p.kind = r.Kind()
 		}

@@ -218,14 +218,14 @@ func TestOptionErrors(t *testing.T) {
 			Options{Map: dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F4E2M1FN})},
 			"Map"},
 		"a digest": {tensorfile.ZTensor,
-			Options{ZTensor: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}},
-			"ZTensor"},
-		"an alignment of .ptd": {tensorfile.PTD, Options{PTD: &ptd.WriterOptions{Alignment: 3}},
-			"PTD"},
+			Options{Writer: &ztensor.WriterOptions{Version: "2", Digest: ztensor.SHA256}},
+			"Writer"},
+		"an alignment of .ptd": {tensorfile.PTD, Options{Writer: &ptd.WriterOptions{Alignment: 3}},
+			"Writer"},
 		"an alignment of .rten": {tensorfile.RTen,
-			Options{RTen: &rten.WriterOptions{Alignment: 3}}, "RTen"},
-		"a kind": {tensorfile.Primitiv, Options{Primitiv: &primitiv.WriterOptions{Kind: 9}},
-			"Primitiv"},
+			Options{Writer: &rten.WriterOptions{Alignment: 3}}, "Writer"},
+		"a kind": {tensorfile.Primitiv, Options{Writer: &primitiv.WriterOptions{Kind: 9}},
+			"Writer"},
 	} {
 		var oe *OptionError
 		_, err := NewPlan(t.Context(), src, c.to, &c.o)

@@ -23,7 +23,8 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 		len(p.files) == 1 {
 		e := rten.NewEdit(r)
 		p.rewrite = func(ctx context.Context, w io.Writer) error {
-			return e.Write(ctx, w, p.opts.RTen)
+			o := writerOptions[rten.WriterOptions](p)
+			return e.Write(ctx, w, &o)
 		}
 	}
 	if shards := ggufShards(p.files); len(shards) > 0 {
@@ -60,7 +61,7 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 		return nil
 	}
 	entries, err := ptd.Merge(ctx, all...)
-	o := orZero(p.opts.PTD)
+	o := writerOptions[ptd.WriterOptions](p)
 	if o.SegmentAlignment == 0 {
 		o = *ptdLike(p.files[0].Sys().(*ptd.Reader))
 	}

@@ -266,7 +266,7 @@ func TestStreamsScattered(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if z := o.ZTensor; z != nil && z.Level > 0 {
+				if z, ok := o.Writer.(*ztensor.WriterOptions); ok && z.Level > 0 {
 					limit = math.MaxInt64 // compressing takes more
 				}
 				peak := readtest.PeakHeap(func() { err = p.Write(t.Context(), begin()) })
@@ -297,7 +297,7 @@ func TestStreamsScattered(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				o := &Options{ZTensor: &ztensor.WriterOptions{Version: version, Level: level}}
+				o := &Options{Writer: &ztensor.WriterOptions{Version: version, Level: level}}
 				convert(from, noMap, form{tensorfile.ZTensor, version}, o, func() io.Writer {
 					if err := errors.Join(f.Truncate(0), rewind(f)); err != nil {
 						t.Fatal(err)
@@ -472,7 +472,7 @@ func TestStreamsToASlowTarget(t *testing.T) {
 	}
 	defer src.Close()
 	p, err := NewPlan(t.Context(), src, tensorfile.ZTensor,
-		&Options{ZTensor: &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}})
+		&Options{Writer: &ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +509,7 @@ func TestStreamsIntoCompressed(t *testing.T) {
 					t.Fatal(err)
 				}
 				p, err := NewPlan(t.Context(), src, tensorfile.ZTensor,
-					&Options{ZTensor: &ztensor.WriterOptions{Version: version, Level: level}})
+					&Options{Writer: &ztensor.WriterOptions{Version: version, Level: level}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -545,7 +545,7 @@ func TestDTypeOfSparse(t *testing.T) {
 	half := dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16})
 	end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{x}, nil),
 		form{tensorfile.ZTensor, "1.2"}, &Options{Sparse: "sparse_csr", Map: half,
-			ZTensor: &ztensor.WriterOptions{Version: "1.2"}})
+			Writer: &ztensor.WriterOptions{Version: "1.2"}})
 	if y := first(t, end); y.Dense() || y.Part("values").DType != tensor.F16 ||
 		len(requests(p)) != 1 {
 		t.Errorf("%v, %v", y, p.Losses())

@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/safetensors"
@@ -330,7 +331,7 @@ func (s *splitter) tensors(ctx context.Context) ([]string, error) {
 			return t.Name, tensor.Unknown, shard[at] == i
 		}}
 		if z, ok := s.f.Sys().(*ztensor.Reader); ok {
-			o.ZTensor = ztensorLike(z)
+			o.Writer = ztensorLike(z)
 		}
 		plan, err := NewPlan(ctx, s.f, s.f.Format(), o)
 		if err != nil {
@@ -370,7 +371,7 @@ func (s *splitter) write(ctx context.Context, names []string,
 			return nil, err
 		}
 		last := int64(0)
-		w := steady(ctx, f, func(done int64) {
+		w := format.Counted(ctx, f, func(done int64) {
 			s.Progress(done - last)
 			last = done
 		})

@@ -251,3 +251,8 @@ func TestStreamsSparse(t *testing.T) {
 		f.Close()
 	}
 }
+
+// A writerFunc is an io.Writer.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -28,7 +28,7 @@ func TestZTensorKeepsItsVersion(t *testing.T) {
 			}
 			opts := &convert.Options{}
 			if to != "" {
-				opts.ZTensor = &ztensor.WriterOptions{Version: to}
+				opts.Writer = &ztensor.WriterOptions{Version: to}
 			}
 			plan, err := convert.NewPlan(t.Context(), f, tensorfile.ZTensor, opts)
 			if err == nil {

@@ -43,7 +43,7 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 			p.opts.Progress(done, total)
 		}
 	}
-	err := p.write(ctx, steady(ctx, w, progress))
+	err := p.write(ctx, format.Counted(ctx, w, progress))
 	if err == nil && p.opts.Progress != nil { // the estimate was too large
 		p.opts.Progress(total, total)
 	}
@@ -95,56 +95,18 @@ func (p *Plan) write(ctx context.Context, w io.Writer) error {
 	if p.rewrite != nil {
 		return p.rewrite(ctx, w)
 	}
-	s, err := p.sink(ctx, w)
+	out, err := p.writer(w)
 	if err != nil {
 		return err
 	}
-	defer s.abort() // does nothing after close
-	if err := s.addAll(ctx, p.tensors(ctx)); err != nil {
+	defer out.Abort() // does nothing after Close
+	if err := p.add(ctx, out); err != nil {
 		return err
 	}
 	for _, b := range p.blobs {
-		if err := s.addBlob(b.name, b.data); err != nil {
+		if err := addBlob(out, b.name, b.data); err != nil {
 			return err
 		}
 	}
-	return s.close()
-}
-
-// A writerFunc is an io.Writer.
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
-// steady returns a writer that passes on what it is given in pieces of at most 1 MiB, and
-// stops when ctx ends. progress, which may be nil, is called after each piece.
-func steady(ctx context.Context, w io.Writer, progress func(done int64)) io.Writer {
-	done := int64(0)
-	return writerFunc(func(p []byte) (n int, err error) {
-		for {
-			if err := context.Cause(ctx); err != nil {
-				return n, err
-			}
-			piece := p[n:min(len(p), n+1<<20)]
-			k, err := w.Write(piece)
-			if k < 0 || k > len(piece) {
-				return n, fmt.Errorf("convert: the writer says that it wrote %d of %d bytes", k,
-					len(piece))
-			}
-			n += k
-			done += int64(k)
-			if err == nil && k < len(piece) {
-				err = io.ErrShortWrite
-			}
-			if err != nil {
-				return n, err
-			}
-			if progress != nil {
-				progress(done)
-			}
-			if n == len(p) {
-				return n, nil
-			}
-		}
-	})
+	return out.Close()
 }

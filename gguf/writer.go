@@ -111,8 +111,7 @@ func infoOf(t *tensor.Tensor) (info, error) {
 	case t.External || !t.Dense() || len(t.Parts) > 0:
 		return refuse("only dense tensors and quantised blocks of ggml are supported")
 	case !ok:
-		return x, errs.Tensor(t.Name, tensor.ErrDType,
-			"the format does not have %v", t.DType)
+		return refuse("the format does not have %v", t.DType)
 	case !t.Order.RowMajor():
 		return refuse("the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	}

@@ -398,7 +398,7 @@ func TestContentIsTheSameInEveryFormat(t *testing.T) {
 		}
 		for _, version := range append([]string{""}, f.Writes()...) {
 			name := filepath.Join(dir, fmt.Sprint(f, version, f.Ext()))
-			w, err := tensorfile.Create(name, f, &tensorfile.CreateOptions{Version: version})
+			w, err := tensorfile.Create(name, f, &tensorfile.WriterOptions{Version: version})
 			if err != nil {
 				t.Fatal(f, err)
 			}

@@ -84,7 +84,7 @@ func checkTensor(t *tensor.Tensor) error {
 	case !t.Dense() || t.External || len(t.Parts) > 0:
 		return refuse("only dense tensors are supported")
 	case jsonheader.RankOf(t.DType) < 0:
-		return errs.Tensor(t.Name, tensor.ErrDType, "the format does not have %v", t.DType)
+		return refuse("the format does not have %v", t.DType)
 	case !t.Order.RowMajor():
 		return refuse("the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	case bits%8 != 0 && n%8*bits%8 != 0:

@@ -275,19 +275,6 @@ func noNumbers(t *tensor.Tensor) error {
 
 // copyBlob writes a blob until ctx ends, and checks its digest.
 func copyBlob(ctx context.Context, w io.Writer, b tensor.Blob) error {
-	_, err := b.WriteTo(ctxWriter{ctx, w})
+	_, err := b.WriteTo(format.Until(ctx, w))
 	return err
-}
-
-// A ctxWriter writes until its context ends.
-type ctxWriter struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (c ctxWriter) Write(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.w.Write(p)
 }

@@ -218,17 +218,17 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	}
 	switch c.target {
 	case tensorfile.ZTensor:
-		c.opts.ZTensor = &ztensor.WriterOptions{Version: c.version, Level: c.level,
-			Digest: c.digest}
-		if err := c.opts.ZTensor.Check(); err != nil && c.version != "" {
+		o := &ztensor.WriterOptions{Version: c.version, Level: c.level, Digest: c.digest}
+		c.opts.Writer = o
+		if err := o.Check(); err != nil && c.version != "" {
 			return fmt.Errorf("--digest: %w", err)
 		}
 	case tensorfile.PTD:
-		c.opts.PTD = &ptd.WriterOptions{SegmentAlignment: c.align, Alignment: c.align}
+		c.opts.Writer = &ptd.WriterOptions{SegmentAlignment: c.align, Alignment: c.align}
 	case tensorfile.RTen:
-		c.opts.RTen = &rten.WriterOptions{Alignment: c.align, Version: c.version}
+		c.opts.Writer = &rten.WriterOptions{Alignment: c.align, Version: c.version}
 	case tensorfile.NPZ:
-		c.opts.NPZ = &npz.WriterOptions{Compress: c.compress}
+		c.opts.Writer = &npz.WriterOptions{Compress: c.compress}
 	}
 	return nil
 }
@@ -319,7 +319,7 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 		return nil, names
 	case errors.As(err, &wrongOption):
 		return nil, wrong("tensorfile version, which lists what is written", "%s: %w",
-			flagOf(wrongOption), wrongOption.Err)
+			flagOf(wrongOption, c.target), wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return nil, advise("--filter NAME, which leaves one tensor", err)
 	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):
@@ -335,14 +335,14 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 }
 
 // flagOf returns the flag that sets the field of convert.Options that is wrong.
-func flagOf(err *convert.OptionError) string {
-	switch err.Option {
-	case "Map", "Quantize":
+func flagOf(err *convert.OptionError, target tensorfile.Format) string {
+	switch {
+	case err.Option == "Map", err.Option == "Quantize":
 		return "--dtype"
-	case "PTD", "RTen":
-		return "--align"
-	case "ZTensor":
+	case err.Option == "Writer" && target == tensorfile.ZTensor:
 		return "--digest"
+	case err.Option == "Writer":
+		return "--align"
 	}
 	return "--" + strings.ToLower(err.Option)
 }

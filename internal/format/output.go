@@ -11,7 +11,16 @@ import (
 
 // Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx
 // has ended. A w that returns an impossible count is an error.
-func Until(ctx context.Context, w io.Writer) io.Writer { return &contextWriter{ctx: ctx, w: w} }
+func Until(ctx context.Context, w io.Writer) io.Writer { return Counted(ctx, w, nil) }
+
+// Counted is Until with progress, which is called with the bytes written so far.
+func Counted(ctx context.Context, w io.Writer, progress func(done int64)) io.Writer {
+	c := &contextWriter{ctx: ctx, w: w}
+	if progress != nil {
+		c.progress = func(done, _ int64) { progress(done) }
+	}
+	return c
+}
 
 // A contextWriter counts what it writes, and fails once its context has ended.
 type contextWriter struct {
@@ -60,8 +69,8 @@ type Output struct {
 func Begin(o *Output, size int64) io.Writer {
 	if size >= 0 {
 		o.out.total = size
-		if o.file != nil {
-			o.file.Reserve(size)
+		if r, ok := o.out.w.(interface{ Reserve(bytes int64) }); ok {
+			r.Reserve(size)
 		}
 	}
 	return &o.out

@@ -300,7 +300,7 @@ func Check(f format.Errors, t *tensor.Tensor) error {
 	case t.Data.Size() < 0:
 		return refuse("its size is only known after decoding")
 	case !ok:
-		return errs.Tensor(t.Name, tensor.ErrDType, "the format does not have %v", t.DType)
+		return refuse("the format does not have %v", t.DType)
 	case len(t.Shape) > maxRank:
 		return refuse("%d dimensions, NumPy has at most %d", len(t.Shape), maxRank)
 	}
@@ -312,7 +312,7 @@ func Check(f format.Errors, t *tensor.Tensor) error {
 func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
 	word, ok := wordOf(t.DType)
 	if !ok {
-		return nil, errs.Tensor(t.Name, tensor.ErrDType, "the format does not have %v",
+		return nil, errs.Tensor(t.Name, errors.ErrUnsupported, "the format does not have %v",
 			t.DType)
 	}
 	sign := "<"

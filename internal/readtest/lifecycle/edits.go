@@ -245,7 +245,7 @@ func (x Target) editArguments(t *testing.T) {
 			p := x.plain("")
 			if want == nil && (c.t.DType != p.DType || !c.t.Shape.Equal(p.Shape) ||
 				!c.t.Order.Equal(p.Order)) {
-				want = tensor.ErrDType
+				want = errors.ErrUnsupported
 			}
 		}
 		if !x.check(t, "Replace by "+c.kind, err, want) {

@@ -184,7 +184,7 @@ func (x Target) contents() (all []content) {
 	for _, d := range append(tensor.DTypes(), tensor.Unknown) {
 		var want error
 		if !slices.Contains(x.DTypes, d) {
-			want = tensor.ErrDType // which is errors.ErrUnsupported
+			want = errors.ErrUnsupported
 		}
 		add("dtype "+d.String(), want, x.sample("", d, tensor.Shape{2, 3, 4}))
 	}
