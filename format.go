@@ -88,7 +88,7 @@ var formats = [numFormats]formatRow{
 			reads: []string{"1", "2", "3"}, writes: []string{"3"}})),
 	Torch: reads(openTorch, torch.Detect,
 		formatRow{name: "torch", ext: ".pt", title: "PyTorch checkpoint",
-			reads: []string{"zip", "torchscript", "legacy", "dcp"}}),
+			reads: []string{"zip", "torchscript", "legacy", "pt2", "dcp"}}),
 	PTN: reads(ptn.NewReader, ptn.Detect,
 		formatRow{name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}}),
 	ONNX: reads(onnx.NewReader, onnx.Detect,

@@ -91,3 +91,17 @@ func TestOpenRefusesIrregularFiles(t *testing.T) {
 		t.Error("a negative size")
 	}
 }
+
+// The directory of a checkpoint that was unpacked opens as the checkpoint.
+func TestUnpackedCheckpoints(t *testing.T) {
+	for _, name := range []string{"", "/data.pkl"} {
+		f, err := Open("testdata/torch/cases/unpacked/z"+name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Format() != Torch || f.Len() != 2 {
+			t.Errorf("%v of %d tensors", f.Format(), f.Len())
+		}
+		f.Close()
+	}
+}

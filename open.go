@@ -42,9 +42,9 @@ type Options struct {
 }
 
 // Open opens the file of that name, and maps it where the system can. Only regular
-// files can be opened, and the directory of a distributed checkpoint of PyTorch, by its
-// .metadata or by its shards of safetensors. An error has the name: it is a
-// *[FileError], or a *fs.PathError of the system.
+// files can be opened, and directories of checkpoints of PyTorch: of a distributed one by
+// its .metadata or its shards of safetensors, of an unpacked one by its data.pkl. An
+// error has the name: it is a *[FileError], or a *fs.PathError of the system.
 func Open(name string, opts *Options) (*File, error) {
 	if shards := torch.ShardNames(name); shards != nil {
 		f, err := openShards(opts.orZero(), name, shards)
@@ -102,7 +102,11 @@ func (o *Options) read(in *format.Input) (*File, error) {
 		defer e.opened()
 	}
 	f := o.orZero().Format
-	if f == 0 {
+	switch {
+	case f != 0:
+	case torch.Unpacked(in.Path):
+		f = Torch
+	default:
 		var err error
 		if f, err = detectMagic(e); err != nil {
 			return nil, err
@@ -373,8 +377,10 @@ func Recognize(head []byte, size int64) (what, advice string) {
 	case at(4, "TFL3"):
 		return "a TFLite model", "converting it with TensorFlow"
 	case len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
-		return "a Python pickle, which runs code when it is loaded",
-			"saving it as safetensors where it was made"
+		return "a Python pickle, which runs code when it is loaded, and not of torch.save",
+			"saving its tensors with torch.save, or its arrays with numpy.savez, where it was made"
+	case at(257, "ustar"):
+		return "a tar archive", "tar -xf FILE, and the checkpoint in it"
 	case at(4, "ORTM"):
 		return "a model in onnxruntime's own format", "the .onnx that it was made of"
 	case at(0, "PK\x03\x04"):

@@ -17,6 +17,7 @@ func TestRecognize(t *testing.T) {
 		"\x89HDF\r\n\x1a\n":                               "an HDF5 file",
 		"\x1c\x00\x00\x00TFL3":                            "a TFLite model",
 		"\x80\x02}q":                                      "a Python pickle",
+		strings.Repeat("\x00", 257) + "ustar":             "a tar archive",
 		"\x18\x00\x00\x00ORTM":                            "a model in onnxruntime's own format",
 		"PK\x03\x04":                                      "a zip archive",
 		"nothing":                                         "", "\x80": "",

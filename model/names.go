@@ -20,13 +20,17 @@ var trainerState = []string{"training_args.", "optimizer.", "scheduler.", "scale
 
 func isPickle(name string) bool { return slices.Contains(pickles, path.Ext(name)) }
 
-// distributed is the name by which a checkpoint of torch.distributed is opened.
-const distributed = ".metadata"
+// The names by which a checkpoint of torch.distributed, and one that was unpacked, are
+// opened.
+const (
+	distributed = ".metadata"
+	unpacked    = "data.pkl"
+)
 
 // formatOf returns the format that a name promises; 0 for pickles, whose content decides,
 // and other files. A .npy is data more often than weights.
 func formatOf(name string) tensorfile.Format {
-	if path.Base(name) == distributed {
+	if base := path.Base(name); base == distributed || base == unpacked {
 		return tensorfile.Torch
 	}
 	for _, f := range tensorfile.Formats() {

@@ -32,9 +32,11 @@ type checkpoint struct {
 	notes     format.Warnings
 	steps     int64 // opcodes of the pickle of root
 
-	zip    *zipfile.Archive // nil: a legacy stream
-	prefix string           // of all members
-	byName map[string]*zipfile.Member
+	archives []*checkpoint    // of a program
+	inside   *zipfile.Member  // of a program, which all of the archive is
+	zip      *zipfile.Archive // nil: a legacy stream
+	prefix   string           // of all members
+	byName   map[string]*zipfile.Member
 }
 
 // maxPickle bounds a pickle, in addition to Limits.MaxMetadata.
@@ -47,19 +49,14 @@ const (
 	maxRatio    = 64
 )
 
-func formatError(off int64, field string, class error, format string, args ...any) error {
-	err := fmt.Errorf("%w: "+format, append([]any{class}, args...)...)
-	return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
-}
-
 // openArchive reads the directory and the pickles.
 func (c *checkpoint) openArchive() error {
 	var magic [4]byte
 	if _, err := c.src.ReadAt(magic[:min(4, c.size)], c.at); err != nil {
-		return &tensor.FormatError{Format: formatName, Offset: c.at, Err: err}
+		return errs.Wrap(c.at, "", err)
 	}
 	if string(magic[:]) != zipMagic {
-		return formatError(c.at, "", tensor.ErrMalformed,
+		return errs.At(c.at, "", tensor.ErrMalformed,
 			"an archive does not begin with a member")
 	}
 	var err error
@@ -75,7 +72,13 @@ func (c *checkpoint) openArchive() error {
 	if err := c.index(); err != nil {
 		return err
 	}
-	bigEnd, err := c.facts()
+	if c.isProgram() && c.member("data.pkl") == nil {
+		return c.openProgram()
+	}
+	if err := c.facts(); err != nil {
+		return err
+	}
+	bigEnd, err := c.bigEndian()
 	if err != nil {
 		return err
 	}
@@ -95,14 +98,11 @@ func (c *checkpoint) openArchive() error {
 func (c *checkpoint) index() error {
 	m := c.zip.Members
 	if len(m) == 0 {
-		return formatError(-1, "archive", tensor.ErrMalformed, "it has no members")
+		return errs.At(-1, "archive", tensor.ErrMalformed, "it has no members")
 	}
-	root, _, ok := strings.Cut(m[0].File.Name, "/")
-	if !ok {
-		return formatError(-1, zipfile.Field(m[0].File.Name), tensor.ErrMalformed,
-			"a member without a directory")
+	if root, _, ok := strings.Cut(m[0].File.Name, "/"); ok {
+		c.prefix = root + "/"
 	}
-	c.prefix = root + "/"
 	lower := make([]string, len(m))
 	c.byName = make(map[string]*zipfile.Member, len(m))
 	for i := range m {
@@ -110,41 +110,47 @@ func (c *checkpoint) index() error {
 		lower[i] = strings.ToLower(m[i].File.Name)
 	}
 	if _, dup := naming.Build(len(lower), func(i int) string { return lower[i] }); dup >= 0 {
-		return formatError(-1, zipfile.Field(m[dup].File.Name), tensor.ErrMalformed,
+		return errs.At(-1, zipfile.Field(m[dup].File.Name), tensor.ErrMalformed,
 			"a name that differs from another in the case of letters only")
 	}
-	if c.member("data.pkl") == nil {
-		if c.member("archive_format") != nil {
-			return formatError(-1, "archive", errors.ErrUnsupported,
-				"a program of torch.export, not a checkpoint")
-		}
-		return formatError(-1, "archive", tensor.ErrMalformed, "it has no data.pkl")
+	switch {
+	case c.isProgram():
+	case c.prefix == "":
+		return errs.At(-1, zipfile.Field(m[0].File.Name), tensor.ErrMalformed,
+			"a member without a directory")
+	case c.member("data.pkl") == nil:
+		return errs.At(-1, "archive", tensor.ErrMalformed, "it has no data.pkl")
 	}
 	return nil
 }
 
 func (c *checkpoint) member(name string) *zipfile.Member { return c.byName[c.prefix+name] }
 
-// facts checks the version and returns whether elements are big-endian.
-func (c *checkpoint) facts() (bigEnd bool, err error) {
+// facts checks the version.
+func (c *checkpoint) facts() error {
 	version, err := c.text("version")
 	if err != nil {
-		return false, err
+		return err
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(version))
 	if err != nil {
-		return false, formatError(-1, "version", tensor.ErrMalformed, "%s is not a number",
+		return errs.At(-1, "version", tensor.ErrMalformed, "%s is not a number",
 			naming.Quote(version))
 	}
 	if n < 1 || n > 10 {
-		return false, formatError(-1, "version", errors.ErrUnsupported, "version %d", n)
+		return errs.At(-1, "version", errors.ErrUnsupported, "version %d", n)
 	}
+	return nil
+}
+
+// bigEndian reports whether elements are big-endian.
+func (c *checkpoint) bigEndian() (bool, error) {
 	if c.member("byteorder") == nil {
 		return false, nil
 	}
 	order, err := c.text("byteorder")
 	if err == nil && order != "little" && order != "big" {
-		err = formatError(-1, "byteorder", tensor.ErrMalformed, "%s is neither little nor big",
+		err = errs.At(-1, "byteorder", tensor.ErrMalformed, "%s is neither little nor big",
 			naming.Quote(order))
 	}
 	return order == "big", err
@@ -155,7 +161,7 @@ func (c *checkpoint) text(name string) (string, error) {
 	const maxText = 1 << 10
 	m := c.member(name)
 	if m == nil {
-		return "", formatError(-1, name, tensor.ErrMalformed, "the member is missing")
+		return "", errs.At(-1, name, tensor.ErrMalformed, "the member is missing")
 	}
 	return c.read(name, m, maxText)
 }
@@ -168,14 +174,13 @@ func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, 
 		return "", err
 	}
 	if m.Size() > limit {
-		return "", formatError(x.Offset(), name, tensor.ErrLimit, "%d bytes, the limit is %d",
+		return "", errs.At(x.Offset(), name, tensor.ErrLimit, "%d bytes, the limit is %d",
 			m.Size(), limit)
 	}
 	if m.Stored() {
 		b, err := c.src.Metadata(x.Offset(), x.Size())
 		if err != nil {
-			err = &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name,
-				Err: err}
+			err = errs.Wrap(x.Offset(), name, err)
 		}
 		return string(b), err
 	}
@@ -190,20 +195,26 @@ func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, 
 		err = malformed("it does not decode to its declared %d bytes", m.Size())
 	}
 	if err != nil {
-		return "", &tensor.FormatError{Format: formatName, Offset: x.Offset(), Field: name,
-			Err: zipfile.Classify(err)}
+		return "", errs.Wrap(x.Offset(), name, zipfile.Classify(err))
 	}
 	return b.String(), nil
+}
+
+// readMetadata returns a member that is not too large for metadata.
+func (c *checkpoint) readMetadata(name string, m *zipfile.Member) (string, error) {
+	limit := min(c.limits.MaxMetadata, maxPickle)
+	if !m.Stored() {
+		x := m.Extent()
+		limit = min(limit, maxInflated+x.Size()*maxRatio)
+	}
+	return c.read(name, m, limit)
 }
 
 // run reads a pickle and finds the storages that it names.
 func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 	m := c.member(name)
-	x, limit := m.Extent(), min(c.limits.MaxMetadata, maxPickle)
-	if !m.Stored() {
-		limit = min(limit, maxInflated+x.Size()*maxRatio)
-	}
-	in, err := c.read(name, m, limit)
+	x := m.Extent()
+	in, err := c.readMetadata(name, m)
 	if err != nil {
 		return nil, err
 	}
@@ -214,12 +225,9 @@ func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 	c.storages = storages{warn: func(text string) { c.warn(-1, name, "%s", text) }}
 	p := c.newPickle(name, in, base, x.Size())
 	p.script = c.version == "torchscript"
-	v, err := p.value()
+	v, err := p.only()
 	if err != nil {
 		return nil, err
-	}
-	if p.pos < len(in) {
-		c.warn(p.fileOffset(p.pos), name, "%d bytes after the end of the pickle", len(in)-p.pos)
 	}
 	for _, s := range c.storages.order {
 		if err := c.find(s, dir, bigEnd); err != nil {
@@ -234,25 +242,31 @@ func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 	field := "storage " + naming.Quote(p.key)
 	m := c.member(dir + p.key)
 	if m == nil {
-		return formatError(-1, field, tensor.ErrMalformed, "the archive has no %s",
+		return errs.At(-1, field, tensor.ErrMalformed, "the archive has no %s",
 			naming.Quote(c.prefix+dir+p.key))
 	}
 	x := m.Extent()
 	if m.Size() != p.size {
-		return formatError(x.Offset(), field, tensor.ErrMalformed,
+		return errs.At(x.Offset(), field, tensor.ErrMalformed,
 			"%d bytes, where the pickle has %d", m.Size(), p.size)
 	}
+	c.place(p, m, bigEnd)
+	return nil
+}
+
+// place sets where the elements of a storage are.
+func (c *checkpoint) place(p *payload, m *zipfile.Member, bigEnd bool) {
+	x := m.Extent()
 	p.bigEnd, p.at, p.stored, p.member = bigEnd, x.Offset(), x.Size(), m
 	if m.Stored() {
 		p.src, p.file = c.src, c.file
 	} else {
 		p.blob = m.Blob(0, "")
 	}
-	return nil
 }
 
 func (c *checkpoint) warn(off int64, field, format string, args ...any) {
-	c.notes.Add(formatError(off, field, tensor.ErrMalformed, format, args...))
+	c.notes.Add(errs.At(off, field, tensor.ErrMalformed, format, args...))
 }
 
 // A pickle is a machine over a pickle of a file.
@@ -275,6 +289,15 @@ func (p *pickle) fileOffset(at int) int64 {
 		return -1
 	}
 	return p.base + int64(at)
+}
+
+// only returns the value of a pickle that has nothing after it.
+func (p *pickle) only() (any, error) {
+	v, err := p.value()
+	if n := len(p.in) - p.pos; err == nil && n > 0 {
+		p.c.warn(p.fileOffset(p.pos), p.name, "%d bytes after the end of the pickle", n)
+	}
+	return v, err
 }
 
 // value runs the pickle, and notes the globals that it names.

@@ -79,7 +79,7 @@ func (c *chunked) covered(n int64) error {
 		return shardError("", c.name, "chunks of %d elements for the %d of %v", sum, n, c.shape)
 	}
 	if !ok || cells > 1<<20+64*int64(len(c.chunks)) {
-		return formatError(-1, printable(c.name), tensor.ErrLimit,
+		return errs.At(-1, printable(c.name), tensor.ErrLimit,
 			"chunks divide it into too many cells")
 	}
 	taken := make([]bool, cells)

@@ -51,8 +51,9 @@ func hasPickle(r io.ReaderAt, size int64, first string) bool {
 		return false
 	}
 	root, _, ok := strings.Cut(z.File[0].Name, "/")
-	return ok && slices.ContainsFunc(z.File, func(f *zip.File) bool {
-		return f.Name == root+"/data.pkl" || f.Name == root+"/archive_format"
+	return slices.ContainsFunc(z.File, func(f *zip.File) bool {
+		return ok && (f.Name == root+"/data.pkl" || f.Name == root+"/archive_format") ||
+			f.Name == oldProgram
 	})
 }
 
@@ -71,13 +72,19 @@ func isMetadata(head string) bool {
 	return false
 }
 
+// isPickle reports whether a file begins like a pickle of protocol 2 to 5.
+func isPickle(head string) bool {
+	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 &&
+		strings.IndexByte("]})(cXN\x8c\x95", head[2]) >= 0
+}
+
 // isTar reports whether a file is of torch before 0.1.10.
 func isTar(head string) bool {
 	if len(head) < 512 || head[257:262] != "ustar" {
 		return false
 	}
 	name, _, _ := strings.Cut(head[:100], "\x00")
-	return name == "storages" || name == "tensors" || name == "pickle"
+	return name == "sys_info" || name == "storages" || name == "tensors" || name == "pickle"
 }
 
 // unknown is the error for a file that is not a checkpoint; it names what is often in the
@@ -86,13 +93,13 @@ func unknown(head string) error {
 	text := strings.ToLower(strings.TrimSpace(head))
 	switch {
 	case isTar(head):
-		return formatError(0, "", errors.ErrUnsupported,
+		return errs.At(0, "", errors.ErrUnsupported,
 			"a tar file of torch before 0.1.10: load and save it with torch 0.4 or later")
 	case strings.HasPrefix(text, "version https://git-lfs"):
-		return formatError(0, "", tensor.ErrMalformed,
+		return errs.At(0, "", tensor.ErrMalformed,
 			"a pointer of Git LFS, not the file: fetch it with git lfs pull")
 	case strings.HasPrefix(text, "<!doctype html"), strings.HasPrefix(text, "<html"):
-		return formatError(0, "", tensor.ErrMalformed, "an HTML page, not a checkpoint")
+		return errs.At(0, "", tensor.ErrMalformed, "an HTML page, not a checkpoint")
 	}
-	return formatError(0, "", tensor.ErrMalformed, "not a checkpoint")
+	return errs.At(0, "", tensor.ErrMalformed, "not a checkpoint")
 }

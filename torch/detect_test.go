@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,8 +31,10 @@ func TestDetect(t *testing.T) {
 		"a legacy stream in protocol 0": {[]byte("L119547037146038801333356L\n.I1001\n."), true},
 		"distributed metadata":          {golden(t, "dcp/.metadata"), true},
 		"its first 96 bytes":            {golden(t, "dcp/.metadata")[:96], true},
-		"a tar file of the first torch": {tarFile("storages"), true},
+		"a tar file of the first torch": {golden(t, "cases/old_tar.pth"), true},
 		"a tar file":                    {tarFile("a.txt"), false},
+		"a program of torch.export":     {golden(t, "program.pt2"), true},
+		"one of torch 2.1":              {zipOf(file{oldProgram, ""}), true},
 		"an archive of something else": {zipOf(file{"a/b.txt", ""}, file{"a/c.pkl", "N."}),
 			false},
 		"a data.pkl in another directory": {zipOf(file{"a/b", ""}, file{"c/data.pkl", "N."}),
@@ -45,6 +49,76 @@ func TestDetect(t *testing.T) {
 	}
 	if _, err := OpenBytes(tarFile("storages"), nil); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
+	}
+}
+
+// The directory of an archive opens as the archive, and its files are the Reader's.
+func TestUnpacked(t *testing.T) {
+	const dir = "../testdata/torch/cases/unpacked/z"
+	if Metadata(dir) != filepath.Join(dir, "data.pkl") {
+		t.Error(Metadata(dir))
+	}
+	for _, name := range []string{dir, dir + "/data.pkl"} {
+		r, err := Open(name, &ReaderOptions{Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := r.Tensor("w").Data.ReadAll()
+		if st, _ := r.Tensor("w").Data.Stored(); err != nil || len(w) != 24 ||
+			st.File != "data/0" || r.Version() != "zip" {
+			t.Errorf("%v %v %v", w, err, st)
+		}
+		files := 0
+		for _, spans := range r.ShardSpans() {
+			for s := range spans {
+				if files++; s.Kind != tensor.SpanTensor || s.Offset != 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+		}
+		if files != 2 {
+			t.Errorf("%d files", files)
+		}
+		if err := walk(r, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUnpackedIsRefused(t *testing.T) {
+	files := map[string]string{"version": "3", "byteorder": "big", "data/0": "0123456789abcdef"}
+	open := func(pickle string) (*Reader, error) {
+		return OpenBytes([]byte("\x80\x02"+pickle+"."), &ReaderOptions{
+			Companion: func(name string) (io.ReaderAt, int64, error) {
+				s, ok := files[name]
+				if !ok {
+					return nil, 0, fs.ErrNotExist
+				}
+				return strings.NewReader(s), int64(len(s)), nil
+			}})
+	}
+	r, err := open(floats(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := r.Tensor("tensor").Data.ReadAll(); string(b) != "32107654ba98fedc" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	for pickle, want := range map[string]error{
+		storageOf("FloatStorage", "1", 4):          fs.ErrNotExist,
+		storageOf("FloatStorage", "0", 5):          tensor.ErrMalformed,
+		storageOf("FloatStorage", "../version", 4): tensor.ErrMalformed,
+		storageOf("FloatStorage", "..", 4):         tensor.ErrMalformed,
+		storageOf("FloatStorage", "", 4):           tensor.ErrMalformed,
+		"X\xff\xff\xff\xffa":                       io.ErrUnexpectedEOF,
+	} {
+		if _, err := open(pickle); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", pickle, err, want)
+		}
+	}
+	delete(files, "version")
+	if _, err := open(floats(4)); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("without a version: %v", err)
 	}
 }
 

@@ -31,7 +31,7 @@ type entry struct {
 
 // fail makes an error about an entry.
 func (e *entry) fail(class error, text string, args ...any) error {
-	return format.Errors(formatName).InFile(e.file, formatError(e.at, printable(e.name), class,
+	return errs.InFile(e.file, errs.At(e.at, printable(e.name), class,
 		text,
 		args...))
 }
@@ -50,25 +50,12 @@ type distributed struct {
 func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.ReaderAt, int64,
 	error)) error {
 	if companion == nil {
-		return formatError(-1, metadataFile, errors.ErrUnsupported,
+		return errs.At(-1, metadataFile, errors.ErrUnsupported,
 			"the other files of a distributed checkpoint are not known")
 	}
-	size := min(r.limits.MaxMetadata, maxPickle)
-	if c.size > size {
-		return formatError(0, metadataFile, tensor.ErrLimit, "%d bytes, the limit is %d", c.size,
-			size)
-	}
-	in, err := r.src.Metadata(0, c.size)
-	if err != nil {
-		return &tensor.FormatError{Format: formatName, Offset: 0, Field: metadataFile, Err: err}
-	}
-	p := c.newPickle(metadataFile, string(in), 0, c.size)
-	root, err := p.value()
+	root, err := c.runFile(metadataFile)
 	if err != nil {
 		return err
-	}
-	if p.pos < len(in) {
-		c.warn(int64(p.pos), metadataFile, "%d bytes after the end of the pickle", len(in)-p.pos)
 	}
 	fields, ok := fieldsOf(root, "Metadata")
 	if !ok {
@@ -100,7 +87,7 @@ func metadataError(field, format string, args ...any) error {
 	if field != "" {
 		field = ": " + printable(field)
 	}
-	return formatError(-1, metadataFile+field, tensor.ErrMalformed, format, args...)
+	return errs.At(-1, metadataFile+field, tensor.ErrMalformed, format, args...)
 }
 
 // fieldsOf returns the fields of an object of a class of that name in torch.distributed.
@@ -161,7 +148,7 @@ func (d *distributed) places(v any) error {
 			return metadataError(e.name, "an entry without offset and length")
 		}
 		if t, ok := itemsOf(info["transform_descriptors"]); ok && len(t) > 0 {
-			return formatError(-1, metadataFile+": "+printable(e.name), errors.ErrUnsupported,
+			return errs.At(-1, metadataFile+": "+printable(e.name), errors.ErrUnsupported,
 				"an entry that is transformed")
 		}
 		d.entries[e.name] = append(d.entries[e.name], e)
@@ -246,7 +233,7 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	e.used = true
 	src, err := d.open(e.file)
 	if err != nil {
-		return nil, format.Errors(formatName).InFile(e.file, err)
+		return nil, errs.InFile(e.file, err)
 	}
 	if e.at > src.Size() || e.n > src.Size()-e.at {
 		return nil, e.fail(io.ErrUnexpectedEOF, "%d bytes, the file has %d", e.n, src.Size())
@@ -254,26 +241,18 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	c := &checkpoint{limits: d.r.limits, memory: d.rows.memory, src: src, at: e.at, size: e.n,
 		file: e.file}
 	if err := c.openArchive(); err != nil {
-		return nil, format.Errors(formatName).InFile(e.file, err)
+		return nil, errs.InFile(e.file, err)
 	}
 	d.rows.visits += c.steps
 	return c, nil
 }
 
 // open opens a file the first time.
-func (d *distributed) open(name string) (*source.Source, error) {
-	if src := d.files[name]; src != nil {
-		return src, nil
+func (d *distributed) open(name string) (src *source.Source, err error) {
+	if src = d.files[name]; src == nil {
+		src, err = d.r.companion(d.companion, name)
+		d.files[name] = src
 	}
-	in, size, err := d.companion(name)
-	if err != nil {
-		return nil, err
-	}
-	if c, ok := in.(io.Closer); ok {
-		d.r.closers = append(d.r.closers, c)
-	}
-	src, err := source.OfReaderAt(in, size)
-	d.files[name] = src
 	return src, err
 }
 

@@ -4,6 +4,7 @@
 //	archive        ROOT/data.pkl, ROOT/data/KEY of each storage, ROOT/version, byteorder
 //	TorchScript    the same, with ROOT/constants.pkl and ROOT/code
 //	legacy stream  five pickles (magic number, version, facts, object, keys), storages
+//	program        of torch.export, a .pt2: weights and constants are members of its own
 //	distributed    .metadata, a pickle, and .distcp files of archives, one a chunk;
 //	               or files of safetensors with chunks, for FromShards
 //
@@ -31,9 +32,10 @@
 // sparse_csr, with batched_ before it where there are several, and hybrid_csr where each
 // value is an array. Tensors of the meta device have the Scheme meta and no data.
 //
-// Not read: the tar files of torch before 0.1.10, the programs of torch.export, entries
-// of a distributed checkpoint that are compressed, and the constants of a TorchScript
-// program, each of which is a warning.
+// An archive that was unpacked opens by its directory. Not read: the tar files of torch
+// before 0.1.10, pickles that torch.save did not write, entries of a distributed
+// checkpoint that are compressed, and the constants of a TorchScript program, each of
+// which is a warning.
 //
 // The package is checked against torch by interop/torch.sh.
 package torch

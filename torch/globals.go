@@ -144,8 +144,6 @@ var kinds = map[string]globalKind{
 }
 
 // metadataModule is that of the classes of a distributed checkpoint.
-const formatName = "torch"
-
 const metadataModule = "torch.distributed.checkpoint.metadata"
 
 // kindOf returns the meaning of a global. Names are compared whole: one with dots walks

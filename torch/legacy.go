@@ -37,12 +37,12 @@ func (c *checkpoint) openLegacy() error {
 		n := min(window, c.size, limit)
 		head, err := c.src.Metadata(c.at, n)
 		if err != nil {
-			return &tensor.FormatError{Format: formatName, Offset: c.at, Err: err}
+			return errs.Wrap(c.at, "", err)
 		}
 		err = c.runLegacy(string(head))
 		if errors.Is(err, errShort) && n < c.size {
 			if n == limit {
-				return formatError(c.at+n, "pickle", tensor.ErrLimit, "more than %d bytes", n)
+				return errs.At(c.at+n, "pickle", tensor.ErrLimit, "more than %d bytes", n)
 			}
 			continue
 		}
@@ -64,19 +64,19 @@ func (c *checkpoint) runLegacy(head string) error {
 		}
 		switch {
 		case i == 0 && v[0] != legacyMagic && v[0] != legacyDecimal:
-			return formatError(c.at, "magic number", tensor.ErrMalformed,
+			return errs.At(c.at, "magic number", tensor.ErrMalformed,
 				"not that of a legacy stream")
 		case i == 1 && v[1] != int64(legacyVersion):
-			return formatError(p.fileOffset(p.at), "protocol version", errors.ErrUnsupported,
+			return errs.At(p.fileOffset(p.at), "protocol version", errors.ErrUnsupported,
 				"not %d", legacyVersion)
 		}
 	}
 	if _, ok := v[2].(*dict); !ok {
-		return formatError(-1, "system information", tensor.ErrMalformed, "not a dict")
+		return errs.At(-1, "system information", tensor.ErrMalformed, "not a dict")
 	}
 	keys, ok := itemsOf(v[4])
 	if !ok {
-		return formatError(p.fileOffset(p.at), "storage keys", tensor.ErrMalformed, "not a list")
+		return errs.At(p.fileOffset(p.at), "storage keys", tensor.ErrMalformed, "not a list")
 	}
 	c.root = v[3]
 	return c.findLegacy(keys, c.at+int64(p.pos))
@@ -92,26 +92,26 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 		field := "storage " + naming.Quote(key)
 		switch {
 		case !ok || p == nil:
-			return formatError(off, field, tensor.ErrMalformed,
+			return errs.At(off, field, tensor.ErrMalformed,
 				"a key that the pickle does not name")
 		case found[key]:
-			return formatError(off, field, tensor.ErrMalformed, "a key that is listed twice")
+			return errs.At(off, field, tensor.ErrMalformed, "a key that is listed twice")
 		}
 		found[key] = true
 		var count [8]byte
 		if end-off < int64(len(count)) {
-			return formatError(off, field, io.ErrUnexpectedEOF, "no number of elements")
+			return errs.At(off, field, io.ErrUnexpectedEOF, "no number of elements")
 		}
 		if _, err := c.src.ReadAt(count[:], off); err != nil {
-			return &tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err}
+			return errs.Wrap(off, field, err)
 		}
 		if n := int64(binary.LittleEndian.Uint64(count[:])); n != p.count {
-			return formatError(off, field, tensor.ErrMalformed,
+			return errs.At(off, field, tensor.ErrMalformed,
 				"%d elements, where the pickle has %d", n, p.count)
 		}
 		off += int64(len(count))
 		if p.size > end-off {
-			return formatError(off, field, io.ErrUnexpectedEOF, "%d bytes, the file has %d",
+			return errs.At(off, field, io.ErrUnexpectedEOF, "%d bytes, the file has %d",
 				p.size, end-off)
 		}
 		p.src, p.at, p.stored = c.src, off, p.size
@@ -119,7 +119,7 @@ func (c *checkpoint) findLegacy(keys []any, off int64) error {
 	}
 	for _, p := range c.storages.order {
 		if !found[p.key] {
-			return formatError(-1, "storage "+naming.Quote(p.key), tensor.ErrMalformed,
+			return errs.At(-1, "storage "+naming.Quote(p.key), tensor.ErrMalformed,
 				"it is not in the list of keys")
 		}
 	}

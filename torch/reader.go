@@ -16,6 +16,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
+const (
+	formatName = "torch"
+	errs       = format.Errors(formatName)
+)
+
 // ReaderOptions control how a file is read. nil is the zero value.
 type ReaderOptions struct {
 	// Strict refuses what Warnings lists.
@@ -24,12 +29,12 @@ type ReaderOptions struct {
 	Limits tensor.Limits
 	// NoMap makes Open read the file instead of mapping it.
 	NoMap bool
-	// Companion opens the .distcp files of a distributed checkpoint. Open sets it to
-	// the directory of .metadata, NewReader to that of a source that is a
-	// tensor.Companion; where it stays nil, a distributed checkpoint is refused.
+	// Companion opens the .distcp files of a distributed checkpoint, and the members of
+	// an unpacked archive. Open sets it to the directory of the file, NewReader to that
+	// of a source that is a tensor.Companion; where it stays nil, these are refused.
 	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse .distcp files that are links out of the directory, as
-	// they are in Hugging Face's cache.
+	// NoLinks makes Open refuse such files that are links out of the directory, as they
+	// are in Hugging Face's cache.
 	NoLinks bool
 }
 
@@ -55,21 +60,42 @@ type Reader struct {
 	table *naming.Table
 }
 
-// metadataFile is the name of the file that a distributed checkpoint is opened by.
-const metadataFile = ".metadata"
+// The names of the files by which a distributed checkpoint and an unpacked archive are
+// opened.
+const (
+	metadataFile = ".metadata"
+	pickleFile   = "data.pkl"
+)
 
-// Metadata returns the .metadata in a directory, by which Open reads a distributed
-// checkpoint; any other name is returned as it is.
+// Metadata returns the file in a directory by which Open reads it: the .metadata of a
+// distributed checkpoint, or the data.pkl of an unpacked archive. Any other name is
+// returned as it is.
 func Metadata(name string) string {
 	inside := filepath.Join(name, metadataFile)
-	if fi, err := os.Stat(inside); err == nil && fi.Mode().IsRegular() {
+	if isFile(inside) {
+		return inside
+	}
+	if inside = filepath.Join(name, pickleFile); Unpacked(inside) {
 		return inside
 	}
 	return name
 }
 
+// Unpacked reports whether the named file is the data.pkl of an unpacked archive, whose
+// version is next to it.
+func Unpacked(name string) bool {
+	return filepath.Base(name) == pickleFile && isFile(name) &&
+		isFile(filepath.Join(filepath.Dir(name), "version"))
+}
+
+func isFile(name string) bool {
+	fi, err := os.Stat(name)
+	return err == nil && fi.Mode().IsRegular()
+}
+
 // Open maps the named file and reads its pickle. The directory of a distributed
-// checkpoint opens like the .metadata in it.
+// checkpoint opens like the .metadata in it, and one of an unpacked archive like its
+// data.pkl.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	o := options(opts)
 	name = Metadata(name)
@@ -128,10 +154,10 @@ func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
 func (r *Reader) open(o ReaderOptions) error {
 	head := make([]byte, min(r.src.Size(), 512))
 	if _, err := r.src.ReadAt(head, 0); err != nil {
-		return &tensor.FormatError{Format: formatName, Offset: 0, Err: err}
+		return errs.Wrap(0, "", err)
 	}
-	left := &memory{memoryBase}
-	c := &checkpoint{limits: r.limits, memory: left, src: r.src, size: r.src.Size()}
+	c := &checkpoint{limits: r.limits, memory: &memory{memoryBase}, src: r.src,
+		size: r.src.Size()}
 	var err error
 	switch {
 	case len(head) >= 4 && string(head[:4]) == zipMagic:
@@ -140,20 +166,33 @@ func (r *Reader) open(o ReaderOptions) error {
 		err = c.openLegacy()
 	case isMetadata(string(head)):
 		return r.openDistributed(c, o.Companion)
+	case isPickle(string(head)) && o.Companion != nil && exists(o.Companion, "version"):
+		return r.openUnpacked(c, o.Companion)
 	default:
 		err = unknown(string(head))
 	}
 	if err != nil {
 		return err
 	}
-	w := rows{limits: r.limits, memory: left, visits: minVisits + c.steps, notes: &r.notes}
-	if err := w.add("", c.root); err != nil {
+	w, err := r.list(c)
+	if err != nil {
 		return err
 	}
-	r.take(c, &w)
-	r.spans = c.spans(&w)
-	r.addPart(c)
+	r.spans = c.spans(w)
+	for _, part := range append([]*checkpoint{c}, c.archives...) {
+		r.addPart(part)
+	}
 	return nil
+}
+
+// list makes the rows of a checkpoint.
+func (r *Reader) list(c *checkpoint) (*rows, error) {
+	w := &rows{limits: r.limits, memory: c.memory, visits: minVisits + c.steps, notes: &r.notes}
+	if err := w.add("", c.root); err != nil {
+		return nil, err
+	}
+	r.take(c, w)
+	return w, nil
 }
 
 // take takes over what was read.
@@ -211,7 +250,8 @@ func (r *Reader) closeParts() (err error) {
 	return err
 }
 
-// Version is the kind of the file: zip, torchscript, legacy or dcp.
+// Version is the kind of the file: zip, also of an unpacked one, torchscript, legacy, pt2
+// or dcp.
 func (r *Reader) Version() string { return r.version }
 
 // Size returns the size of the file in bytes, of a distributed checkpoint that of

@@ -32,7 +32,7 @@ type rows struct {
 const minVisits = 1 << 16
 
 func rowError(name string, err error) error {
-	return &tensor.FormatError{Format: formatName, Offset: -1, Field: printable(name), Err: err}
+	return errs.Wrap(-1, printable(name), err)
 }
 
 // join returns the name of a value in a container.

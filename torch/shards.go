@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 
-	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -107,9 +106,9 @@ func (r *Reader) join(shards []Shard) error {
 }
 
 func shardError(file, name, text string, args ...any) error {
-	err := formatError(-1, printable(name), tensor.ErrMalformed, text, args...)
+	err := errs.At(-1, printable(name), tensor.ErrMalformed, text, args...)
 	if file != "" {
-		err = format.Errors(formatName).InFile(file, err)
+		err = errs.InFile(file, err)
 	}
 	return err
 }

@@ -36,6 +36,9 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 // spans returns those of storages, of what is between them, and of tensors.
 func (c *checkpoint) spans(w *rows) []tensor.Span {
 	stored := slices.Clone(c.storages.order)
+	for _, n := range c.archives {
+		stored = append(stored, n.storages.order...)
+	}
 	slices.SortFunc(stored, func(a, b *payload) int { return cmp.Compare(a.at, b.at) })
 	var list []tensor.Span
 	at := c.at
@@ -44,15 +47,20 @@ func (c *checkpoint) spans(w *rows) []tensor.Span {
 		at = p.at + p.stored
 	}
 	list = append(list, format.MetadataSpan(at, c.end-at))
+	w.eachSpan(func(_ *payload, s tensor.Span) { list = append(list, s) })
+	return list
+}
+
+// eachSpan calls use with the spans of tensors.
+func (w *rows) eachSpan(use func(p *payload, s tensor.Span)) {
 	for i, a := range w.arrays {
 		for _, a := range append([]*array{a}, a.partArrays()...) {
 			if s, ok := a.span(); ok {
 				s.Name = w.tensors[i].Name
-				list = append(list, s)
+				use(a.storage.payload, s)
 			}
 		}
 	}
-	return list
 }
 
 // span returns the bytes from the first to the last element.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path"
 	"slices"
 	"strings"
 
@@ -101,7 +102,7 @@ type payload struct {
 	at     int64           // in the file, as it is stored
 	stored int64           // bytes there; 0 of what is in the pickle
 	file   string          // src is not the file itself
-	member *zipfile.Member // nil: of a legacy stream, or of the pickle
+	member *zipfile.Member // nil: of no archive
 	blob   tensor.Blob
 	bigEnd bool
 	listed bool // a tensor in the list refers to it
@@ -117,16 +118,25 @@ func (p *payload) section(off, n int64) (tensor.Blob, error) {
 	if err != nil || n == 0 {
 		return tensor.Blob{}, err
 	}
-	if p.member == nil {
+	if p.member == nil && p.file == "" {
 		return tensor.NewBlob(&x), nil
 	}
 	return tensor.NewBlob(&inMember{x, p}), nil
 }
 
-// inMember is a range of a member, whose local header is checked before it is read.
+// inMember is a range of a member, whose local header is checked before it is read, or of
+// another file.
 type inMember struct {
 	source.Extent
 	payload *payload
+}
+
+// check checks the local header of the member.
+func (p *payload) check() error {
+	if p.member == nil {
+		return nil
+	}
+	return p.member.CheckHeader()
 }
 
 func (e *inMember) Stored() tensor.Stored {
@@ -134,7 +144,7 @@ func (e *inMember) Stored() tensor.Stored {
 }
 
 func (e *inMember) Bytes() ([]byte, bool) {
-	if e.payload.member.CheckHeader() != nil {
+	if e.payload.check() != nil {
 		return nil, false // ReadAt has the error
 	}
 	return e.Extent.Bytes()
@@ -142,14 +152,14 @@ func (e *inMember) Bytes() ([]byte, bool) {
 
 // Memory is Bytes where they are the caller's own memory.
 func (e *inMember) Memory() ([]byte, bool) {
-	if e.payload.member.CheckHeader() != nil {
+	if e.payload.check() != nil {
 		return nil, false
 	}
 	return e.Extent.Memory()
 }
 
 func (e *inMember) ReadAt(p []byte, off int64) (int, error) {
-	if err := e.payload.member.CheckHeader(); err != nil {
+	if err := e.payload.check(); err != nil {
 		return 0, err
 	}
 	return e.Extent.ReadAt(p, off)
@@ -161,6 +171,14 @@ type storages struct {
 	order []*payload
 	warn  func(text string)
 	views bool // a persistent id may be of a part of a storage
+}
+
+func (s *storages) add(p *payload) {
+	if s.byKey == nil {
+		s.byKey = map[string]*payload{}
+	}
+	s.byKey[p.key] = p
+	s.order = append(s.order, p)
 }
 
 // maxKey bounds the key of a storage, which is a number.
@@ -214,11 +232,7 @@ func (s *storages) persistent(id any) (any, error) {
 	switch {
 	case p == nil:
 		p = &payload{key: key, size: size, count: count, dtype: kind}
-		if s.byKey == nil {
-			s.byKey = map[string]*payload{}
-		}
-		s.byKey[key] = p
-		s.order = append(s.order, p)
+		s.add(p)
 	case p.size != size:
 		return nil, malformed("storage %s has %d bytes, and had %d before", naming.Quote(key),
 			size,
@@ -281,14 +295,16 @@ func (c *checkpoint) unlisted() iter.Seq[error] {
 				return
 			}
 		}
+		for _, n := range c.archives {
+			named[n.inside] = true
+		}
 		if c.zip == nil {
 			return
 		}
 		for i := range c.zip.Members {
 			m := &c.zip.Members[i]
 			name := strings.TrimPrefix(m.File.Name, c.prefix)
-			if named[m] || !strings.HasPrefix(name, "data/") &&
-				!strings.HasPrefix(name, "constants/") {
+			if named[m] || !c.isStorage(name) {
 				continue
 			}
 			x := m.Extent()
@@ -297,6 +313,15 @@ func (c *checkpoint) unlisted() iter.Seq[error] {
 			}
 		}
 	}
+}
+
+// isStorage reports whether a member has elements of tensors.
+func (c *checkpoint) isStorage(name string) bool {
+	if c.version == "pt2" {
+		return path.Ext(name) != ".json" && (strings.HasPrefix(name, "data/weights/") ||
+			strings.HasPrefix(name, "data/constants/"))
+	}
+	return strings.HasPrefix(name, "data/") || strings.HasPrefix(name, "constants/")
 }
 
 // yieldUnlisted yields the warning for a storage, unless it has no bytes.

@@ -68,7 +68,7 @@ func (v *verifier) count(r *Reader) error {
 	left := format.DecodedTotal(r.limits, r.src.Size())
 	add := func(n int64) error {
 		if v.total += n; n > left {
-			return formatError(-1, "", tensor.ErrLimit,
+			return errs.At(-1, "", tensor.ErrLimit,
 				"all data is more than the limit for one operation")
 		}
 		left -= n
@@ -159,7 +159,7 @@ func (v *verifier) checkBools(t *tensor.Tensor) func(p []byte, off int64) {
 	return func(p []byte, off int64) {
 		if k := le.NotBool(p); k >= 0 && !isFound {
 			isFound = true
-			v.list.Warn(formatError(-1, printable(t.Name), tensor.ErrMalformed,
+			v.list.Warn(errs.At(-1, printable(t.Name), tensor.ErrMalformed,
 				"element %d is the bool %#02x",
 				off+int64(k), p[k]))
 		}

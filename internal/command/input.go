@@ -318,7 +318,8 @@ func (a *app) isTensorFile(name string) bool {
 		return true
 	}
 	_, err = tensorfile.Detect(f, info.Size())
-	return !errors.Is(err, tensorfile.ErrUnknownFormat) || tensorfile.ByName(name) != 0
+	return !errors.Is(err, tensorfile.ErrUnknownFormat) || tensorfile.ByName(name) != 0 ||
+		torch.Unpacked(name)
 }
 
 // isRTenName reports whether a file of no known format is a .rten by its name: one of

@@ -190,6 +190,29 @@ def modules():
             "list": [many, {"again": norm}], "w": torch.rand(2)}
 
 
+class Program(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.tied = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3, bias=False)
+        self.tied.weight = self.fc.weight
+        self.transposed = torch.nn.Parameter(torch.rand(3, 4).t())
+        self.register_buffer("half_scale", torch.rand(3).to(torch.bfloat16))
+        self.register_buffer("passing", torch.rand(2), persistent=False)
+        self.constant = torch.tensor([1.0, 2.0])
+
+    def forward(self, x):
+        return self.fc(x) + self.tied(x) + self.half_scale + self.passing.sum() + self.constant.sum() + self.transposed.sum()
+
+
+def program():
+    """A program of torch.export, whose weights are members of the archive."""
+    p = torch.export.export(Program(), (torch.rand(2, 4),))
+    for node in p.graph.nodes:
+        node.meta.pop("stack_trace", None)  # has the path of this file
+    torch.export.save(p, "program.pt2")
+    note("program.pt2", flatten({**p.state_dict, **{k: v for k, v in p.constants.items() if isinstance(v, torch.Tensor)}}), "pt2")
+
+
 def flatten_states(v):
     """The same with the state_dict of each module."""
     if isinstance(v, torch.nn.Module):
@@ -307,6 +330,8 @@ def make(directory, seed):
         m = modules()
         save(directory, "modules", m, globals=CLASSES)
         save(directory, "modules_state", flatten_states(m))
+    if release >= (2, 1):
+        program()
 
 
 if __name__ == "__main__":
