@@ -86,7 +86,7 @@ var formats = [numFormats]formatRow{
 	GGUF: reads(gguf.NewReader, gguf.Detect, writes(gguf.NewWriter, completeGGUF,
 		formatRow{name: "gguf", ext: ".gguf", title: "GGUF",
 			reads: []string{"1", "2", "3"}, writes: []string{"3"}})),
-	Torch: reads(openTorch, torch.Detect,
+	Torch: reads(torch.NewReader, torch.Detect,
 		formatRow{name: "torch", ext: ".pt", title: "PyTorch checkpoint",
 			reads: []string{"zip", "torchscript", "legacy", "pt2", "dcp"}}),
 	PTN: reads(ptn.NewReader, ptn.Detect,
@@ -109,11 +109,6 @@ func reads[R Reader](newReader func(io.ReaderAt, int64, *tensor.ReadOptions) (R,
 		return r, nil
 	}
 	return row
-}
-
-func openTorch(r io.ReaderAt, size int64, o *tensor.ReadOptions) (*torch.Reader, error) {
-	return torch.NewReader(r, size, &torch.ReaderOptions{Strict: o.Strict, Limits: o.Limits,
-		NoMap: o.NoMap, Companion: o.Companion, NoLinks: o.NoLinks})
 }
 
 // Formats returns all formats, in the order of their constants.

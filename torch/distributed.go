@@ -38,21 +38,15 @@ func (e *entry) fail(class error, text string, args ...any) error {
 
 // A distributed is a distributed checkpoint that is being opened.
 type distributed struct {
-	r         *Reader
-	companion func(name string) (io.ReaderAt, int64, error)
-	files     map[string]*source.Source
-	spans     map[string][]tensor.Span // by file
-	entries   map[string][]*entry      // by name
-	rows      rows
+	r       *Reader
+	files   map[string]*source.Source
+	spans   map[string][]tensor.Span // by file
+	entries map[string][]*entry      // by name
+	rows    rows
 }
 
 // openDistributed reads .metadata and all entries.
-func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.ReaderAt, int64,
-	error)) error {
-	if companion == nil {
-		return errs.At(-1, metadataFile, errors.ErrUnsupported,
-			"the other files of a distributed checkpoint are not known")
-	}
+func (r *Reader) openDistributed(c *checkpoint) error {
 	root, err := c.runFile(metadataFile)
 	if err != nil {
 		return err
@@ -61,7 +55,7 @@ func (r *Reader) openDistributed(c *checkpoint, companion func(name string) (io.
 	if !ok {
 		return metadataError("", "not the metadata of a distributed checkpoint")
 	}
-	d := &distributed{r: r, companion: companion, files: map[string]*source.Source{},
+	d := &distributed{r: r, files: map[string]*source.Source{},
 		spans:   map[string][]tensor.Span{},
 		entries: map[string][]*entry{}}
 	d.rows = rows{limits: r.limits, memory: c.memory, visits: minVisits + c.steps,
@@ -250,7 +244,7 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 // open opens a file the first time.
 func (d *distributed) open(name string) (src *source.Source, err error) {
 	if src = d.files[name]; src == nil {
-		src, err = d.r.companion(d.companion, name)
+		src, err = d.r.companion(name)
 		d.files[name] = src
 	}
 	return src, err

@@ -152,7 +152,7 @@ func TestDistributedIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := OpenBytes([]byte(good), nil); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := OpenBytes([]byte(good), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a Companion: %v", err)
 	}
 }

@@ -8,11 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -21,43 +18,38 @@ const (
 	errs       = format.Errors(formatName)
 )
 
-// ReaderOptions control how a file is read. nil is the zero value.
-type ReaderOptions struct {
-	// Strict refuses what Warnings lists.
-	Strict bool
-	// Limits bound what a file may ask for; zero fields mean the defaults.
-	Limits tensor.Limits
-	// NoMap makes Open read the file instead of mapping it.
-	NoMap bool
-	// Companion opens the .distcp files of a distributed checkpoint, and the members of
-	// an unpacked archive. Open sets it to the directory of the file, NewReader to that
-	// of a source that is a tensor.Companion; where it stays nil, these are refused.
-	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse such files that are links out of the directory, as they
-	// are in Hugging Face's cache.
-	NoLinks bool
-}
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
+// Warnings lists. Companion opens the .distcp files of a distributed checkpoint, and the
+// members of an unpacked archive.
+type ReaderOptions = tensor.ReadOptions
 
-// A Reader is an open checkpoint. It is safe for concurrent use. See package tensor for
-// how long what it returns is valid.
+// A Reader is an open checkpoint, with the methods of every Reader: Close, Size, Len,
+// Tensors, Tensor, Blobs, Attributes and Warnings. Tensors are in the order of the
+// pickle, and so are Attributes, the values that are not tensors: strings as they are,
+// everything else in JSON. What JSON has no form for is an object of one key: $float,
+// $complex, $bytes. There are no Blobs. Size is the size of the file, of a distributed
+// checkpoint of .metadata.
+//
+// Warnings are at most 1,000. Those with a code are of the type *[tensor.FormatError]:
+// runs-code for each function that the file would call in Python, unknown-class for each
+// class that is not one of a library of tensors, and unlisted-data for each storage that
+// no tensor in the list refers to.
+//
+// A Reader is safe for concurrent use. See package tensor for how long what it returns is
+// valid.
 type Reader struct {
-	src        *source.Source
-	version    string
-	limits     tensor.Limits
-	tensors    []tensor.Tensor
-	paths      [][]string // of tensors, see rows
-	modules    []string
-	attributes [][2]string
-	notes      format.Warnings // but for globals
-	warnings   format.Warnings
-	globals    []Global
-	spans      []tensor.Span
-	shards     []shardSpans  // of a distributed checkpoint
-	parts      []*checkpoint // one, or the entries of a distributed checkpoint
-	closers    []io.Closer
-
-	once  sync.Once
-	table *naming.Table
+	format.Base
+	version string
+	limits  tensor.Limits
+	tensors []tensor.Tensor
+	paths   [][]string // of tensors, see rows
+	modules []string
+	notes   format.Warnings // but for globals
+	globals []Global
+	spans   []tensor.Span
+	shards  []shardSpans  // of a distributed checkpoint
+	parts   []*checkpoint // one, or the entries of a distributed checkpoint
+	closers []io.Closer
 }
 
 // The names of the files by which a distributed checkpoint and an unpacked archive are
@@ -97,67 +89,44 @@ func isFile(name string) bool {
 // checkpoint opens like the .metadata in it, and one of an unpacked archive like its
 // data.pkl.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
-	o := options(opts)
-	name = Metadata(name)
-	if o.Companion == nil {
-		o.Companion = source.Companions(name, o.NoMap, o.NoLinks)
-	}
-	return source.OpenAs(name, o.NoMap, o.newReader)
+	return format.Open(Metadata(name), opts, read)
 }
 
 // OpenBytes reads a file that is in memory. It keeps b, which must not change.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
-	return options(opts).newReader(source.OfBytes(b))
+	return format.OpenBytes(b, opts, read)
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
-	src, err := source.OfReaderAt(r, size)
-	if err != nil {
-		return nil, err
-	}
-	o := options(opts)
-	if c, ok := r.(tensor.Companion); ok && o.Companion == nil {
-		o.Companion = c.Companion
-	}
-	return o.newReader(src)
+	return format.NewReader(r, size, opts, read)
 }
 
-func options(opts *ReaderOptions) ReaderOptions {
-	if opts == nil {
-		return ReaderOptions{}
-	}
-	return *opts
-}
-
-func (o ReaderOptions) newReader(src *source.Source) (*Reader, error) {
-	limits, err := format.CompleteLimits(o.Limits)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{src: src, limits: limits}
-	r.notes.Format, r.warnings.Format = formatName, formatName
-	if err := r.open(o); err != nil {
+func read(in *format.Input) (*Reader, error) {
+	r := newReader(in)
+	if err := r.open(in); err != nil {
 		r.closeParts()
 		return nil, err
 	}
 	r.warn()
-	if o.Strict {
-		if err := r.strict(); err != nil {
-			r.closeParts()
-			return nil, err
-		}
-	}
+	format.SetList(&r.Base, r.tensors)
 	return r, nil
 }
 
-func (r *Reader) open(o ReaderOptions) error {
-	head := make([]byte, min(r.src.Size(), 512))
-	if _, err := r.src.ReadAt(head, 0); err != nil {
+func newReader(in *format.Input) *Reader {
+	r := &Reader{limits: in.Options.Limits}
+	format.InitBase(&r.Base, errs, in)
+	r.notes.Format = formatName
+	return r
+}
+
+func (r *Reader) open(in *format.Input) error {
+	head := make([]byte, min(in.Size(), 512))
+	if _, err := in.ReadAt(head, 0); err != nil {
 		return errs.Wrap(0, "", err)
 	}
-	c := &checkpoint{limits: r.limits, memory: &memory{memoryBase}, src: r.src,
-		size: r.src.Size()}
+	c := &checkpoint{limits: r.limits, memory: &memory{memoryBase}, src: in.Source,
+		size: in.Size()}
 	var err error
 	switch {
 	case len(head) >= 4 && string(head[:4]) == zipMagic:
@@ -165,9 +134,9 @@ func (r *Reader) open(o ReaderOptions) error {
 	case isLegacy(string(head)):
 		err = c.openLegacy()
 	case isMetadata(string(head)):
-		return r.openDistributed(c, o.Companion)
-	case isPickle(string(head)) && o.Companion != nil && exists(o.Companion, "version"):
-		return r.openUnpacked(c, o.Companion)
+		return r.openDistributed(c)
+	case isPickle(string(head)) && exists(in, "version"):
+		return r.openUnpacked(c)
 	default:
 		err = unknown(string(head))
 	}
@@ -197,8 +166,8 @@ func (r *Reader) list(c *checkpoint) (*rows, error) {
 
 // take takes over what was read.
 func (r *Reader) take(c *checkpoint, w *rows) {
-	r.version, r.tensors, r.attributes = c.version, w.tensors, w.attributes
-	r.paths, r.modules = w.paths, w.modules
+	r.version, r.tensors, r.paths, r.modules = c.version, w.tensors, w.paths, w.modules
+	format.SetAttributes(&r.Base, w.attributes)
 }
 
 // addPart takes over a checkpoint whose tensors are in the list.
@@ -223,25 +192,17 @@ func (r *Reader) warn() {
 	for _, code := range []string{tensor.CodeRunsCode, tensor.CodeUnknownClass} {
 		for _, g := range r.globals {
 			if g.Code == code {
-				r.warnings.Add(g.err())
+				format.Warn(&r.Base, g.err())
 			}
 		}
 	}
 	for _, err := range r.notes.All() {
-		r.warnings.Add(err)
+		format.Warn(&r.Base, err)
 	}
-}
-
-// strict returns the first departure.
-func (r *Reader) strict() error {
-	if all := r.Warnings(); len(all) > 0 {
-		return all[0]
-	}
-	return nil
 }
 
 // Close releases the file, and those of a distributed checkpoint. It may be called twice.
-func (r *Reader) Close() error { return errors.Join(r.src.Close(), r.closeParts()) }
+func (r *Reader) Close() error { return errors.Join(r.Base.Close(), r.closeParts()) }
 
 func (r *Reader) closeParts() (err error) {
 	for _, c := range r.closers {
@@ -253,24 +214,6 @@ func (r *Reader) closeParts() (err error) {
 // Version is the kind of the file: zip, also of an unpacked one, torchscript, legacy, pt2
 // or dcp.
 func (r *Reader) Version() string { return r.version }
-
-// Size returns the size of the file in bytes, of a distributed checkpoint that of
-// .metadata.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Len is the number of tensors.
-func (r *Reader) Len() int { return len(r.tensors) }
-
-// Tensors yields the tensors in the order of the pickle.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.tensors {
-			if !yield(&r.tensors[i]) {
-				return
-			}
-		}
-	}
-}
 
 // Path returns the keys to tensor i of Tensors in the pickle. Its name is the keys joined
 // with dots, but for those of the dicts of an nn.Module: _parameters, _buffers, _modules.
@@ -285,48 +228,5 @@ func (r *Reader) Path(i int) []string {
 // the file is one. The names of its tensors and attributes begin with it.
 func (r *Reader) Modules() iter.Seq[string] { return slices.Values(r.modules) }
 
-// Tensor returns the first tensor of that name, or nil.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	r.once.Do(func() {
-		r.table, _ = naming.Build(len(r.tensors), func(i int) string { return r.tensors[i].Name })
-	})
-	if i := r.table.Lookup(name); i >= 0 {
-		return &r.tensors[i]
-	}
-	return nil
-}
-
-// Blobs yields nothing: all data belongs to tensors.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
-
-// Attributes yields the values that are not tensors in the order of the pickle: strings
-// as they are, everything else in JSON. What JSON has no form for is an object of one
-// key: $float, $complex, $bytes.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, a := range r.attributes {
-			if !yield(a[0], a[1]) {
-				return
-			}
-		}
-	}
-}
-
-// Warnings lists departures that did not prevent reading, at most 1,000. Those with a
-// code are of the type *[tensor.FormatError]: runs-code for each function that the file
-// would call in Python, unknown-class for each class that is not one of a library of
-// tensors, and unlisted-data for each storage that no tensor in the list refers to.
-func (r *Reader) Warnings() []error { return r.warnings.All() }
-
 // Globals yields every place where a pickle of the file names a class or function.
-func (r *Reader) Globals() iter.Seq[Global] {
-	return func(yield func(Global) bool) {
-		for _, g := range r.globals {
-			if !yield(g) {
-				return
-			}
-		}
-	}
-}
+func (r *Reader) Globals() iter.Seq[Global] { return slices.Values(r.globals) }

@@ -1,14 +1,15 @@
 package torch
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"iter"
 	"os"
 	"path"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -43,16 +44,21 @@ func ShardNames(dir string) (names []string) {
 // them, also when it fails. A chunk that no shard has is malformed, unless it is at the
 // end of a dimension: no file says how large a tensor is.
 func FromShards(shards []Shard) (*Reader, error) {
-	r := &Reader{src: source.OfBytes(nil), version: "dcp"}
+	in, err := format.NewInput(bytes.NewReader(nil), 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := newReader(in)
+	r.version = "dcp"
 	for _, s := range shards {
 		r.closers = append(r.closers, s.Closer)
 		r.shards = append(r.shards, shardSpans{s.Name, s.Spans})
 	}
-	err := r.join(shards)
-	if err != nil {
+	if err := r.join(shards); err != nil {
 		r.closeParts()
 		return nil, err
 	}
+	format.SetList(&r.Base, r.tensors)
 	return r, nil
 }
 

@@ -11,18 +11,17 @@ import (
 )
 
 // exists reports whether there is another file of that name.
-func exists(companion func(name string) (io.ReaderAt, int64, error), name string) bool {
-	in, _, err := companion(name)
-	if c, ok := in.(io.Closer); ok {
+func exists(in *format.Input, name string) bool {
+	other, _, err := in.Companion(name)
+	if c, ok := other.(io.Closer); ok {
 		c.Close()
 	}
 	return err == nil
 }
 
 // companion opens another file, which is open as long as the Reader.
-func (r *Reader) companion(open func(name string) (io.ReaderAt, int64, error),
-	name string) (*source.Source, error) {
-	in, size, err := open(name)
+func (r *Reader) companion(name string) (*source.Source, error) {
+	in, size, err := format.InputOf(&r.Base).Companion(name)
 	if err != nil {
 		return nil, err
 	}
@@ -46,10 +45,9 @@ func (c *checkpoint) runFile(name string) (any, error) {
 }
 
 // openUnpacked reads data.pkl, whose storages are files in the directory data.
-func (r *Reader) openUnpacked(c *checkpoint, open func(name string) (io.ReaderAt, int64,
-	error)) error {
+func (r *Reader) openUnpacked(c *checkpoint) error {
 	bigEnd := false
-	if src, err := r.companion(open, "byteorder"); err == nil {
+	if src, err := r.companion("byteorder"); err == nil {
 		order, err := src.Metadata(0, min(src.Size(), 8))
 		if bigEnd = string(order) == "big"; err != nil {
 			return errs.InFile("byteorder", err)
@@ -67,7 +65,7 @@ func (r *Reader) openUnpacked(c *checkpoint, open func(name string) (io.ReaderAt
 			return errs.At(-1, "storage "+naming.Quote(p.key), tensor.ErrMalformed,
 				"not the name of a file")
 		}
-		if p.src, err = r.companion(open, p.file); err != nil {
+		if p.src, err = r.companion(p.file); err != nil {
 			return errs.InFile(p.file, err)
 		}
 		if p.src.Size() != p.size {

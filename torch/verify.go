@@ -65,7 +65,7 @@ type verifier struct {
 
 // count sums up what will be read, under the limit.
 func (v *verifier) count(r *Reader) error {
-	left := format.DecodedTotal(r.limits, r.src.Size())
+	left := format.DecodedTotal(r.limits, r.Size())
 	add := func(n int64) error {
 		if v.total += n; n > left {
 			return errs.At(-1, "", tensor.ErrLimit,
