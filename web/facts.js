@@ -8,15 +8,21 @@ export function showFacts(facts) {
     ['format', `${facts.title}${info.version ? ' ' + info.version : ''}`],
     ['size', `${human(info.size)} (${count(info.size, 'byte')})`],
     ['tensors', info.tensors.toLocaleString('en')],
-    ['parameters', info.parameters.toLocaleString('en')],
+    ['parameters', info.parameters.toLocaleString('en') +
+      (info.stored_elements === info.parameters ? '' : ` (${info.stored_elements.toLocaleString('en')} elements stored)`)],
     ['decoded', human(info.bytes)],
     ...(info.totals.blobs ? [['blobs', `${info.totals.blobs.toLocaleString('en')}, ${human(info.totals.blob_bytes)}`]] : []),
   ]);
   const dtypes = Object.entries(info.dtypes).sort((a, b) => b[1].bytes - a[1].bytes);
   if (dtypes.length) {
     add(s, 'h3', 'Dtypes');
-    table(s, 'Dtypes', [{title: 'dtype'}, {title: 'tensors', number: true}, {title: 'parameters', number: true}, {title: 'size', number: true}],
+    table(s, 'Dtypes', [{title: 'dtype'}, {title: 'tensors', number: true}, {title: 'elements', number: true}, {title: 'size', number: true}],
       dtypes.map(([name, t]) => [name, t.tensors.toLocaleString('en'), t.parameters.toLocaleString('en'), human(t.bytes)]));
+  }
+  if (info.schemes?.length) {
+    add(s, 'h3', 'Quantised weights');
+    table(s, 'Quantised weights', [{title: 'scheme'}, {title: 'weights', number: true}, {title: 'parameters', number: true}, {title: 'block'}, {title: 'scales each', number: true}],
+      info.schemes.map(x => [x.scheme, x.weights.toLocaleString('en'), x.parameters.toLocaleString('en'), x.block?.join(' × ') ?? '', x.scales]));
   }
   if (info.shards?.length) {
     add(s, 'h3', 'Shards');

@@ -18,7 +18,7 @@ function say(text, isError) {
 
 async function show(backend) {
   say('Opening …');
-  const [names, facts, rows, plans] = await Promise.all(['files', 'facts', 'tensors', 'plan'].map(m => backend.call(m)));
+  const [names, facts, rows, plans, weights] = await Promise.all(['files', 'facts', 'tensors', 'plan', 'weights'].map(m => backend.call(m)));
   for (const r of rows) r.dtype ||= r.scheme;
   find('main').replaceChildren();
   find('sections').replaceChildren();
@@ -27,7 +27,7 @@ async function show(backend) {
   say('');
   const openRow = row => openTensor(backend, row);
   showFacts(facts);
-  showTable(rows, openRow);
+  showTable(rows, weights, openRow);
   showUsage(facts, rows, openRow);
   showProgram(facts, plans);
   if ((facts.info.pte || facts.info.ptn || facts.info.rten || facts.info.onnx) && backend.can('graph')) showGraph(backend);

@@ -23,9 +23,16 @@ function fold(rows) {
 // page is how many rows come at once: more when the end of the table comes into view.
 const page = 300;
 
-export function showTable(rows, openRow) {
+// whole has each quantised weight in the place of its parts.
+function whole(rows, weights) {
+  const at = new Map(weights.flatMap(w => w.of.map((index, i) => [index, i ? null : w])));
+  return rows.map(r => at.has(r.index) ? at.get(r.index) : r).filter(Boolean);
+}
+
+export function showTable(stored, weights, openRow) {
   const s = section('Tensors');
-  for (const r of rows) {
+  let rows = whole(stored, weights);
+  for (const r of [...stored, ...weights]) {
     r.text = r.shape ? '[' + r.shape.join(', ') + ']' + (r.order ? ` order [${r.order.join(', ')}]` : '') : '';
     r.how = r.external ? 'external' : r.scheme || r.encoding || '';
   }
@@ -35,6 +42,14 @@ export function showTable(rows, openRow) {
   const folding = add(row, 'label');
   const folded = add(folding, 'input', undefined, {type: 'checkbox', id: 'fold'});
   add(folding, 'span', 'Join names that differ in numbers only');
+  if (weights.length) {
+    const switching = add(row, 'label');
+    const parts = add(switching, 'input', undefined, {type: 'checkbox', id: 'parts', change: () => {
+      rows = parts.checked ? stored : whole(stored, weights);
+      draw();
+    }});
+    add(switching, 'span', 'Parts of quantised weights');
+  }
   const shown = add(row, 'span', '', {role: 'status', class: 'soft'});
   const region = add(s, 'div', undefined, {class: 'scroll', role: 'region', 'aria-label': 'Table of tensors', tabindex: 0});
   const t = add(region, 'table', undefined, {class: 'wide', id: 'table'});

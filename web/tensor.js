@@ -11,7 +11,7 @@ export function openTensor(backend, row) {
     ['dtype', row.dtype ?? ''], ['shape', row.text], ['size', `${human(row.bytes)} (${count(row.bytes, 'byte')})`],
     ...(row.offset >= 0 ? [['offset', `${row.offset.toLocaleString('en')}${row.shard ? ' of ' + row.shard : ''}`]] : []),
     ...(row.stored >= 0 && row.stored !== row.bytes ? [['stored', `${human(row.stored)} ${row.encoding ?? ''}`]] : []),
-    ...(row.scheme ? [['layout', row.scheme]] : []),
+    ...(row.scheme ? [[row.of ? 'quantised as' : 'layout', row.scheme]] : []),
     ...(row.digest ? [['digest', row.digest]] : []),
     ...(row.external ? [['elements', 'in another file']] : []),
   ]);

@@ -43,6 +43,7 @@ type app struct {
 	strict     bool
 	noMap      bool
 	format     tensorfile.Format
+	dequantize tensor.DType // weights of inputs are of this dtype; Unknown: as stored
 	external   []string
 	header     headerFlag
 	publicOnly bool

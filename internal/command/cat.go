@@ -60,6 +60,7 @@ writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 		},
 	}
 	f := cmd.Flags()
+	dequantizeFlag(f, &a.dequantize)
 	f.BoolVar(&c.raw, "raw", false, "write the decoded bytes")
 	f.BoolVar(&c.array, "npy", false, "write a NumPy file")
 	f.BoolVar(&c.all, "all", false, "print all values on a terminal too")

@@ -140,11 +140,7 @@ func (c *conversion) flags(f *pflag.FlagSet) {
 		return err
 	}, "allow", append(strings.Split(convert.LossAll.String(),
 		","), "all"), "the `LOSSES` that may happen, separated by commas (see convert)")
-	choices(f, &c.opts.Dequantize, "dequantize", "dtype",
-		map[string]tensor.DType{"float32": tensor.F32, "float16": tensor.F16,
-			"bfloat16": tensor.BF16},
-		"make numbers of quantised weights: `DTYPE` float32, float16 or bfloat16")
-	f.Lookup("dequantize").NoOptDefVal = tensor.F32.String()
+	dequantizeFlag(f, &c.opts.Dequantize)
 	c.outputs.flags(f, "FILE")
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A comparison holds the flags of diff.
@@ -29,6 +30,8 @@ func diffCommand(a *app) *cobra.Command {
 by their names, values in whatever order they are stored, attributes, and programs where
 both files have one format. What one file has and the format of the other cannot hold is
 listed too; --ignore leaves it out. The exit status is 1 when something differs.
+
+--dequantize compares the weights that quantised tensors make up, whatever their dtypes.
 
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
 		Example: `  tensorfile diff model.safetensors model.zt
@@ -57,6 +60,7 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 		},
 	}
 	f := cmd.Flags()
+	dequantizeFlag(f, &a.dequantize)
 	f.Float64Var(&c.opts.Tolerance, "tolerance", 0, "values may differ by `T`")
 	f.Float64Var(&c.opts.Relative, "relative", 0, "values may differ by `R` times the one in B")
 	f.BoolVar(&c.opts.IgnoreDType, "ignore-dtype", false, "compare values of different dtypes")
@@ -92,6 +96,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	opts := c.opts
 	opts.Figures = c.stat
 	opts.External = a.findExternal
+	opts.IgnoreDType = opts.IgnoreDType || a.dequantize != tensor.Unknown
 	if len(c.filter) > 0 {
 		opts.Filter = c.passes
 	}

@@ -37,6 +37,8 @@ no initial value counts with its name, dtype and shape.`,
 				defer in.Close()
 				l.noteNames(in)
 				switch {
+				case whole && a.dequantize != tensor.Unknown:
+					return nil, wrong("--content", "the bytes of the file have no weights")
 				case whole && in.isDirectory():
 					return nil, advise("--content, or hash --file of each file in it",
 						errors.New("is a directory"))
@@ -62,6 +64,7 @@ no initial value counts with its name, dtype and shape.`,
 		},
 	}
 	f := cmd.Flags()
+	dequantizeFlag(f, &a.dequantize)
 	l.filterFlag(f)
 	f.BoolVar(&whole, "file", false, "the SHA-256 of the file")
 	f.BoolVar(&content, "content", false, "one id of names, dtypes, shapes and values")

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/torch"
@@ -93,7 +94,22 @@ func (a *app) openExternals() error {
 
 // open opens a file by its name, by its address, or from standard input. It
 // stays open until close.
-func (a *app) open(name string) (*input, error) { return a.openWith(name, a.options()) }
+func (a *app) open(name string) (*input, error) {
+	in, err := a.openWith(name, a.options())
+	if err != nil || a.dequantize == tensor.Unknown {
+		return in, err
+	}
+	cfg, err := in.quantization()
+	if err == nil {
+		var weights *tensorfile.File
+		if weights, err = inspect.Dequantized(in.File, cfg, a.dequantize); err == nil {
+			in.File = weights
+			return in, nil
+		}
+	}
+	in.Close()
+	return nil, err
+}
 
 func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	path, err := localName(name)

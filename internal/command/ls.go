@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/quant"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A lister is what the flags of ls make of the rows of a file.
@@ -47,9 +49,10 @@ the right are left out first, then names are shortened in their middle.`,
 		},
 	}
 	f := cmd.Flags()
+	dequantizeFlag(f, &a.dequantize)
 	l.filterFlag(f)
 	chooseOrder(f, &l.sort, sortKeys)
-	f.BoolVar(&l.fold, "fold", false, "layer numbers into one line")
+	f.BoolVar(&l.fold, "fold", false, "layer numbers, and the parts of a weight, into one line")
 	return cmd
 }
 
@@ -129,7 +132,11 @@ func (l *lister) each(in *input) iter.Seq[*row] {
 		return in.eachRow()
 	}
 	return func(yield func(*row) bool) {
-		rows := l.apply(in.rows())
+		rows := in.rows()
+		if l.fold {
+			rows = joinParts(rows, quant.Find(in.File, in.config()))
+		}
+		rows = l.apply(rows)
 		for i := range rows {
 			if !yield(&rows[i]) {
 				return
@@ -208,6 +215,39 @@ func (l *lister) print(a *app, in *input) {
 	}
 	fmt.Fprintf(a.out, "%s, %s\n", line, a.appendSize(nil, bytes))
 	a.printWarnings(in.warnings())
+}
+
+// joinParts makes one row of those of the parts of a quantised weight.
+func joinParts(rows []row, set *quant.Set) []row {
+	of := map[string]*quant.Weight{} // by names of parts
+	for _, w := range set.Weights {
+		for _, p := range w.Parts {
+			of[p.Tensor.Name] = w
+		}
+	}
+	var out []row
+	for _, r := range rows {
+		w := of[r.name]
+		switch {
+		case w == nil:
+			out = append(out, r)
+		case w.Parts[0].Tensor.Name == r.name:
+			made := &tensor.Tensor{Name: w.Name, DType: w.DType, Shape: w.Tensor.Shape,
+				Scheme: w.Scheme}
+			joined := row{tensor: made, name: w.Name, dtype: w.DType.String()}
+			for _, p := range w.Parts {
+				joined.bytes += max(inspect.DecodedSize(p.Tensor), 0)
+				data := p.Tensor.Data
+				if !p.Tensor.Dense() && len(p.Tensor.Parts) == 1 { // blocks
+					data = p.Tensor.Parts[0].Data
+				}
+				made.Parts = append(made.Parts, tensor.Part{Role: p.Role, DType: p.Tensor.DType,
+					Data: data})
+			}
+			out = append(out, joined)
+		}
+	}
+	return out
 }
 
 // foldRows joins rows whose names differ in numbers only and that are alike

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
@@ -44,6 +45,15 @@ func (in *input) quantization() (*quant.Config, error) {
 			io.Closer
 		}{io.NewSectionReader(r, 0, size), c}, nil
 	})
+}
+
+// dequantizeFlag declares --dequantize.
+func dequantizeFlag(f *pflag.FlagSet, d *tensor.DType) {
+	const name = "dequantize"
+	choices(f, d, name, "dtype", map[string]tensor.DType{"float32": tensor.F32,
+		"float16": tensor.F16, "bfloat16": tensor.BF16},
+		"make numbers of quantised weights: `DTYPE` float32, float16 or bfloat16")
+	f.Lookup(name).NoOptDefVal = tensor.F32.String()
 }
 
 // config is quantization of what is on this machine; nil also if it cannot be read.

@@ -55,6 +55,6 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 
 // source is a file for the page.
 func (a *app) source(in *input) page.Source {
-	return page.Source{Name: in.name, File: in.File, Model: in.dir, External: a.findExternal,
-		Strict: a.strict, Limits: a.limits}
+	return page.Source{Name: in.name, File: in.File, Model: in.dir, Config: in.config(),
+		External: a.findExternal, Strict: a.strict, Limits: a.limits}
 }

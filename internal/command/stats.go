@@ -54,6 +54,7 @@ such as a dtype that is not known here, is an error only where it is named.`,
 		},
 	}
 	f := cmd.Flags()
+	dequantizeFlag(f, &a.dequantize)
 	number(f, &m.opts.Bins, "bins", 1, 10_000, "`NUMBER` of bars of the histogram")
 	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
 		"also these `SHARES` of the elements, such as 0.01,0.5,0.99; of dtypes of more than "+

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/model"
-	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -26,13 +25,9 @@ type facts struct {
 }
 
 func (f *file) facts() facts {
-	var cfg *quant.Config
-	if f.Model != nil {
-		cfg = f.Model.Quantization()
-	}
-	info := inspect.NewInfo(f.File, cfg)
+	info := inspect.NewInfo(f.File, f.Config)
 	out := facts{f.Name, f.File.Format().Title(), info, [][2]string{},
-		inspect.NewUsage(f.File, &inspect.UsageOptions{Config: cfg}), f.Model != nil}
+		inspect.NewUsage(f.File, &inspect.UsageOptions{Config: f.Config}), f.Model != nil}
 	for _, a := range info.Attributes {
 		text, ok := a.Value.(string)
 		if !ok {
@@ -76,6 +71,7 @@ type row struct {
 	Scheme   string       `json:"scheme,omitempty"`
 	External bool         `json:"external,omitempty"`
 	Parts    []part       `json:"parts,omitempty"`
+	Of       []int        `json:"of,omitempty"` // of a quantised weight the indices of its parts
 }
 
 // A part is one of a tensor that is not dense.
@@ -121,6 +117,31 @@ func (f *file) rows() []row {
 	for name, b := range f.File.Blobs() {
 		r := row{Index: -1, Name: name, DType: "blob", Bytes: b.Size(), Offset: -1, Stored: -1}
 		r.place(b)
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// weightRows are quantised weights, each with the tensors that it is made of.
+func (f *file) weightRows() []row {
+	rows, index := []row{}, map[string]int{}
+	for i, t := range f.tensors {
+		if _, ok := index[t.Name]; !ok {
+			index[t.Name] = i
+		}
+	}
+	for i, w := range f.weights() {
+		r := row{Index: len(f.tensors) + i, Name: w.Name, DType: w.DType.String(),
+			Shape: w.Tensor.Shape, Offset: -1, Stored: -1, Scheme: w.Scheme}
+		if r.Shape == nil {
+			r.Shape = tensor.Shape{}
+		}
+		for _, p := range w.Parts {
+			n := max(inspect.DecodedSize(p.Tensor), 0)
+			r.Bytes += n
+			r.Parts = append(r.Parts, part{p.Role, p.Tensor.DTypeName(), n})
+			r.Of = append(r.Of, index[p.Tensor.Name])
+		}
 		rows = append(rows, r)
 	}
 	return rows

@@ -39,7 +39,8 @@ func OpenContents(files ...Content) (Source, error) {
 			if set != nil {
 				name = cmp.Or(set.Index, set.Files[0])
 			}
-			return Source{Name: name, File: m.File(), Model: m}, nil
+			return Source{Name: name, File: m.File(), Model: m,
+				Config: m.Quantization()}, nil
 		}
 		m.Close()
 		if !errors.Is(err, model.ErrNoModel) {

@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -21,6 +23,8 @@ type Source struct {
 	File *tensorfile.File
 	// Model, if not nil, is the directory that File is of.
 	Model *model.Model
+	// Config is what the configuration of the model says of quantised weights.
+	Config *quant.Config
 	// External, if not nil, returns a tensor whose elements are in another file.
 	External func(name string) *tensor.Tensor
 	// Strict makes warnings of verify errors.
@@ -34,16 +38,33 @@ type Source struct {
 type Session struct{ files []*file }
 
 // A file is a Source with its tensors in order, by whose indices the page names them.
+// Quantised weights follow.
 type file struct {
 	Source
 	tensors []*tensor.Tensor
+	found   func() *quant.Set
+	weights func() []*quant.Weight
+}
+
+func newFile(src Source) *file {
+	f := &file{Source: src, tensors: slices.Collect(src.File.Tensors())}
+	f.found = sync.OnceValue(func() *quant.Set { return quant.Find(src.File, src.Config) })
+	f.weights = sync.OnceValue(func() (all []*quant.Weight) {
+		for _, w := range f.found().Weights {
+			if w.Scheme != "" {
+				all = append(all, w)
+			}
+		}
+		return all
+	})
+	return f
 }
 
 // NewSession returns a Session of open files, which it does not close.
 func NewSession(sources ...Source) *Session {
 	s := &Session{}
 	for _, src := range sources {
-		s.files = append(s.files, &file{src, slices.Collect(src.File.Tensors())})
+		s.files = append(s.files, newFile(src))
 	}
 	return s
 }
@@ -86,6 +107,8 @@ func (s *Session) Call(ctx context.Context, method string, args []byte,
 		return f.facts(), nil
 	case "tensors":
 		return f.rows(), nil
+	case "weights":
+		return f.weightRows(), nil
 	case "verify":
 		return f.verify(ctx, progress)
 	case "values":

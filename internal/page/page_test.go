@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/page"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/web"
 )
@@ -125,6 +126,61 @@ func TestValuesHaveAllDigits(t *testing.T) {
 		g := call[grid](t, s, "values", string(params))
 		if got, _ := json.Marshal(g.Values); string(got) != want {
 			t.Errorf("tensor %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+// A quantised weight has its values, those of its parts, and statistics.
+func TestQuantisedWeightsAreShown(t *testing.T) {
+	b, err := os.ReadFile("../../testdata/quant/ct-nvfp4.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := quant.ParseConfig(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := tensorfile.Open("../../testdata/quant/ct-nvfp4.safetensors", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := page.NewSession(page.Source{Name: "a", File: f, Config: cfg})
+	type row struct {
+		Index      int
+		Name, Text string
+		Scheme     string
+		Shape      []int64
+		Of         []int
+		Parts      []struct{ Role string }
+	}
+	stored := call[[]row](t, s, "tensors", "{}")
+	weights := call[[]row](t, s, "weights", "{}")
+	if len(stored) != 3 || len(weights) != 1 {
+		t.Fatalf("%d tensors, %d weights", len(stored), len(weights))
+	}
+	w := weights[0]
+	if w.Index != 3 || w.Name != "m.weight" || w.Scheme != "nvfp4" || len(w.Of) != 3 ||
+		stored[w.Of[0]].Name != "m.weight_packed" || len(w.Parts) != 3 {
+		t.Errorf("%+v", w)
+	}
+	type grid struct {
+		Shape  []int64
+		Values [][]string
+	}
+	g := call[grid](t, s, "values", `{"tensor": 3}`)
+	if g.Shape[1] != 64 || g.Values[0][0] != "-0.043061107" {
+		t.Errorf("%v, %s", g.Shape, g.Values[0][0])
+	}
+	if g := call[grid](t, s, "values", `{"tensor": 3, "part": "codes"}`); g.Shape[1] != 32 {
+		t.Errorf("codes of %v", g.Shape)
+	}
+	if all := call[[]any](t, s, "stats", `{"tensor": 3}`); len(all) != 1 {
+		t.Errorf("statistics: %v", all)
+	}
+	for _, params := range []string{`{"tensor": 4}`, `{"tensor": 3, "part": "bias"}`} {
+		if _, err := s.Call(t.Context(), "values", []byte(params), nil); err == nil {
+			t.Errorf("%s is no error", params)
 		}
 	}
 }

@@ -27,7 +27,7 @@ var modules = []string{"dom.js", "backend.js", "facts.js", "map.js", "tensor.js"
 // the methods return that need no choice. Without verify the file is not read.
 func (s *Session) Report(ctx context.Context, web fs.FS, verify bool, progress Progress) ([]byte,
 	error) {
-	methods := []string{"files", "facts", "tensors", "plan", "graph", "blocks"}
+	methods := []string{"files", "facts", "tensors", "weights", "plan", "graph", "blocks"}
 	if verify {
 		methods = append(methods, "verify")
 	}

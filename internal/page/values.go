@@ -25,10 +25,10 @@ const (
 // elements returns a tensor whose elements can be read: of a sparse one the dense form,
 // of quantised blocks their values, or the part of that role.
 func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
-	if p.Tensor < 0 || p.Tensor >= len(f.tensors) {
-		return nil, fmt.Errorf("page: tensor %d of %d", p.Tensor, len(f.tensors))
+	t, err := f.tensor(&p)
+	if err != nil {
+		return nil, err
 	}
-	t := f.tensors[p.Tensor]
 	if t.External {
 		if f.External != nil {
 			t = f.External(t.Name)
@@ -37,7 +37,7 @@ func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 			return nil, inspect.ErrExternal
 		}
 	}
-	err := format.CheckDecoded(f.Limits, inspect.TotalSize(f.File), format.Blobs(t))
+	err = format.CheckDecoded(f.Limits, inspect.TotalSize(f.File), format.Blobs(t))
 	switch {
 	case err != nil:
 		return nil, err
@@ -55,6 +55,29 @@ func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 		}
 	}
 	return t, t.Check()
+}
+
+// tensor returns a tensor, the values of a quantised weight, or the part of it that has
+// the role, of which p then asks for the whole.
+func (f *file) tensor(p *params) (*tensor.Tensor, error) {
+	i := p.Tensor
+	if i >= 0 && i < len(f.tensors) {
+		return f.tensors[i], nil
+	}
+	all := f.weights()
+	if i -= len(f.tensors); i < 0 || i >= len(all) {
+		return nil, fmt.Errorf("page: tensor %d of %d", p.Tensor, len(f.tensors)+len(all))
+	}
+	if p.Part == "" {
+		return all[i].Tensor, nil
+	}
+	for _, part := range all[i].Parts {
+		if part.Role == p.Part {
+			p.Part = ""
+			return part.Tensor, nil
+		}
+	}
+	return nil, fmt.Errorf("page: no part %.40q", p.Part)
 }
 
 // A grid is a part of a tensor as text.

@@ -164,6 +164,18 @@ await proves('values, picture and statistics of a tensor', () => drop([join(work
   await eventually(async () => holds((await page.locator('dialog').innerText()).includes('199.5'), 'the mean'));
 }));
 
+await proves('a quantised weight has its values, and a switch to its parts', () => drop([data + 'quant/comfy-nvfp4.safetensors'], async page => {
+  const names = async () => (await page.locator('#table tbody td.name').allInnerTexts()).join(' ');
+  holds(!/scale/.test(await names()), 'parts are shown');
+  await page.locator('#parts').check();
+  holds(/weight_scale_2/.test(await names()), 'parts are missing');
+  await page.locator('#parts').uncheck();
+  await page.getByRole('button', {name: 'diffusion.m.weight', exact: true}).click();
+  const cell = page.locator('dialog .grid tbody tr').first().locator('td').first();
+  await cell.waitFor();
+  holds(/^-?0\.\d{5,}$/.test(await cell.innerText()), 'the value is a code');
+}));
+
 await proves('a memory plan is drawn over time', () => drop([data + 'pte/export-1.5.1-cond.pte'], async page => {
   const places = page.getByRole('img', {name: /^Buffer 1 of/}).locator('rect');
   holds(await places.count() >= 5, 'places are missing');
