@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -122,6 +123,22 @@ func refuseDamaged(ctx context.Context, dir string) error {
 	return err // nil: whole
 }
 
+func loadModel(dir string, use func(name string, shape tensor.Shape, v []tensor.BFloat16)) error {
+	m, err := model.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	for w := range quant.Weights(m.File(), m.Quantization()) {
+		v, err := tensor.Convert[tensor.BFloat16](w.Tensor)
+		if err != nil {
+			return err // such as a scale that is missing
+		}
+		use(w.Name, w.Tensor.Shape, v)
+	}
+	return nil
+}
+
 // end of docs/embedding.md's code
 
 func Example_loadWeights() {
@@ -133,6 +150,29 @@ func Example_loadWeights() {
 	weights, err := loadWeights(context.Background(), f)
 	fmt.Println(weights, err)
 	// Output: map[a:[1 2] b:[3]] <nil>
+}
+
+func Example_loadModel() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	fmt.Println(safetensors.Save(filepath.Join(dir, "model.safetensors"),
+		map[string]*tensor.Tensor{
+			"up.weight": tensor.New("up.weight", tensor.Shape{2, 2},
+				[]tensor.Float8E4M3FN{0x38, 0x40, 0x44, 0xb8}), // 1, 2, 3, -1
+			"up.weight_scale_inv": tensor.New("", tensor.Shape{1, 1}, []float32{0.5}),
+		}), os.WriteFile(filepath.Join(dir, "config.json"),
+		[]byte(`{"quantization_config": {"quant_method": "fp8"}}`), 0o666))
+	fmt.Println(loadModel(dir, func(name string, shape tensor.Shape, v []tensor.BFloat16) {
+		fmt.Println(name, shape, v[0].Float32(), v[1].Float32(), v[2].Float32(), v[3].Float32())
+	}))
+	// Output:
+	// <nil> <nil>
+	// up.weight [2, 2] 0.5 1 1.5 -0.5
+	// <nil>
 }
 
 func Example_resume() {

@@ -63,6 +63,11 @@ cat $IN $NAME --raw -o $OUT/x --force
 cat $IN $NAME[0]
 cat $IN $NAME --part values
 cat $IN $NAME --all
+cat $IN $NAME --dequantize
+ls $IN --dequantize
+hash $IN --content --dequantize
+stats $IN --dequantize --bins 4
+diff $IN $SOUND --dequantize --stat
 check $DIR
 check $DIR --deep
 check $DIR --deep --values
