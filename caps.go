@@ -156,20 +156,16 @@ func (f Format) CapsOf(version string) Caps {
 	return Caps{Attributes: f == Torch}
 }
 
-// ztensorTypes: 1.0 and 1.1 have the first; 1.2 and 2 spell more as logical
-// types.
+// ztensorTypes: 1.0 has the first; 2 spells more as logical types.
 func ztensorTypes(version string) []tensor.DType {
 	all := []tensor.DType{
 		tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16,
 		tensor.U32, tensor.U64,
 		tensor.F16, tensor.BF16, tensor.F32, tensor.F64,
 	}
-	if version == "1.2" || version == "2" {
+	if version == ztensor.Version2 {
 		all = append(all, tensor.C64, tensor.C128, tensor.F8E4M3FN, tensor.F8E5M2,
-			tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ)
-	}
-	if version == "2" {
-		all = append(all, tensor.F8E8M0FNU, tensor.F4E2M1FN)
+			tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.F8E8M0FNU, tensor.F4E2M1FN)
 	}
 	return all
 }

@@ -46,9 +46,9 @@ func damagedFiles(t *testing.T) map[string][]byte {
 		Close() error
 	}
 	one := func(w writer) error { return errors.Join(w.Add(x), w.Close()) }
-	make("zTensor 1.2", func(w io.Writer) error {
+	make("zTensor 1.0", func(w io.Writer) error {
 		return one(ztensor.NewWriter(w,
-			&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}))
+			&ztensor.WriterOptions{Version: "1.0", Digest: ztensor.CRC32C}))
 	})
 	make("zTensor 2", func(w io.Writer) error {
 		return one(ztensor.NewWriter(w, &ztensor.WriterOptions{Version: "2"}))
@@ -164,8 +164,8 @@ func waysToRead(t *testing.T, x *tensor.Tensor) map[string]wayToRead {
 		"npy": {true, func() error { return npy.NewWriter(io.Discard, nil).Add(x) }},
 		"ztensor": into("m.zt",
 			func(name string) error { return ztensor.WriteFile(t.Context(), name, ts, nil) }),
-		"ztensor 1.2": into("m.zt", func(name string) error {
-			return ztensor.WriteFile(t.Context(), name, ts, &ztensor.WriterOptions{Version: "1.2"})
+		"ztensor 1.0": into("m.zt", func(name string) error {
+			return ztensor.WriteFile(t.Context(), name, ts, &ztensor.WriterOptions{Version: "1.0"})
 		}),
 		"primitiv": into("m.primitiv", func(name string) error {
 			return primitiv.WriteFile(t.Context(), name, ts,

@@ -309,7 +309,7 @@ func TestCapsAgreeWithWhatTheFilesHave(t *testing.T) {
 				continue
 			}
 			caps := f.CapsOf(file.Version())
-			if f == ZTensor && file.Version() == "0.1" {
+			if !slices.Contains(f.Writes(), file.Version()) {
 				caps = f.Caps()
 			}
 			for x := range file.Tensors() {

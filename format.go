@@ -60,7 +60,7 @@ var formats = [numFormats]formatRow{
 	ZTensor: reads(ztensor.NewReader, ztensor.Detect, writes(ztensor.NewWriter, completeZTensor,
 		formatRow{name: "ztensor", ext: ".zt", title: "zTensor",
 			reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
-			writes: []string{"2", "1.2", "1.1", "1.0"}})),
+			writes: []string{"2", "1.0"}})),
 	PTD: reads(ptd.NewReader, ptd.Detect, writes(ptd.NewWriter, nil,
 		formatRow{name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data",
 			reads: []string{"0"}, writes: []string{"0"}})),

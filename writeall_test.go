@@ -45,9 +45,9 @@ func TestFailingSequenceLeavesNoFile(t *testing.T) {
 		"ptd": func(ctx context.Context, name string, ts sequence) error {
 			return ptd.WriteFile(ctx, name, ts, nil)
 		},
-		"ztensor 1.2": func(ctx context.Context, name string, ts sequence) error {
+		"ztensor 1.0": func(ctx context.Context, name string, ts sequence) error {
 			return ztensor.WriteFile(ctx, name, ts,
-				&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C})
+				&ztensor.WriterOptions{Version: "1.0", Digest: ztensor.CRC32C})
 		},
 		"ztensor 2": func(ctx context.Context, name string, ts sequence) error {
 			return ztensor.WriteFile(ctx, name, ts, &ztensor.WriterOptions{Version: "2", Level: 1})

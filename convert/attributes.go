@@ -29,7 +29,7 @@ const formatKey = "format"
 
 // typed reports whether attributes may have values of CBOR.
 func (p *Plan) typed() bool {
-	return p.target == tensorfile.ZTensor && (p.version == "1.2" || p.version == "2")
+	return p.target == tensorfile.ZTensor && p.version == ztensor.Version2
 }
 
 func sharded(f *tensorfile.File) bool {

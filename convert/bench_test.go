@@ -30,7 +30,7 @@ func BenchmarkConvert(b *testing.B) {
 			tensor.Shape{2048, 2048}, data))
 	}
 	if err := ztensor.WriteFile(b.Context(), in, tensor.Of(ts...),
-		&ztensor.WriterOptions{Version: "1.2", Digest: ztensor.CRC32C}); err != nil {
+		&ztensor.WriterOptions{Version: "1.0", Digest: ztensor.CRC32C}); err != nil {
 		b.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")

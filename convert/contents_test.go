@@ -86,7 +86,7 @@ func randomContents(r *rand.Rand, f form, many bool) contents {
 // has them.
 func randomAttributes(r *rand.Rand, f form) map[string]any {
 	all := map[string]any{}
-	typed := f.format == tensorfile.ZTensor && (f.version == "1.2" || f.version == "2")
+	typed := f.format == tensorfile.ZTensor && f.version == "2"
 	if f.format == tensorfile.GGUF {
 		return randomMetadata(r)
 	}

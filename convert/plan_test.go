@@ -22,7 +22,7 @@ import (
 
 // A format that holds one tensor is not written with none.
 func TestNothingToWrite(t *testing.T) {
-	src := write(t, form{tensorfile.ZTensor, "1.2"}, nil, map[string]string{"k": "v"})
+	src := write(t, form{tensorfile.ZTensor, "2"}, nil, map[string]string{"k": "v"})
 	p, err := NewPlan(t.Context(), src, tensorfile.NPY, &Options{Allow: LossAll})
 	if err == nil {
 		err = p.WriteFile(t.Context(), filepath.Join(t.TempDir(), "x.npy"))
@@ -141,7 +141,7 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 // NumPy reads one array for w and w.npy.
 func TestNamesThatNumPyConfuses(t *testing.T) {
 	for _, names := range [][2]string{{"w", "w.npy"}, {"w.npy", "w"}} {
-		src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{
+		src := write(t, form{tensorfile.ZTensor, "2"}, []*tensor.Tensor{
 			tensor.New(names[0], tensor.Shape{1}, []float32{1}),
 			tensor.New(names[1], tensor.Shape{1}, []float32{2})}, nil)
 		p, err := NewPlan(t.Context(), src, tensorfile.NPZ, nil)
@@ -180,7 +180,7 @@ func TestDuplicates(t *testing.T) {
 				Data: tensor.New("", tensor.Shape{2}, []float32{1, 2}).Data},
 			{Role: "coords", DType: tensor.U64,
 				Data: tensor.New("", tensor.Shape{2}, []uint64{1, 1}).Data}}}
-	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{x}, nil)
+	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{x}, nil)
 	for d, want := range map[sparse.Duplicates][]float32{sparse.Sum: {0, 3, 0},
 		sparse.First: {0, 1, 0}} {
 		for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.ZTensor, "2"}} {
@@ -203,7 +203,7 @@ func TestDuplicates(t *testing.T) {
 
 // The field of Options that is wrong is named.
 func TestOptionErrors(t *testing.T) {
-	src := write(t, form{tensorfile.ZTensor, "1.2"},
+	src := write(t, form{tensorfile.ZTensor, "2"},
 		[]*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}, nil)
 	for name, c := range map[string]struct {
 		to     tensorfile.Format
@@ -238,7 +238,7 @@ func TestOptionErrors(t *testing.T) {
 // What the sources declare to decode to is compared with the limit before Write writes.
 func TestDecodedTotal(t *testing.T) {
 	var file bytes.Buffer
-	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.2", Level: 1})
+	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.0", Level: 1})
 	for _, name := range []string{"a", "b"} {
 		if err := w.Add(tensor.New(name, tensor.Shape{1 << 16},
 			make([]uint8, 1<<16))); err != nil {
@@ -269,7 +269,7 @@ func TestGroupLosses(t *testing.T) {
 		all = append(all, tensor.New(strings.Repeat("x", i+1), tensor.Shape{1},
 			[]tensor.BFloat16{1}))
 	}
-	src := write(t, form{tensorfile.ZTensor, "1.2"}, all, nil)
+	src := write(t, form{tensorfile.ZTensor, "2"}, all, nil)
 	p, err := NewPlan(t.Context(), src, tensorfile.NPZ,
 		&Options{Map: func(x *tensor.Tensor) (string, tensor.DType, bool) {
 			return "new" + x.Name, tensor.Unknown, true

@@ -2,9 +2,12 @@ package convert
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fxamacker/cbor/v2"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -41,6 +44,22 @@ func planned(t *testing.T, src *tensorfile.File, o *Options) (*ztensor.Reader, *
 	return strict(t, out.Bytes()), p
 }
 
+// version12 makes a file of zTensor 1.2, which is only read, with a tensor w of one float32
+// and these attributes of the file and of w.
+func version12(t *testing.T, attributes, own map[string]any) *tensorfile.File {
+	t.Helper()
+	b := append([]byte("ZTEN1000"), make([]byte, 60)...)
+	manifest, err := cbor.Marshal(map[string]any{"version": "1.2.0", "attributes": attributes,
+		"objects": map[string]any{"w": map[string]any{"format": "dense", "shape": []int{1},
+			"attributes": own, "components": map[string]any{"data": map[string]any{
+				"dtype": "f32", "offset": 64, "length": 4}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = binary.LittleEndian.AppendUint64(append(b, manifest...), uint64(len(manifest)))
+	return open(t, append(b, "ZTEN1000"...))
+}
+
 // Version 2 requires columns that ascend, and one value for an element.
 func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 	u8 := func(v ...uint8) tensor.Blob { return tensor.BlobOf(v) }
@@ -59,7 +78,7 @@ func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
 				{Role: "coords", DType: tensor.U8, Data: u8(coords...)},
 			}}
 	}
-	src := write(t, form{tensorfile.ZTensor, "1.2"}, []*tensor.Tensor{
+	src := write(t, form{tensorfile.ZTensor, "1.0"}, []*tensor.Tensor{
 		csr("sorted", 0, 1, 3, 2), csr("unsorted", 3, 0, 1, 2), csr("twice", 1, 0, 1, 2),
 		coo("backwards", 1, 0, 0, 3), coo("coo twice", 1, 1, 2, 2),
 	}, nil)

@@ -1,14 +1,14 @@
 package ztensor
 
 import (
+	"bytes"
 	"errors"
-	"io"
+	"strings"
 	"testing"
 )
 
 // What CBOR has and version 2 lacks: undefined becomes null, since fxamacker/cbor decodes
 // both to nil, and a map with an array for a key, which it does not decode, is refused.
-// 1.2 keeps both as they are.
 func TestAttributesOfUndefinedAndOfArrayKeys(t *testing.T) {
 	for _, c := range []struct{ name, encoded, in2 string }{
 		{"undefined", "\xf7", "\xf6"},
@@ -17,14 +17,13 @@ func TestAttributesOfUndefinedAndOfArrayKeys(t *testing.T) {
 		{"a map key", "\xa1\xa0\x02", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for version, want := range map[string]string{"1.2": c.encoded, "2": c.in2} {
-				w := NewWriter(io.Discard, &WriterOptions{Version: version,
-					Attributes: map[string]any{"a": Value{[]byte(c.encoded)}}}).w
-				switch have := string(w.Attributes); {
-				case want == "" && !errors.Is(w.Err, errors.ErrUnsupported),
-					want != "" && (w.Err != nil || have != "\xa1\x61a"+want):
-					t.Errorf("version %s: %q, %v", version, have, w.Err)
-				}
+			var file bytes.Buffer
+			w := NewWriter(&file, &WriterOptions{
+				Attributes: map[string]any{"a": Value{[]byte(c.encoded)}}})
+			switch err := w.Close(); {
+			case c.in2 == "" && !errors.Is(err, errors.ErrUnsupported),
+				c.in2 != "" && (err != nil || !strings.Contains(file.String(), "\xa1\x61a"+c.in2)):
+				t.Errorf("%q, %v", file.String(), err)
 			}
 		})
 	}

@@ -150,7 +150,7 @@ func TestMemoryOfOpening(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := file12(m, 128)
 			if m == nil {
-				data = manyTensors(t, 20_000, &WriterOptions{Version: "1.2", Digest: SHA256})
+				data = manyTensors(t, 20_000, &WriterOptions{Version: "1.0", Digest: SHA256})
 			}
 			size := int64(len(m))
 			if m == nil {
@@ -268,7 +268,7 @@ func TestNothingIsAllocatedForAView(t *testing.T) {
 // tensors there are.
 func TestAllocationsOfOpening(t *testing.T) {
 	const limit = 200
-	for _, version := range []string{"1.0", "1.2", "2"} {
+	for _, version := range []string{"1.0", "2"} {
 		for _, n := range []int{10, readtest.Entries(20_000)} {
 			o := &WriterOptions{Version: version}
 			if version == Version2 {
@@ -334,7 +334,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 		t.Log("64 MiB; TENSORFILE_LARGE=1 makes it 4 GiB")
 	}
 	piece := noise(1<<20, 1)
-	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.2", Digest: CRC32C},
+	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "2"},
 		{Version: "1.0", Digest: CRC32C, Level: 1}} {
 		name := filepath.Join(t.TempDir(), "x.zt")
 		peak := readtest.PeakHeap(func() {

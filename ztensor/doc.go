@@ -4,11 +4,12 @@
 // # Versions
 //
 // A Reader distinguishes the versions by their first and last bytes and reads 0.1, 1.0,
-// 1.1, 1.2 and 2; [Reader.Version] returns which. A Writer writes 2 unless
-// [WriterOptions.Version] asks for another. What each can hold:
+// 1.1, 1.2 and 2; [Reader.Version] returns which. A Writer writes 2, or 1.0 if
+// [WriterOptions.Version] asks for it; package convert makes either of the others. What
+// each can hold:
 //
 //	                        0.1      1.0      1.1      1.2      2
-//	written                 no       yes      yes      yes      yes, the default
+//	written                 no       yes      no       no       yes, the default
 //	dtypes                  13       13       13       19       21
 //	dtype is given for      tensor   tensor   part     part     part
 //	sparse tensors          no       yes      yes      yes      yes
@@ -20,9 +21,9 @@
 //	                        (optional)                          (always; sha256 is read)
 //	parts in other files    no       no       no       no       yes
 //	canonical form          no       no       no       no       yes
-//	Append                  no       new file new file new file at the end
-//	NewEdit                 no       yes      yes      yes      yes
-//	Create, WriteShards     no       Create   Create   Create   both
+//	Append                  no       new file no       no       at the end
+//	NewEdit                 no       yes      no       no       yes
+//	Create, WriteShards     no       Create   no       no       both
 //	Generator               no       yes      no       no       no
 //	Alignment, Canonical    no       no       no       no       yes
 //

@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// An Edit is a new edition of a file of version 1.0, 1.1, 1.2 or 2. Stored bytes,
+// An Edit is a new edition of a file of version 1.0 or 2. Stored bytes,
 // digests and attributes that it does not change stay as they are, and so does
 // what this library does not know of the manifest. Names are those of the
 // original, and all changes apply at once, when it is written: two tensors can

@@ -209,14 +209,14 @@ func TestEditions(t *testing.T) {
 
 // Keys of a later minor version survive a new edition, and so do attributes.
 func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
-	data := file12(map[string]any{
-		"version": "1.9.0", "later": map[string]any{"deep": []any{1, 2.5}},
-		"attributes": map[string]any{"n": 7, "t": "x"},
-		"objects": map[string]any{
-			"a": object12("dense", []any{4}, map[string]any{"data": component12("u8", 64, 4)},
-				"attributes", map[string]any{"k": []byte{1}}, "soon", true),
-			"b": object12("dense", []any{2},
-				map[string]any{"data": component12("u8", 128, 2, "new", "field")}),
+	data := file10(map[string]any{
+		"version": "1.0", "later": map[string]any{"deep": []any{1, 2.5}},
+		"attributes": map[string]any{"n": "7", "t": "x"},
+		"tensors": map[string]any{
+			"a": tensor10("uint8", "dense", []any{4},
+				map[string]any{"data": component10(64, 4)}, "soon", true),
+			"b": tensor10("uint8", "dense", []any{2},
+				map[string]any{"data": component10(128, 2, "new", "field")}),
 		},
 	}, 192)
 	name := store(t, data)
@@ -250,29 +250,48 @@ func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	if v, err := tensor.Load[uint8](r.Tensor("c")); err != nil || v[0] != 8 {
 		t.Error(v, err)
 	}
-	if got := jsonOf(t, r.AttributeValues()); got != `{"n":7,"t":"x"}` {
+	if got := jsonOf(t, r.AttributeValues()); got != `{"n":"7","t":"x"}` {
 		t.Error(got)
 	}
 }
 
 func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
-	old := goldens(t, "0.1")[0]
-	name := store(t, old.data)
-	if _, err := Append(name, nil); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
+	for _, version := range []string{"0.1", "1.1", "1.2"} {
+		old := goldens(t, version)[0]
+		name := store(t, old.data)
+		_, err := Append(name, nil)
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "convert") {
+			t.Errorf("%s: Append: %v", version, err)
+		}
+		r, err := OpenBytes(old.data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, write := range map[string]func(e *Edit) error{
+			"Write":     func(e *Edit) error { return e.Write(t.Context(), io.Discard, nil) },
+			"WriteFile": func(e *Edit) error { return e.WriteFile(t.Context(), name, nil) },
+		} {
+			if err := write(NewEdit(r)); !errors.Is(err, errors.ErrUnsupported) ||
+				!strings.Contains(err.Error(), "convert") {
+				t.Errorf("%s: %s: %v", version, what, err)
+			}
+		}
+		if !bytes.Equal(load(t, name), old.data) {
+			t.Errorf("%s: the file has changed", version)
+		}
 	}
 	if _, err := Append(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	name = store(t, write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) {}))
-	if _, err := Append(name, &WriterOptions{Version: "1.2"}); !errors.Is(err,
+	name := store(t, write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) {}))
+	if _, err := Append(name, &WriterOptions{Version: "2"}); !errors.Is(err,
 		errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	shared := file12(map[string]any{"version": "1.2.0", "objects": map[string]any{
-		"a": object12("dense", []any{4}, map[string]any{"data": component12("u8", 64, 4)}),
-		"b": object12("dense", []any{4}, map[string]any{"data": component12("i8", 64, 4)}),
-	}}, 128)
+	shared := file10(manifest10(map[string]any{
+		"a": tensor10("uint8", "dense", []any{4}, map[string]any{"data": component10(64, 4)}),
+		"b": tensor10("int8", "dense", []any{4}, map[string]any{"data": component10(64, 4)}),
+	}), 128)
 	name = store(t, shared)
 	if err := replace(name, tensor.New("a", tensor.Shape{4}, []uint8{1, 2, 3, 4})); err != nil {
 		t.Error(err)

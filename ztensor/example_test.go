@@ -59,7 +59,7 @@ func ExampleCreate() {
 func ExampleNewWriter() {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file,
-		&ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{"license": "MIT"}})
+		&ztensor.WriterOptions{Attributes: map[string]any{"license": "MIT"}})
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{2}, []int32{1, 2}),
 		tensor.New("b", nil, []float64{3})}
 	if err := w.AddAll(context.Background(), tensor.Of(ts...)); err != nil {
@@ -78,7 +78,7 @@ func ExampleNewWriter() {
 		fmt.Println(name, value)
 	}
 	// Output:
-	// 1.2 2 <nil>
+	// 2 2 <nil>
 	// license MIT
 }
 

@@ -78,8 +78,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip writes what it can read in every version of layout 1, and reads
-// it again.
+// FuzzRoundTrip writes what it can read in both versions that are written, and reads it
+// again.
 func FuzzRoundTrip(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte, kind uint8) {
@@ -87,8 +87,8 @@ func FuzzRoundTrip(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, o := range []WriterOptions{{Version: "1.0", Digest: CRC32C}, {Version: "1.1"},
-			{Version: "1.2", Digest: SHA256, Level: 1}} {
+		for _, o := range []WriterOptions{{Version: "1.0", Digest: CRC32C}, {Version: "2"},
+			{Version: "1.0", Digest: SHA256, Level: 1}} {
 			var out bytes.Buffer
 			w := NewWriter(&out, &o)
 			kept := map[string]*tensor.Tensor{}
@@ -124,7 +124,7 @@ func FuzzRoundTrip(f *testing.F) {
 			}
 			for name, a := range kept {
 				b := back.Tensor(name)
-				if !a.Shape.Equal(b.Shape) || a.Scheme != b.Scheme {
+				if !a.Shape.Equal(b.Shape) || o.Version == "1.0" && a.Scheme != b.Scheme {
 					t.Fatalf("%v became %v", a, b)
 				}
 				x, err := a.Data.ReadAll()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
@@ -20,8 +19,6 @@ import (
 // The versions that are written.
 const (
 	Version10 = "1.0" // of the published specification 1.0.0
-	Version11 = "1.1"
-	Version12 = "1.2"
 	Version2  = "2"
 )
 
@@ -41,8 +38,8 @@ const (
 // WriterOptions control what is written. nil is the zero value. An option that does not
 // fit the version is an error that names both; the package comment has them in a table.
 type WriterOptions struct {
-	// Version is [Version2] or "", [Version10], [Version11] or [Version12]. Programs of
-	// upstream read the versions of their own generation only: today's read version 2.
+	// Version is [Version2] or "", or [Version10]. Programs of upstream read the versions
+	// of their own generation only: today's read version 2.
 	Version string
 	// Canonical writes version 2 in canonical form, in which equal content makes equal
 	// files. Add then keeps the tensor, and its data is written, sorted by name, by
@@ -56,8 +53,8 @@ type WriterOptions struct {
 	// Level compresses with zstd: 1 to 22 as the zstd program counts, in four steps of
 	// effort. 0 stores the bytes as they are, so that they can be mapped.
 	Level int
-	// Attributes describe the file. Values are strings in 1.0 and 1.1, and in 1.2 and 2
-	// whatever github.com/fxamacker/cbor/v2 encodes, or a [Value].
+	// Attributes describe the file. Values are strings in 1.0, and in 2 whatever
+	// github.com/fxamacker/cbor/v2 encodes, or a [Value].
 	Attributes map[string]any
 	// Generator names the program in files of 1.0; "" is "tensorfile".
 	Generator string
@@ -170,9 +167,9 @@ func newLayout(o WriterOptions) (core.Layout, error) {
 			errors.ErrUnsupported, option, of, o.Version)
 	}
 	switch {
-	case !slices.Contains([]string{Version10, Version11, Version12, Version2}, o.Version):
-		return nil, fmt.Errorf("ztensor: %w: writing version %s", errors.ErrUnsupported,
-			naming.Quote(o.Version))
+	case old && o.Version != Version10:
+		return nil, fmt.Errorf("ztensor: %w: version %s is not written: 1.0 and 2 are",
+			errors.ErrUnsupported, naming.Quote(o.Version))
 	case o.Level < 0 || o.Level > 22:
 		return nil, fmt.Errorf("ztensor: level %d is not between 0 and 22", o.Level)
 	case o.Digest > XXH3:
@@ -183,7 +180,7 @@ func newLayout(o WriterOptions) (core.Layout, error) {
 		return nil, fmt.Errorf("%w: use crc32c or sha256", unfit("digest xxh3", "version 2"))
 	case !old && o.Digest != NoDigest && o.Digest != XXH3:
 		return nil, fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("digest ", o.Digest),
-			"versions 1.0 to 1.2"))
+			"version 1.0"))
 	case old && o.Canonical:
 		return nil, unfit("canonical form", "version 2")
 	case old && o.Alignment != 0:

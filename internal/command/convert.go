@@ -133,7 +133,7 @@ func (c *conversion) flags(f *pflag.FlagSet) {
 		}
 	}
 	f.Var(&choice{"", targets, c.setTarget}, "to",
-		"the `FORMAT`, and after an @ its version: ptd, ztensor@1.2, …")
+		"the `FORMAT`, and after an @ its version: ptd, ztensor@1.0, …")
 	chooseEach(f, func(word string) error {
 		k, err := convert.ParseLossKind(word)
 		c.opts.Allow |= k
@@ -183,8 +183,12 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	}
 	if writes := c.target.Writes(); len(writes) == 0 || c.version != "" &&
 		!slices.Contains(writes, c.version) {
-		return wrong("tensorfile version, which lists what is written", "%v is not written",
-			strings.TrimSuffix(c.target.String()+"@"+c.version, "@"))
+		what := "is not written"
+		if slices.Contains(c.target.Reads(), c.version) {
+			what = "is read, and not written"
+		}
+		return wrong("tensorfile version, which lists what is written", "%v %s",
+			strings.TrimSuffix(c.target.String()+"@"+c.version, "@"), what)
 	}
 	for flag, formats := range map[string][]tensorfile.Format{
 		"digest": {tensorfile.ZTensor}, "level": {tensorfile.ZTensor},
@@ -293,9 +297,14 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 	}
 	a.noteConfig(c, from)
 	if v := plan.Version(); c.target == tensorfile.ZTensor && c.version == "" {
-		if v != ztensor.Version2 && !c.dryRun {
+		switch was := files[0].Version(); {
+		case c.dryRun:
+		case v != ztensor.Version2:
 			a.note("%s: version %s, as the source; upstream's ztensor 2 reads version 2 only: "+
 				"--to ztensor@2", display(out), v)
+		case files[0].Format() == c.target && was != v:
+			a.note("%s: version %s; that of the source, %s, is read and not written", display(out),
+				v, was)
 		}
 		c.version = v
 	}

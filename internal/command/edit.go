@@ -151,8 +151,8 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		try = "another name, or tensorfile convert --externalize, which moves constants " +
 			"into a .ptd"
 	case tensorfile.ZTensor:
-		if try = "another name or value"; in.Version() == "0.1" {
-			try = "tensorfile convert --to ztensor@1.0 first"
+		if try = "another name or value"; !slices.Contains(in.Format().Writes(), in.Version()) {
+			try = "tensorfile convert first, which writes version 2"
 		}
 	}
 	ed, err := tensorfile.NewEdit(in.File)

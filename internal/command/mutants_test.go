@@ -98,8 +98,8 @@ edit $IN $OUT/edited --set-file a=$SOUND --set b:uint32=1
 edit $FILE --in-place --header-only --set a=b
 edit $FILE --in-place --set a=b
 edit $FILE --in-place --drop *a*
-convert $IN $OUT/c --to ztensor@1.1 --allow all --digest sha256
-convert $IN $OUT/c --to ztensor@1.2 --allow all
+convert $IN $OUT/c --to ztensor@1.0 --allow all --digest sha256
+convert $IN $OUT/c --to ztensor@2 --allow all
 convert $IN $OUT/c --to ztensor@2 --allow all --level 1
 convert $IN $OUT/c --to ptd --allow all
 convert $IN $OUT/c --to safetensors --allow all
@@ -115,7 +115,7 @@ convert $IN $OUT/c.pte --externalize $OUT/x.ptd --allow all
 convert $PROGRAM -o $OUT/c.pte --internalize --force -d $IN
 convert $IN $OUT/c --to safetensors --allow all --dtype float32=bfloat16 --dtype int64=int32 --dtype float64=float32
 convert $IN $OUT/c --to npz --allow all --dtype float32=float16 --row-major
-convert $IN $OUT/c --to ztensor@1.2 --allow all --sparse sparse_coo --filter *a*
+convert $IN $OUT/c --to ztensor@1.0 --allow all --sparse sparse_coo --filter *a*
 convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x*
 convert $IN $OUT/c --to ptd --allow all --dry-run
 verify --jobs 1 --jsonl $IN

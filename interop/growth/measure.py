@@ -23,7 +23,7 @@ NAMES = {
 
 # What a command may do to every name: IN is a safetensors file, ZT, ZT2, PTD, NPZ, RTEN and PRIMITIV are made of it by the first
 # commands, MODEL is it in shards, and LEFT is what a killed writer of as many shards has left. NAME is the last name.
-COMMANDS = """convert IN ZT --to ztensor@1.2 --force
+COMMANDS = """convert IN ZT --to ztensor@1.0 --force
 convert IN ZT2 --to ztensor@2 --force
 convert IN PTD --to ptd --force
 convert IN NPZ --to npz --force
@@ -77,7 +77,7 @@ split IN -o DIR --max 100MB --force
 split GGUF -o DIR --max 100MB --force
 split ZT -o DIR --max 100MB --force
 report IN -o PAGE --force
-merge IN OTHER OUT --to ztensor@1.2 --force --allow all
+merge IN OTHER OUT --to ztensor@1.0 --force --allow all
 extract IN -o DIR""".split("\n")
 FILES = ("IN", "OTHER", "ZT", "ZT2", "PTD", "NPZ", "RTEN", "PRIMITIV", "GGUF", "TORCH", "MODEL", "LEFT", "OUT", "DIR")
 NO_FILE = {"completion", "help", "man", "version", "view"}  # view serves what report has, and does not end

@@ -38,41 +38,25 @@ func main() {
 		log.Fatal("usage: write DIR")
 	}
 	dir := os.Args[1]
-	for _, version := range []string{"1.0", "1.1", "1.2"} {
-		plain := ztensor.WriterOptions{Version: version}
-		write(dir, "empty", plain)
-		write(dir, "raw", plain, everything(version)...)
-		write(dir, "crc32c", ztensor.WriterOptions{Version: version, Digest: ztensor.CRC32C},
-			everything(version)...)
-		write(dir, "zstd", ztensor.WriterOptions{Version: version, Level: 3},
-			everything(version)...)
-		write(dir, "zstd-crc32c",
-			ztensor.WriterOptions{Version: version, Level: 1, Digest: ztensor.CRC32C},
-			everything(version)...)
-		if version != "1.0" { // whose crate knows only crc32c
-			write(dir, "sha256", ztensor.WriterOptions{Version: version, Digest: ztensor.SHA256},
-				everything(version)...)
-			write(dir, "zstd-sha256",
-				ztensor.WriterOptions{Version: version, Level: 19, Digest: ztensor.SHA256},
-				everything(version)...)
-		}
-		write(dir, "attributes",
-			ztensor.WriterOptions{Version: version,
-				Attributes: map[string]any{"license": "MIT", "text": "naïve"}},
-			dense("w", tensor.F32, tensor.Shape{2}))
-		var many []*tensor.Tensor
-		for i := range 10_000 {
-			many = append(many,
-				dense(fmt.Sprintf("layers.%d.weight", i), tensor.F16,
-					tensor.Shape{int64(i % 5), 3}))
-		}
-		write(dir, "many", plain, many...)
+	one := func(name string, o ztensor.WriterOptions, ts ...*tensor.Tensor) {
+		o.Version = ztensor.Version10
+		write(dir, name, o, ts...)
 	}
+	one("empty", ztensor.WriterOptions{})
+	one("raw", ztensor.WriterOptions{}, everything()...)
+	one("crc32c", ztensor.WriterOptions{Digest: ztensor.CRC32C}, everything()...)
+	one("zstd", ztensor.WriterOptions{Level: 3}, everything()...)
+	one("zstd-crc32c", ztensor.WriterOptions{Level: 19, Digest: ztensor.CRC32C}, everything()...)
+	one("attributes",
+		ztensor.WriterOptions{Attributes: map[string]any{"license": "MIT", "text": "naïve"}},
+		dense("w", tensor.F32, tensor.Shape{2}))
+	var many []*tensor.Tensor
+	for i := range 10_000 {
+		many = append(many,
+			dense(fmt.Sprintf("layers.%d.weight", i), tensor.F16, tensor.Shape{int64(i % 5), 3}))
+	}
+	one("many", ztensor.WriterOptions{}, many...)
 	version2(dir)
-	write(dir, "values", ztensor.WriterOptions{Version: "1.2", Attributes: map[string]any{
-		"number": 1.5, "list": []any{1, "two", nil}, "map": map[string]any{"k": true},
-		"bytes": []byte{0, 255},
-	}}, dense("w", tensor.F32, tensor.Shape{2}))
 }
 
 // version2 writes canonical files, and those that are not: compressed, in the order of
@@ -124,20 +108,15 @@ func version2(dir string) {
 	check(err)
 }
 
-// everything is a tensor of every kind that the version holds.
-func everything(version string) []*tensor.Tensor {
-	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64,
-		tensor.I32, tensor.I16, tensor.I8,
-		tensor.U64, tensor.U32, tensor.U16, tensor.U8, tensor.Bool}
-	if version == "1.2" {
-		dtypes = append(dtypes, tensor.F8E4M3FN, tensor.F8E5M2, tensor.F8E4M3FNUZ,
-			tensor.F8E5M2FNUZ, tensor.C64, tensor.C128)
-	}
+// everything is a tensor of every kind that version 1.0 has.
+func everything() []*tensor.Tensor {
 	var ts []*tensor.Tensor
-	for _, d := range dtypes {
+	for _, d := range []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64,
+		tensor.I32, tensor.I16, tensor.I8,
+		tensor.U64, tensor.U32, tensor.U16, tensor.U8, tensor.Bool} {
 		ts = append(ts, dense(d.String(), d, tensor.Shape{3, 5, 1 + rnd(200)}))
 	}
-	ts = append(ts,
+	return append(ts,
 		dense("scalar", tensor.F32, nil),
 		dense("nothing", tensor.F32, tensor.Shape{2, 0, 3}),
 		dense("große Matrix/重み", tensor.F32, tensor.Shape{500, 1000}),
@@ -145,13 +124,6 @@ func everything(version string) []*tensor.Tensor {
 		dense(strings.Repeat("long", 200), tensor.U8, tensor.Shape{1}),
 		csr("csr", 30, 40), csr("csr without rows", 0, 3), csr("csr of zeros", 5, 0),
 		coo("coo", 7, 8, 9), coo("coo of one axis", 1000))
-	if version == "1.2" {
-		ts = append(ts, &tensor.Tensor{Name: "extension", DType: tensor.U8,
-			Shape: tensor.Shape{4096, 4096}, Scheme: "my.own/1", Parts: []tensor.Part{
-				{Role: "codes", DType: tensor.U8, Data: content(tensor.U8, 1000)},
-				{Role: "scales", DType: tensor.F16, Data: content(tensor.F16, 10)}}})
-	}
-	return ts
 }
 
 func rnd(n int64) int64 { return int64(rng.Uint64() % uint64(n)) }

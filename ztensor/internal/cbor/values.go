@@ -3,11 +3,15 @@ package cbor
 import (
 	"iter"
 	"math"
+	"sync"
 
 	fxcbor "github.com/fxamacker/cbor/v2"
 
 	"github.com/tensorfile/tensorfile/internal/le"
 )
+
+// An Item is one that is encoded.
+type Item = fxcbor.RawMessage
 
 // Marshal encodes v, with maps sorted and all in its shortest form, floats and NaN
 // included. A value of a file stays as it is there.
@@ -18,6 +22,14 @@ func Marshal(v any) ([]byte, error) {
 	}
 	return m.Marshal(v)
 }
+
+// MarshalFields encodes a struct as a map with the keys in the order of its fields.
+func MarshalFields(v any) ([]byte, error) { return fields().Marshal(v) }
+
+var fields = sync.OnceValue(func() fxcbor.EncMode {
+	m, _ := fxcbor.EncOptions{}.EncMode() // which cannot fail
+	return m
+})
 
 // Unmarshal stores an item in what p points to.
 func Unmarshal(b []byte, p any) error { return unmarshal(b, p, fxcbor.TagsAllowed) }

@@ -133,7 +133,9 @@ func (w *Writer) store(ctx context.Context, j *job) error {
 		if err := w.Unchanged(&it.kept); err != nil {
 			return err
 		}
-		w.Layout.Enter(it.t, it.pieces)
+		if err := w.Layout.Enter(it.t, it.pieces); err != nil {
+			return w.Fail(err)
+		}
 	}
 	return nil
 }

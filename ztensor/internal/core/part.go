@@ -97,6 +97,5 @@ func (p *part) Close() error {
 	if err != nil {
 		return p.w.Broken(p.t, "data", err)
 	}
-	p.w.Layout.Enter(p.t, p.all)
-	return nil
+	return p.w.Layout.Enter(p.t, p.all)
 }

@@ -74,7 +74,7 @@ type Layout interface {
 	Sink(ctx context.Context, w *Writer, p *Piece) (io.WriteCloser, error)
 	Written(ctx context.Context, w *Writer, p *Piece) error
 	// Enter enters a tensor whose pieces are in the file.
-	Enter(t *tensor.Tensor, pieces []Piece)
+	Enter(t *tensor.Tensor, pieces []Piece) error
 	// appendAttributes encodes attributes whose values are that deep in the manifest.
 	AppendAttributes(attributes map[string]any, depth int) ([]byte, error)
 	// checkAttributes reports why a tensor cannot have these attributes.

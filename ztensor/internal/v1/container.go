@@ -1,4 +1,4 @@
-// Package v1 reads, verifies, edits and writes zTensor 1.0, 1.1 and 1.2, and reads 0.1.
+// Package v1 reads and verifies zTensor 0.1, 1.0, 1.1 and 1.2, and edits and writes 1.0.
 package v1
 
 import (
@@ -62,12 +62,11 @@ func (c *container) Linked(shard core.ShardID, _ []string) ([]core.Object, error
 }
 
 func (c *container) Edition(o *core.Settings) error {
-	if c.r.Version == "0.1" {
-		return c.lacks("an edition")
+	if c.r.Version != "1.0" {
+		return fmt.Errorf("ztensor: %w: version %s is only read: convert the file to 2 or 1.0 "+
+			"(package convert, or tensorfile convert)", errors.ErrUnsupported, c.r.Version)
 	}
-	if c.r.Version == "1.0" {
-		o.Generator = cmp.Or(o.Generator, c.r.Generator)
-	}
+	o.Generator = cmp.Or(o.Generator, c.r.Generator)
 	return nil
 }
 

@@ -19,24 +19,20 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// A Layout writes 1.0, 1.1 and 1.2.
+// A Layout writes 1.0.
 type Layout struct {
-	version   string
 	generator string
 
 	entries []entry
-	others  cbor.Builder // of the old edition's manifest that this library does not know
-
-	scratch []byte
+	others  []cbor.Pair // of the old edition's manifest that this library does not know
 
 	level   int
 	encoder *zstd.Encoder // of streams
 	frames  *zstd.Encoder // of what is in memory
 }
 
-// NewLayout returns the layout of o.Version.
 func NewLayout(o core.Settings) (*Layout, error) {
-	l := &Layout{version: o.Version, level: o.Level, generator: cmp.Or(o.Generator, "tensorfile")}
+	l := &Layout{level: o.Level, generator: cmp.Or(o.Generator, "tensorfile")}
 	if l.level > 0 {
 		var err error
 		if l.encoder, err = core.NewEncoder(l.level); err != nil {
@@ -47,9 +43,6 @@ func NewLayout(o core.Settings) (*Layout, error) {
 			return nil, err
 		}
 	}
-	if l.version == "1.2" {
-		return l, nil
-	}
 	for _, name := range slices.Sorted(maps.Keys(o.Attributes)) {
 		_, isText := o.Attributes[name].(string)
 		if v, ok := o.Attributes[name].(interface{ Text() (string, bool) }); ok {
@@ -57,8 +50,8 @@ func NewLayout(o core.Settings) (*Layout, error) {
 		}
 		if !isText {
 			return nil, fmt.Errorf(
-				"ztensor: %w: attribute %s is not text, version %s has no other",
-				errors.ErrUnsupported, naming.Quote(name), l.version)
+				"ztensor: %w: attribute %s is not text, version 1.0 has no other",
+				errors.ErrUnsupported, naming.Quote(name))
 		}
 	}
 	return l, nil
@@ -78,24 +71,11 @@ func (l *Layout) AppendAttributes(attributes map[string]any, depth int) ([]byte,
 
 // CheckAttributes reports why a tensor cannot have attributes.
 func (l *Layout) CheckAttributes(name string, encoded []byte) error {
-	if l.version == "1.0" {
-		return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0",
-			errors.ErrUnsupported)
-	}
-	return nil
+	return fmt.Errorf("ztensor: %w: attributes of a tensor in version 1.0", errors.ErrUnsupported)
 }
 
 func (l *Layout) Link(w *core.Writer, shard core.ShardID, _ []core.Object) error {
-	return core.Unlinkable(shard, "version %s has no shards", l.version)
-}
-
-// dtypeWord returns the storage type of d as the layout spells it; "" if it has none.
-func (l *Layout) dtypeWord(d tensor.DType) string {
-	logical := core.LogicalOf(d, false)
-	if logical.Name != "" && l.version != "1.2" {
-		return ""
-	}
-	return core.StorageWord(logical.Storage, l.version != "1.0")
+	return core.Unlinkable(shard, "version 1.0 has no shards")
 }
 
 // CheckName refuses names that readers do not take unless their limits are raised: the
@@ -104,12 +84,12 @@ func (l *Layout) CheckName(name string) error {
 	return format.CheckWritten(name, 0)
 }
 
-// Check requires a shape that readers take and dtypes that the version has. 1.0 has one
-// for the tensor, which is that of a sparse tensor's values, and none for other parts.
+// Check requires a shape that readers take and a dtype that 1.0 has: one for the tensor,
+// which is that of a sparse tensor's values, and none for other parts.
 func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
-		if l.dtypeWord(d) == "" {
-			return fmt.Errorf("%w: %s of %v in version %s", tensor.ErrDType, what, d, l.version)
+		if core.StorageWord(d, false) == "" {
+			return core.Unsupported("%s of %v in version 1.0", what, d)
 		}
 		return nil
 	}
@@ -117,7 +97,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 		return err
 	}
 	indexed := isSparse(t.Scheme)
-	if t.Dense() || l.version == "1.0" && !indexed {
+	if !indexed {
 		if err := known("elements", t.DType); err != nil {
 			return err
 		}
@@ -136,10 +116,6 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 			if t.DType != tensor.Unknown && t.DType != p.DType {
 				return core.Malformed("values of %v in a tensor of %v", p.DType, t.DType)
 			}
-		case l.version != "1.0":
-			if err := known("part "+naming.Quote(p.Role), p.DType); err != nil {
-				return err
-			}
 		case p.DType != tensor.Unknown && p.DType != t.DType:
 			return core.Unsupported("version 1.0 cannot represent the dtype of part %s, %v",
 				naming.Quote(p.Role), p.DType)
@@ -152,13 +128,13 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 func (l *Layout) Carry(ctx context.Context, w *core.Writer, r *core.File,
 	names map[string]string) error {
 	others, err := w.Carry(ctx, r, names, alignment, offsetOf, func(name string, object []byte) {
-		l.entries = append(l.entries, entry{name: name, head: cbor.Opened(object)})
+		l.entries = append(l.entries, entry{name: name, object: object})
 	})
 	for _, f := range others {
 		switch f.Name {
 		case "version", "generator", "attributes": // the Writer has them
 		default:
-			l.others.Add(f.Name, f.Value)
+			l.others = append(l.others, f)
 		}
 	}
 	return err

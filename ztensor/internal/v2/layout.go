@@ -119,8 +119,7 @@ func (l *Layout) Check(w *core.Writer, t *tensor.Tensor) error {
 	}
 	for _, p := range l.payloads(t) {
 		if p.Word == "" {
-			return fmt.Errorf("%w: part %s of %v in version 2", tensor.ErrDType,
-				naming.Quote(p.Role), p.DType)
+			return core.Unsupported("part %s of %v in version 2", naming.Quote(p.Role), p.DType)
 		}
 	}
 	if t.Dense() || t.Size() < 0 {

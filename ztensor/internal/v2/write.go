@@ -297,7 +297,7 @@ func stillHas(b tensor.Blob, digest string) error {
 }
 
 // Enter encodes what the manifest says of a tensor.
-func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
+func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) error {
 	sort.Slice(parts, func(i, j int) bool { return byLength(parts[i].Role, parts[j].Role) < 0 })
 	var object cbor.Builder
 	object.Head("parts", cbor.Map, uint64(len(parts)))
@@ -319,6 +319,7 @@ func (l *Layout) Enter(t *tensor.Tensor, parts []core.Piece) {
 	object.Text("layout", layoutName(t.Scheme))
 	l.objects = append(l.objects, entry{t.Name, object})
 	l.last, l.begun = t.Name, true
+	return nil
 }
 
 // adopt enters an object that is encoded.
