@@ -44,8 +44,8 @@ func planned(t *testing.T, src *tensorfile.File, o *Options) (*ztensor.Reader, *
 	return strict(t, out.Bytes()), p
 }
 
-// version12 makes a file of zTensor 1.2, which is only read, with a tensor w of one float32
-// and these attributes of the file and of w.
+// version12 makes a file of zTensor 1.2, which is only read, with a tensor w of one
+// float32 and these attributes of the file and of w.
 func version12(t *testing.T, attributes, own map[string]any) *tensorfile.File {
 	t.Helper()
 	b := append([]byte("ZTEN1000"), make([]byte, 60)...)

@@ -36,7 +36,8 @@ type component struct {
 
 // Enter notes a tensor whose components have been written, sorted by role.
 func (l *Layout) Enter(t *tensor.Tensor, components []core.Piece) error {
-	slices.SortFunc(components, func(a, b core.Piece) int { return strings.Compare(a.Role, b.Role) })
+	slices.SortFunc(components,
+		func(a, b core.Piece) int { return strings.Compare(a.Role, b.Role) })
 	d, all := t.DType, make([]cbor.Pair, len(components))
 	for i, c := range components {
 		if c.Role == "values" && d == tensor.Unknown {
@@ -52,8 +53,9 @@ func (l *Layout) Enter(t *tensor.Tensor, components []core.Piece) error {
 		}
 		all[i] = cbor.PairOf(c.Role, b)
 	}
-	b, err := cbor.MarshalFields(described{core.StorageWord(d, false), append([]int64{}, t.Shape...),
-		cmp.Or(t.Scheme, "dense"), cbor.AppendPairs(nil, all, false)})
+	b, err := cbor.MarshalFields(described{core.StorageWord(d, false),
+		append([]int64{}, t.Shape...), cmp.Or(t.Scheme, "dense"),
+		cbor.AppendPairs(nil, all, false)})
 	l.entries = append(l.entries, entry{t.Name, b})
 	return err
 }
@@ -76,7 +78,8 @@ func (l *Layout) Finish(w *core.Writer) error {
 	for i, e := range l.entries {
 		list[i] = cbor.PairOf(e.name, e.object)
 	}
-	root = append(append(root, l.others...), cbor.PairOf("tensors", cbor.AppendPairs(nil, list, false)))
+	root = append(append(root, l.others...),
+		cbor.PairOf("tensors", cbor.AppendPairs(nil, list, false)))
 	b := cbor.AppendPairs(nil, root, false)
 	if len(b) > 1<<30 {
 		return fmt.Errorf("ztensor: %w: a manifest of %d bytes, readers take 1 GiB",
