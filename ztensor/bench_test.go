@@ -173,7 +173,7 @@ func BenchmarkOpen(b *testing.B) {
 					b.Fatal(err)
 				}
 				manifest := slices.Clone(data[r.f.ManifestAt:][:r.f.ManifestSize])
-				at, size := r.ManifestRange()
+				at, size := r.f.ManifestAt, r.f.ManifestSize
 				data, r = nil, nil
 				mode := plainMode(b)
 				best := [...]time.Duration{time.Hour, time.Hour, time.Hour}

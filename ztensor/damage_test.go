@@ -57,7 +57,7 @@ func TestEveryTruncationAndBitFlip(t *testing.T) {
 				// A payload: whole reads the bytes as they are now.
 				err := readtest.Survives(t, func() error {
 					if c.Encoded() && c.DecodedSize >= 0 {
-						c.ReadInto(make([]byte, c.DecodedSize))
+						c.Blob().ReadInto(make([]byte, c.DecodedSize))
 					}
 					_, err := io.Copy(io.Discard, c.OpenStored())
 					return err

@@ -1,91 +1,58 @@
 package ztensor
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// An Edit is a new edition of a file of version 1.0 or 2. Stored bytes,
-// digests and attributes that it does not change stay as they are, and so does
-// what this library does not know of the manifest. Names are those of the
-// original, and all changes apply at once, when it is written: two tensors can
-// swap their names. Remove drops the changes of a tensor before it, and a later change
-// brings the tensor back. An Edit is for one goroutine at a time.
+// An Edit is a new edition of a file of version 1.0 or 2, with the methods of every Edit:
+// Rename, Remove and Replace. Stored bytes, digests and attributes that it does not change
+// stay as they are, and so does what this library does not know of the manifest; a tensor
+// that is replaced keeps its attributes. Names are those of the original, and all changes
+// apply at once, so that two tensors can swap their names.
 type Edit struct {
+	format.Edit
 	r          *Reader
-	changes    map[string]tensorChange
-	order      []string           // of the tensors that are replaced
 	attributes map[string]*string // nil for those that are left out
 }
 
-// A tensorChange is what becomes of a tensor of the original.
-type tensorChange struct {
-	removed bool
-	renamed bool
-	name    string           // if renamed
-	tensor  *tensor.Tensor   // that replaces it
-	kept    format.Checksums // of tensor
-}
-
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
+// Of another version than 1.0 and 2 it is errors.ErrUnsupported when it is written.
 func NewEdit(r *Reader) *Edit {
-	return &Edit{r: r, changes: map[string]tensorChange{}, attributes: map[string]*string{}}
-}
-
-func (e *Edit) update(name string, f func(c *tensorChange)) error {
-	if e.r.Tensor(name) == nil {
-		return fmt.Errorf("ztensor: %w: %s", tensor.ErrNoTensor, naming.Quote(name))
-	}
-	c := e.changes[name]
-	f(&c)
-	e.changes[name] = c
-	return nil
-}
-
-// Rename gives a tensor another name. It fails with tensor.ErrNoTensor where the original
-// has no such tensor. Write refuses a new name as [Writer.Add] does:
-// errors.ErrUnsupported, or tensor.ErrDuplicate if it is taken.
-func (e *Edit) Rename(old, new string) error {
-	return e.update(old, func(c *tensorChange) { c.removed, c.renamed, c.name = false, true, new })
-}
-
-// Remove leaves a tensor out.
-func (e *Edit) Remove(name string) error {
-	return e.update(name, func(c *tensorChange) {
-		if c.tensor != nil {
-			e.order = slices.DeleteFunc(e.order, func(s string) bool { return s == name })
+	trial := NewWriter(io.Discard, &WriterOptions{Version: r.Version()})
+	return &Edit{format.NewEdit(core.Errs, &r.Base, func(t *tensor.Tensor) error {
+		if layouts.HasAttributes(t.Scheme) { // which Write knows
+			return nil
 		}
-		*c = tensorChange{removed: true}
-	})
+		return cmp.Or(r.editable(), trial.Check(t))
+	}), r, map[string]*string{}}
 }
 
-// Replace stores t, whose Name does not matter, in place of a tensor, which keeps
-// its attributes. Its Data must stay readable until Write, and its memory unchanged:
-// tensor.ErrChecksum.
-func (e *Edit) Replace(name string, t *tensor.Tensor) error {
-	if err := t.Check(); err != nil {
-		return err
+// editable reports why there is no new edition of the file.
+func (r *Reader) editable() error {
+	switch r.Version() {
+	case Version10:
+		return nil
+	case Version2:
+		return r.f.Generation.(*v2.Container).Editable()
 	}
-	return e.update(name, func(c *tensorChange) {
-		if c.tensor == nil {
-			e.order = append(e.order, name)
-		}
-		c.removed, c.tensor, c.kept = false, t, format.ChecksumsOf(name, t)
-	})
+	return core.Errs.New(errors.ErrUnsupported, "version %s is only read: convert the file to 2 "+
+		"or 1.0 (package convert, or tensorfile convert)", r.Version())
 }
 
 // SetAttribute sets an attribute of the file to a text.
@@ -102,13 +69,14 @@ func (e *Edit) RemoveAttribute(key string) error {
 
 // Write writes the edition to w, which it neither seeks nor closes. opts may be nil; its
 // Version must be that of the file or "", its Attributes are set in addition, and the
-// others are for tensors that are replaced. The result is not in canonical form.
+// others are for tensors that are replaced. The result is not in canonical form. A name
+// that another tensor has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
 		return err
 	}
-	return e.write(ctx, NewWriter(w, &o).w, opts)
+	return NewWriter(w, &o).Apply(ctx, &e.r.f, &e.Edit)
 }
 
 // WriteFile writes the edition as a file, atomically as [Create] does. name may be
@@ -116,20 +84,17 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 // in another directory an edition that needs them is an error, errors.ErrUnsupported.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.options(opts)
+	if err == nil {
+		err = e.CheckFile(name)
+	}
 	if err != nil {
 		return err
 	}
-	if err := o.Check(); err != nil {
-		return err
-	}
-	if err := e.CheckFile(name); err != nil {
-		return err
-	}
-	f, err := atomicfile.Create(name)
+	w, err := Create(name, &o)
 	if err != nil {
 		return err
 	}
-	return e.write(ctx, fileWriter(f, &o).w, opts)
+	return w.Apply(ctx, &e.r.f, &e.Edit)
 }
 
 // CheckFile reports why WriteFile refuses to write the edition as a file of that name:
@@ -142,14 +107,16 @@ func (e *Edit) CheckFile(name string) error {
 	if to, err := os.Stat(filepath.Dir(name)); err != nil || os.SameFile(from, to) {
 		return nil
 	}
-	for t := range e.r.Tensors() {
-		if c := e.changes[t.Name]; c.removed || c.tensor != nil {
+	for i, t := range e.r.f.Tensors {
+		if c, err := format.ChangeOf(&e.Edit, i, t.Name); err != nil || c.Removed ||
+			c.Tensor != nil {
 			continue
 		}
 		for b := range format.Blobs(t) {
 			if stored, _ := b.Stored(); stored.File != "" {
-				return core.OfTensor(t.Name, core.Unsupported("its data is in %s, not next to %s",
-					naming.Quote(stored.File), naming.Quote(name)))
+				return core.Errs.Tensor(t.Name, errors.ErrUnsupported,
+					"its data is in %s, not next to %s", naming.Quote(stored.File),
+					naming.Quote(name))
 			}
 		}
 	}
@@ -172,75 +139,6 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 	return o, nil
 }
 
-// write fills and closes w.
-func (e *Edit) write(ctx context.Context, w *core.Writer, opts *WriterOptions) error {
-	defer w.Abort()
-	if err := w.Usable(); err != nil {
-		return err
-	}
-	names, err := e.names(w)
-	if err != nil {
-		return err
-	}
-	if err := w.Layout.Carry(ctx, w, &e.r.f, names); err != nil {
-		return err
-	}
-	for _, name := range e.order {
-		c := e.changes[name]
-		if c.tensor == nil {
-			continue
-		}
-		if err := c.kept.Check(); err != nil {
-			return fmt.Errorf("ztensor: %w", err)
-		}
-		t := *c.tensor
-		t.Name = e.newName(name)
-		if own := e.r.f.Own[e.r.Tensor(name)]; own != nil {
-			w.Own[t.Name] = own
-		}
-		if opts == nil || opts.Digest == NoDigest {
-			w.Digest = e.r.f.DigestOf(name)
-		}
-		if err := w.AddAll(ctx, tensor.Of(&t)); err != nil {
-			return err
-		}
-	}
-	return w.Close()
-}
-
-// newName returns the name that a tensor of the original has in the edition.
-func (e *Edit) newName(name string) string {
-	if c := e.changes[name]; c.renamed {
-		return c.name
-	}
-	return name
-}
-
-// names checks the new names, and returns those of the tensors that are kept as they are.
-func (e *Edit) names(w *core.Writer) (map[string]string, error) {
-	kept, taken := map[string]string{}, map[string]bool{}
-	for t := range e.r.Tensors() {
-		c := e.changes[t.Name]
-		if c.removed {
-			continue
-		}
-		as := e.newName(t.Name)
-		if taken[as] {
-			return nil, fmt.Errorf("ztensor: %w: %s", tensor.ErrDuplicate, naming.Quote(as))
-		}
-		taken[as] = true
-		if as != t.Name { // an old name stays whatever it is: the original was opened with it
-			if err := w.CheckName(as); err != nil {
-				return nil, err
-			}
-		}
-		if c.tensor == nil {
-			kept[t.Name] = as
-		}
-	}
-	return kept, nil
-}
-
 // Append begins a new edition of the file of that name, with its tensors and attributes
 // and those that are added. opts.Version must be that of the file or "",
 // opts.Attributes are set in addition. 0.1 is errors.ErrUnsupported.
@@ -256,19 +154,35 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := r.newEdition(opts)
-	if err == nil {
-		err = o.Check()
-	}
-	var w *core.Writer
-	if err == nil {
-		w, err = r.f.Generation.Extend(name, core.Settings(o))
-	}
+	w, err := r.extend(name, opts)
 	if err != nil {
 		r.Close()
 		return nil, err
 	}
-	return &Writer{w}, nil
+	return w, nil
+}
+
+func (r *Reader) extend(name string, opts *WriterOptions) (*Writer, error) {
+	o, err := r.newEdition(opts)
+	if err == nil {
+		err = o.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Version() == Version2 {
+		w, err := v2.Continue(&r.f, name, o.settings())
+		return &Writer{w, r}, err
+	}
+	f, err := atomicfile.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	w, err := v1.Continue(&r.f, f, o.settings())
+	if err == nil {
+		err = r.Close() // before the file is replaced: Windows requires it
+	}
+	return &Writer{writer: w}, err
 }
 
 // newEdition returns the options of a new edition of the file.
@@ -277,9 +191,12 @@ func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
 	if opts != nil {
 		o = *opts
 	}
+	if err := r.editable(); err != nil {
+		return o, err
+	}
 	if o.Version != "" && o.Version != r.Version() {
-		return o, fmt.Errorf("ztensor: %w: an edition as version %s of a file of version %s",
-			errors.ErrUnsupported, o.Version, r.Version())
+		return o, core.Errs.New(errors.ErrUnsupported,
+			"an edition as version %s of a file of version %s", o.Version, r.Version())
 	}
 	all := map[string]any{}
 	for k, v := range r.AttributeValues() {
@@ -287,9 +204,12 @@ func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
 	}
 	maps.Copy(all, o.Attributes)
 	o.Version, o.Canonical, o.Attributes = r.Version(), false, all
-	set := core.Settings(o)
-	err := r.f.Generation.Edition(&set)
-	return WriterOptions(set), err
+	if o.Version == Version10 {
+		o.Generator = cmp.Or(o.Generator, r.Generator())
+	} else if o.Alignment == 0 {
+		o.Alignment = v2.AlignmentOf(&r.f)
+	}
+	return o, nil
 }
 
 // Recover undoes an append to a file of version 2 that was interrupted: it cuts off what

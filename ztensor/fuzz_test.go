@@ -97,7 +97,7 @@ func FuzzRoundTrip(f *testing.F) {
 					continue
 				}
 				if err := w.Add(ten); err != nil {
-					if err := w.w.Usable(); err != nil { // its data was not what it promised
+					if err := w.Usable(); err != nil { // its data was not what it promised
 						w = nil
 						break
 					}

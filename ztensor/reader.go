@@ -2,6 +2,7 @@ package ztensor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -20,10 +21,15 @@ import (
 // included. Companion opens the shards of version 2.
 type ReaderOptions = tensor.ReadOptions
 
-// A Reader is an open .zt file of any version. It is safe for concurrent use. Of
+// A Reader is an open .zt file of any version, with the methods of every Reader: Size, Len,
+// Tensors, Tensor, Blobs and Warnings. Tensors have the order of the manifest, which is
+// that of the names as a rule; there are no Blobs. It is safe for concurrent use. Of
 // compressed payloads of version 2 that are read in parts it keeps up to 16 MiB decoded
 // until Close, and up to 128 MiB where the same parts are read again.
-type Reader struct{ f core.File }
+type Reader struct {
+	format.Base
+	f core.File
+}
 
 // Detect reports whether the file begins like one of the versions of zTensor. It
 // reads eight bytes.
@@ -64,14 +70,19 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 
 // read reads the index.
 func read(in *format.Input) (*Reader, error) {
-	r := &Reader{core.File{Input: in}}
-	r.f.Warnings.Format = core.Format
+	r := &Reader{f: core.File{Input: in}}
+	format.InitBase(&r.Base, core.Errs, in)
 	if err := open(&r.f); err != nil {
 		return nil, err
 	}
+	format.SetTensors(&r.Base, len(r.f.Tensors),
+		func(i int) *tensor.Tensor { return r.f.Tensors[i] }, nil)
+	for _, w := range r.f.Warnings.All() {
+		format.Warn(&r.Base, w)
+	}
 	if len(r.f.Shards) > 0 {
 		if err := in.Unfinished(); err != nil {
-			r.f.Warnings.Add(r.f.Bad(-1, "shards", err))
+			format.Warn(&r.Base, core.Errs.Wrap(-1, "shards", err))
 		}
 	}
 	return r, nil
@@ -82,12 +93,12 @@ func read(in *format.Input) (*Reader, error) {
 func open(f *core.File) error {
 	size := f.Size()
 	if size < 16 { // no generation has shorter files
-		return f.Bad(size, "", rule.New(rule.FileTooSmall,
+		return core.Errs.Wrap(size, "", rule.New(rule.FileTooSmall,
 			fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
 	head := make([]byte, len(core.Magic1))
 	if _, err := f.ReadAt(head, 0); err != nil {
-		return f.Bad(0, "magic", err)
+		return core.Errs.Wrap(0, "magic", err)
 	}
 	switch string(head) {
 	case core.Magic1, core.Magic0:
@@ -97,14 +108,14 @@ func open(f *core.File) error {
 	}
 	err := core.Malformed("not a zTensor file")
 	if size < v2.MinSize {
-		return f.Bad(0, "magic", rule.New(rule.FileTooSmall, err))
+		return core.Errs.Wrap(0, "magic", rule.New(rule.FileTooSmall, err))
 	}
 	var end [len(core.Magic2)]byte
 	if _, e := f.ReadAt(end[:], size-int64(len(end))); e == nil &&
 		string(end[:]) == core.Magic2 {
 		err = rule.New(rule.HeaderMagic, err)
 	}
-	return f.Bad(0, "magic", err)
+	return core.Errs.Wrap(0, "magic", err)
 }
 
 // Close releases the file. It may be called more than once, and does nothing where the
@@ -116,35 +127,17 @@ func (r *Reader) Close() error { return r.f.Close() }
 // what the content shows, not only what the file says of itself.
 func (r *Reader) Version() string { return r.f.Version }
 
-// Size is the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.f.Size() }
-
 // Generator is the program that wrote the file, as 1.0 files say; "" where there
 // is no word of it.
 func (r *Reader) Generator() string { return r.f.Generator }
 
-// Len is the number of tensors.
-func (r *Reader) Len() int { return len(r.f.Tensors) }
-
-// Tensors yields all tensors in the order of the manifest, which is that of the
-// names as a rule.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] { return slices.Values(r.f.Tensors) }
-
-// Tensor returns the first tensor of that name, or nil. It allocates nothing.
-func (r *Reader) Tensor(name string) *tensor.Tensor { return r.f.Tensor(name) }
-
-// Blobs yields nothing: zTensor has only tensors.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
+// version2 returns what a file of version 2 has beyond its index.
+func (r *Reader) version2(what string) (*v2.Container, error) {
+	if c, ok := r.f.Generation.(*v2.Container); ok {
+		return c, nil
+	}
+	return nil, core.Errs.New(errors.ErrUnsupported, "%s of version %s", what, r.Version())
 }
-
-// Warnings returns what departs from the format's document and did not prevent
-// reading, as *tensor.FormatError.
-func (r *Reader) Warnings() []error { return r.f.Warnings.All() }
-
-// ManifestRange returns where the manifest is in the file; 0 and 0 for a shard
-// without one.
-func (r *Reader) ManifestRange() (offset, size int64) { return r.f.ManifestAt, r.f.ManifestSize }
 
 // ContentDigest identifies what a version 2 file says, wherever and however its
 // bytes are stored: names, shapes, layouts, attributes of tensors, and the
@@ -152,7 +145,11 @@ func (r *Reader) ManifestRange() (offset, size int64) { return r.f.ManifestAt, r
 // reads no payload, so it is worth what the digests are; see [Reader.Verify]. It
 // is errors.ErrUnsupported where a part has no digest, and for version 1.
 func (r *Reader) ContentDigest(alg Digest) (string, error) {
-	return r.f.Generation.ContentDigest(alg)
+	c, err := r.version2("a content digest")
+	if err != nil {
+		return "", err
+	}
+	return c.ContentDigest(alg)
 }
 
 // CanonicalViolations lists what departs from canonical form (§6.3), in which
@@ -160,7 +157,11 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 // a canonical file. It reads the padding, and payloads only where two may be the
 // same. Version 1 has no such form and is errors.ErrUnsupported.
 func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
-	return r.f.Generation.CanonicalViolations(ctx)
+	c, err := r.version2("the canonical form")
+	if err != nil {
+		return nil, err
+	}
+	return c.CanonicalViolations(ctx)
 }
 
 // A Shard is another file that has some of the parts of a version 2 file: its Name in
@@ -173,7 +174,11 @@ func (r *Reader) Shards() iter.Seq[Shard] { return slices.Values(r.f.Shards) }
 // Identity describes the file as a shard of that name for other files, with the digest
 // of all its bytes, SHA256 or XXH3.
 func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, error) {
-	return r.f.Generation.Identity(ctx, name, alg)
+	c, err := r.version2("identity as a shard")
+	if err != nil {
+		return Shard{}, err
+	}
+	return c.Identity(ctx, name, alg)
 }
 
 // Spans yields what every byte of the file is for, in the order of offsets. Shards are
@@ -213,5 +218,16 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 // VerifyDigests for it. Of version 2 the padding counts only for that.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
-	return l.End(r.f.Verify(ctx, l))
+	for _, w := range r.Warnings() {
+		l.Warn(w)
+	}
+	err := r.f.Verify(ctx, l)
+	if c, e := r.version2(""); err == nil && e == nil && l.Options.Depth >= tensor.VerifyCanonical {
+		var found []error
+		found, err = c.CanonicalViolations(ctx)
+		for _, f := range found {
+			l.Error(f)
+		}
+	}
+	return l.End(err)
 }

@@ -532,7 +532,7 @@ func keepsRule(t *testing.T, name string, bad, good made, o *ReaderOptions) {
 	var fe *tensor.FormatError
 	if !errors.As(err, &broken) || broken.Rule != name {
 		t.Errorf("%v, not the rule %s", err, name)
-	} else if !errors.As(err, &fe) || fe.Format != core.Format ||
+	} else if !errors.As(err, &fe) || fe.Format != string(core.Errs) ||
 		tensor.ClassOf(err) != tensor.ClassMalformed &&
 			tensor.ClassOf(err) != tensor.ClassChecksum {
 		t.Errorf("%v is no format error, or of another class: %v", err, tensor.ClassOf(err))
@@ -569,7 +569,7 @@ func FuzzVersion2(f *testing.F) {
 				t.Errorf("%q is not found", x.Name)
 			}
 			for _, p := range core.PayloadsOf(x) {
-				if s, err := tensor.NewBlob(p).Open(); err == nil {
+				if s, err := p.Blob().Open(); err == nil {
 					io.Copy(io.Discard, io.LimitReader(s, 1<<20))
 					s.Close()
 				}

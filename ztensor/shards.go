@@ -57,7 +57,7 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if err != nil {
 		return nil, err
 	}
-	shards, err := divide(ctx, ts, d.MaxSize)
+	shards, err := d.divide(ctx, ts)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (d *division) files(ctx context.Context, names []string, shards [][]*tensor
 		if err != nil {
 			return nil, "", err
 		}
-		return fileWriter(f, &o), f.Temp(), nil
+		return newWriter(f, true, &o), f.Temp(), nil
 	}
 	o := d.writer
 	if len(shards) > 1 {
@@ -185,54 +185,31 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	d.Digest = cmp.Or(d.Digest, SHA256)
 	switch v := d.writer.Version; {
 	case v != Version2:
-		return nil, fmt.Errorf("ztensor: %w: shards of version %s", errors.ErrUnsupported,
-			naming.Quote(v))
+		return nil, core.Errs.New(errors.ErrUnsupported, "shards of version %s", naming.Quote(v))
 	case d.MaxSize <= 0:
-		return nil, fmt.Errorf("ztensor: ShardOptions.MaxSize is %d", d.MaxSize)
+		return nil, core.Errs.New(fs.ErrInvalid, "ShardOptions.MaxSize is %d", d.MaxSize)
 	case d.Digest != SHA256 && d.Digest != XXH3:
-		return nil, fmt.Errorf("ztensor: %w: ShardOptions.Digest is %v", errors.ErrUnsupported,
-			d.Digest)
+		return nil, core.Errs.New(errors.ErrUnsupported, "ShardOptions.Digest is %v", d.Digest)
 	}
 	return d, d.writer.Check()
 }
 
 // divide returns the tensors of each shard, of which there is at least one.
-func divide(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
-	limit int64) ([][]*tensor.Tensor, error) {
-	shards := make([][]*tensor.Tensor, 1)
-	names := map[string]bool{}
-	left := limit
-	var kept format.Checksums
-	for t, err := range ts {
-		switch {
-		case err != nil:
-			return nil, err
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case t == nil:
-			return nil, core.ErrNil
-		case names[t.Name]:
-			return nil, core.Duplicate(t.Name)
+func (d *division) divide(ctx context.Context,
+	ts iter.Seq2[*tensor.Tensor, error]) ([][]*tensor.Tensor, error) {
+	by := format.Division{Format: core.Errs, MaxSize: d.MaxSize,
+		Check: func(t *tensor.Tensor) error { return core.Errs.Wrap(-1, "", t.Check()) },
+		Size:  func(t *tensor.Tensor) int64 { return max(0, t.Size()) }}
+	return by.Divide(ctx, func(yield func(*tensor.Tensor, error) bool) {
+		for t, err := range ts {
+			if err == nil && t != nil {
+				t, err = core.Measured(ctx, t)
+			}
+			if !yield(t, err) {
+				return
+			}
 		}
-		names[t.Name] = true
-		t, err := core.Measured(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		last := len(shards) - 1
-		size := max(0, t.Size())
-		if size > left && len(shards[last]) > 0 {
-			shards, left = append(shards, nil), limit
-			last++
-		}
-		left -= min(size, left)
-		kept.AddTensor(t)
-		shards[last] = append(shards[last], t)
-	}
-	if err := kept.Check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", core.Format, err)
-	}
-	return shards, nil
+	})
 }
 
 // shardName is the name of shard i.

@@ -1,14 +1,17 @@
 package ztensor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -64,51 +67,72 @@ type WriterOptions struct {
 	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in the
 	// order given, as a Writer that is not Canonical does anyway, and version 1 always.
 	KeepOrder bool
+	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Progress, if not nil, is called with the bytes written so far.
+	Progress func(done, total int64)
 }
 
-// A Writer writes a .zt file in one pass: data goes out as it is added, the manifest
-// comes last. It never seeks. It is for one goroutine at a time.
+// A Writer writes a .zt file in one pass, with the methods of every Writer: Check, Add,
+// AddAll, Close and Abort. Data goes out as it is added, the manifest comes last; it never
+// seeks. It is for one goroutine at a time.
+//
+// AddAll writes the same bytes as Add for each tensor, and compresses and hashes on all
+// cores, with up to 32 MiB of data in flight and an encoder for each core: 2 MiB at levels
+// 1 and 2, 3 below 7, 9 below 16, else 40. Memory that its sequence has yielded must not
+// change until it returns. A sparse tensor is checked as [sparse.Check] does, so that its
+// indices are read twice.
 //
 // An error of writing, or of data that is not what its tensor says, is final: all later
 // calls fail with it. After a tensor that is refused before a byte of it was written
 // others can be added.
-type Writer struct{ w *core.Writer }
+type Writer struct {
+	writer
+	old io.Closer // the file that is continued in its place; nil: none
+}
+
+// A writer is that of a generation.
+type writer interface {
+	Check(t *tensor.Tensor) error
+	Add(t *tensor.Tensor) error
+	AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error
+	Create(name string, dtype tensor.DType, shape tensor.Shape) (io.WriteCloser, error)
+	TensorAttributes(name string, attributes map[string]any) error
+	Apply(ctx context.Context, r *core.File, e *format.Edit) error
+	Usable() error
+	Close() error
+	Abort()
+}
 
 // NewWriter begins a file on w, which it never closes. Wrong options are the
 // error of whatever is called first.
-func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return begin(core.NewWriter(w), opts) }
+func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return newWriter(w, false, opts) }
 
-// fileWriter begins a file on f, which the Writer closes or aborts.
-func fileWriter(f *atomicfile.File, opts *WriterOptions) *Writer {
-	return begin(core.NewFileWriter(f), opts)
-}
-
-func begin(w *core.Writer, opts *WriterOptions) *Writer {
+// newWriter chooses the generation. If owned is set, out is a file that the Writer
+// completes.
+func newWriter(out io.Writer, owned bool, opts *WriterOptions) *Writer {
 	o := opts.orZero()
-	if l, err := newLayout(o); err != nil {
-		w.Fail(err)
-	} else {
-		w.Begin(l, core.Settings(o))
+	if o.Version == Version10 {
+		return &Writer{writer: v1.NewWriter(out, owned, o.settings())}
 	}
-	return &Writer{w}
+	return &Writer{writer: v2.NewWriter(out, owned, o.settings())}
 }
 
 // Create begins a file that appears under that name when Close succeeds, and
-// not at all before that or otherwise. An existing file is replaced.
+// not at all before that or otherwise.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
-	f, err := atomicfile.Create(name)
+	create := atomicfile.Create
+	if opts != nil && opts.NoReplace {
+		create = atomicfile.CreateNew
+	}
+	f, err := create(name)
 	if err != nil {
 		return nil, err
 	}
-	z := fileWriter(f, opts)
-	if z.w.Err != nil {
-		f.Abort()
-		return nil, z.w.Err
-	}
-	return z, nil
+	return newWriter(f, true, opts), nil
 }
 
 // WriteFile writes a file of these tensors, which appears whole or not at all.
@@ -132,10 +156,7 @@ func Save(name string, m map[string]*tensor.Tensor) error {
 }
 
 // Check reports options that are wrong, or do not fit the version.
-func (o *WriterOptions) Check() error {
-	_, err := newLayout(o.orZero())
-	return err
-}
+func (o *WriterOptions) Check() error { return NewWriter(io.Discard, o).Usable() }
 
 // WholeFile returns the options of a Writer that is given all tensors of a file: o, and
 // Canonical where the version has that form and o allows it. o may be nil.
@@ -159,57 +180,42 @@ func (o *WriterOptions) orZero() WriterOptions {
 	return as
 }
 
-// newLayout checks the options and chooses the generation.
-func newLayout(o WriterOptions) (core.Layout, error) {
+func (o *WriterOptions) settings() core.Settings {
+	return core.Settings{Err: o.fit(), Canonical: o.Canonical, Digest: o.Digest, Level: o.Level,
+		Attributes: o.Attributes, Generator: o.Generator, Alignment: o.Alignment,
+		KeepOrder: o.KeepOrder, Progress: o.Progress}
+}
+
+// fit reports options that do not fit the version.
+func (o *WriterOptions) fit() error {
 	old := o.Version != Version2
 	unfit := func(option, of string) error {
-		return fmt.Errorf("ztensor: %w: %s is for %s, not for version %s",
-			errors.ErrUnsupported, option, of, o.Version)
+		return core.Errs.New(errors.ErrUnsupported, "%s is for %s, not for version %s", option, of,
+			o.Version)
 	}
 	switch {
 	case old && o.Version != Version10:
-		return nil, fmt.Errorf("ztensor: %w: version %s is not written: 1.0 and 2 are",
-			errors.ErrUnsupported, naming.Quote(o.Version))
+		return core.Errs.New(errors.ErrUnsupported, "version %s is not written: 1.0 and 2 are",
+			naming.Quote(o.Version))
 	case o.Level < 0 || o.Level > 22:
-		return nil, fmt.Errorf("ztensor: level %d is not between 0 and 22", o.Level)
+		return core.Errs.New(fs.ErrInvalid, "level %d is not between 0 and 22", o.Level)
 	case o.Digest > XXH3:
-		return nil, fmt.Errorf("ztensor: there is no digest %v", o.Digest)
+		return core.Errs.New(fs.ErrInvalid, "there is no digest %v", o.Digest)
 	case !utf8.ValidString(o.Generator):
-		return nil, errors.New("ztensor: the generator is not UTF-8")
+		return core.Errs.New(fs.ErrInvalid, "the generator is not UTF-8")
 	case old && o.Digest == XXH3:
-		return nil, fmt.Errorf("%w: use crc32c or sha256", unfit("digest xxh3", "version 2"))
+		return fmt.Errorf("%w: use crc32c or sha256", unfit("digest xxh3", "version 2"))
 	case !old && o.Digest != NoDigest && o.Digest != XXH3:
-		return nil, fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("digest ", o.Digest),
+		return fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("digest ", o.Digest),
 			"version 1.0"))
 	case old && o.Canonical:
-		return nil, unfit("canonical form", "version 2")
+		return unfit("canonical form", "version 2")
 	case old && o.Alignment != 0:
-		return nil, unfit("an alignment", "version 2")
-	case o.Generator != "" && o.Version != Version10:
-		return nil, unfit("a generator", "version 1.0")
-	case old:
-		return v1.NewLayout(core.Settings(o))
+		return unfit("an alignment", "version 2")
+	case o.Generator != "" && !old:
+		return unfit("a generator", "version 1.0")
 	}
-	return v2.NewLayout(core.Settings(o))
-}
-
-// Check reports why a tensor cannot be added, as far as that shows without reading its
-// data.
-func (w *Writer) Check(t *tensor.Tensor) error { return w.w.Check(t) }
-
-// Add writes a tensor. The package comment says what each version can represent. A
-// sparse tensor is checked as [sparse.Check] does, and its indices are widened to
-// uint64; so its parts are read twice.
-func (w *Writer) Add(t *tensor.Tensor) error { return w.w.Add(t) }
-
-// AddAll adds all tensors that ts yields, and writes the same bytes as [Writer.Add] for
-// each of them. It compresses and hashes on all cores, with up to 32 MiB of data in
-// flight and an encoder for each core: 2 MiB at levels 1 and 2, 3 below 7, 9 below 16,
-// else 40. Memory that ts has yielded must not change until AddAll returns. After an
-// error that is not final, such as a tensor that the version cannot represent, more can
-// be added.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	return w.w.AddAll(ctx, ts)
+	return nil
 }
 
 // Create begins a dense tensor whose bytes come piece by piece through the WriteCloser:
@@ -217,14 +223,17 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 // Until it is closed nothing else can be added.
 func (w *Writer) Create(name string, dtype tensor.DType,
 	shape tensor.Shape) (io.WriteCloser, error) {
-	return w.w.Create(name, dtype, shape)
+	return w.writer.Create(name, dtype, shape)
 }
 
 // TensorAttributes sets the attributes of the tensor of that name, before or after it
 // is added; before it if its layout has rules for them: zt.mx/1, zt.quant_group/1 and
 // those of gguf. 1.0 has no such attributes.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
-	return w.w.TensorAttributes(name, attributes)
+	if err := w.Usable(); err != nil {
+		return err
+	}
+	return w.writer.TensorAttributes(name, attributes)
 }
 
 // Link adds tensors of r, those of the names or all, with their attributes and without
@@ -232,12 +241,34 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 // shard is what r.Identity returns for a name of 1 to 64 of A-Z a-z 0-9 . _ - that does
 // not begin with a dot. Canonical form and version 1 have no shards.
 func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
-	return w.w.Link(shard, &r.f, names)
+	if err := w.Usable(); err != nil {
+		return err
+	}
+	to, ok := w.writer.(*v2.Writer)
+	from, err := r.version2("shards")
+	if !ok || err != nil {
+		return cmp.Or(err, core.Errs.New(errors.ErrUnsupported, "shards of version 1.0"))
+	}
+	return to.Link(shard, from, names)
 }
 
 // Close completes the file. Of a Writer that Create made, the file then appears
 // under its name; the io.Writer of any other stays open.
-func (w *Writer) Close() error { return w.w.Close() }
+func (w *Writer) Close() error {
+	err := w.writer.Close()
+	w.release()
+	return err
+}
 
 // Abort drops the file. After Close it does nothing.
-func (w *Writer) Abort() { w.w.Abort() }
+func (w *Writer) Abort() {
+	w.writer.Abort()
+	w.release()
+}
+
+func (w *Writer) release() {
+	if w.old != nil {
+		w.old.Close()
+		w.old = nil
+	}
+}

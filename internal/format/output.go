@@ -59,10 +59,23 @@ func (c *contextWriter) Write(p []byte) (n int, err error) {
 // appears under its name when the Writer is closed.
 type Output struct {
 	out  contextWriter
-	file *atomicfile.File // nil for an io.Writer of the caller
-	done bool             // closed or aborted
-	err  error            // final
+	file Target // nil for an io.Writer of the caller
+	done bool   // closed or aborted
+	err  error  // final
 }
+
+// A Target is a file that is complete after Close, and gone after Abort.
+type Target interface {
+	io.Writer
+	Close() error
+	Abort()
+}
+
+// Underlying returns the io.Writer of the caller, or the Target.
+func Underlying(o *Output) io.Writer { return o.out.w }
+
+// ContextOf returns the context of the call that writes.
+func ContextOf(o *Output) context.Context { return o.out.ctx }
 
 // Begin returns the writer of an Output, which announces that the whole file will have so
 // many bytes: a full disk is then an error of the first Write. Size -1 is not known.
@@ -79,7 +92,6 @@ func Begin(o *Output, size int64) io.Writer {
 // WriteTo writes a file to w by encode, until ctx ends.
 func WriteTo(ctx context.Context, w io.Writer, encode func(out *Output) error) error {
 	o := &Output{out: contextWriter{ctx: ctx, w: w}}
-	o.file, _ = w.(*atomicfile.File) // which the caller completes
 	return encode(o)
 }
 

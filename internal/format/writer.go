@@ -36,6 +36,9 @@ type Encoding[I any] struct {
 	Key func(name string, item *I) string
 	// Others returns further keys that readers take for this one. nil: there are none.
 	Others func(key string) []string
+	// Examine reads what decides whether an item is refused, before it is written; nil:
+	// nothing does.
+	Examine func(ctx context.Context, item *I) error
 	// Append writes an item at once. nil: Encode writes all items.
 	Append func(out *Output, item *I) error
 	// Encode completes the file of these items.
@@ -77,7 +80,7 @@ func Create[I any](name string, enc *Encoding[I]) (Writer[I], error) {
 }
 
 // OfFile returns a Writer of a file that was begun, which it takes over.
-func OfFile[I any](f *atomicfile.File, enc *Encoding[I]) Writer[I] {
+func OfFile[I any](f Target, enc *Encoding[I]) Writer[I] {
 	w := NewWriter(f, enc)
 	w.file = f
 	return w
@@ -104,7 +107,12 @@ func WriteAll[I any](ctx context.Context, w *Writer[I],
 	return Finish(ctx, w)
 }
 
-// usable returns why nothing can be added any more.
+// Usable returns why nothing can be added any more.
+func Usable[I any](w *Writer[I]) error { return w.usable() }
+
+// Free returns why a name that a file can have is taken.
+func Free[I any](w *Writer[I], name string) error { return w.checkTaken(name) }
+
 func (w *Writer[I]) usable() error {
 	switch {
 	case w.enc.Err != nil:
@@ -189,6 +197,11 @@ func (w *Writer[I]) Add(t *tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
+	if w.enc.Examine != nil {
+		if err := w.enc.Examine(w.out.ctx, &item); err != nil {
+			return err
+		}
+	}
 	if w.enc.Append == nil {
 		w.sums.AddTensor(t)
 	}
@@ -198,6 +211,7 @@ func (w *Writer[I]) Add(t *tensor.Tensor) error {
 func (w *Writer[I]) register(key string, item I) error {
 	w.keys[key] = true
 	if w.enc.Append != nil {
+		w.err = fs.ErrClosed // if a source panics
 		w.err = w.enc.Append(&w.Output, &item)
 		return w.err
 	}
@@ -223,7 +237,19 @@ func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) err
 // AddAll adds the tensors of ts until one is refused, ts fails, or ctx ends.
 func (w *Writer[I]) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	w.out.ctx = ctx
-	defer func() { w.out.ctx = context.Background() }()
+	ended := false
+	defer func() {
+		w.out.ctx = context.Background()
+		if !ended {
+			w.err = fs.ErrClosed // a source has panicked
+		}
+	}()
+	err := w.addAll(ctx, ts)
+	ended = true
+	return err
+}
+
+func (w *Writer[I]) addAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	for t, err := range ts {
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
 			err = w.Add(t)

@@ -165,9 +165,9 @@ func (p *Payload) Compare(want Stated, h hash.Hash) error {
 		spelled(want.Alg, have), spelled(want.Alg, want.sum))
 }
 
-// CheckView is called by tensor.View. Strict readers check the digest the first
+// checkView is called by tensor.View. Strict readers check the digest the first
 // time that bytes are borrowed.
-func (p *Payload) CheckView() error {
+func (p *Payload) checkView() error {
 	if err := p.Readable(); err != nil {
 		return p.Failed(err)
 	}

@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"context"
-	"hash"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -14,38 +13,6 @@ import (
 
 // PieceSize is how much is read, hashed and compared at a time.
 const PieceSize = 1 << 20
-
-// A Sink writes the bytes of a piece. Close gives the piece the digest of them, unless it
-// has one.
-type Sink struct {
-	w    *Writer
-	p    *Piece
-	alg  Digest
-	hash hash.Hash // nil: none
-}
-
-// Sink returns a Sink of what w writes.
-func (w *Writer) Sink(p *Piece, alg Digest) *Sink {
-	s := &Sink{w: w, p: p, alg: alg}
-	if p.Digest == "" {
-		s.hash = NewHash(alg)
-	}
-	return s
-}
-
-func (s *Sink) Write(b []byte) (int, error) {
-	if s.hash != nil {
-		s.hash.Write(b)
-	}
-	return len(b), s.w.Write(b)
-}
-
-func (s *Sink) Close() error {
-	if s.hash != nil {
-		s.p.Digest = DigestText(s.alg, s.hash)
-	}
-	return nil
-}
 
 // A Check finds values that their type does not have in the bytes of a payload.
 type Check struct {
@@ -82,7 +49,7 @@ func (c *Check) End() error {
 	return nil
 }
 
-// A feed checks the bytes of a piece on their way to where they are stored.
+// A feed checks bytes on their way to where they are stored.
 type feed struct {
 	Check
 	out io.Writer
@@ -95,23 +62,37 @@ func (f *feed) Write(b []byte) (int, error) {
 	return f.out.Write(b)
 }
 
-// Feed writes the data of a piece to out, and checks it.
-func (p *Piece) Feed(ctx context.Context, out io.Writer) error {
-	f := feed{Check{DType: p.DType, Odd: p.Odd}, out}
-	n, err := format.CopyBlob(format.Until(ctx, &f), p.Data, p.Data.Size())
-	if p.Size = n; err != nil {
-		return err
+// Feed writes data to out, checks it, and returns its size.
+func (c Check) Feed(ctx context.Context, data tensor.Blob, out io.Writer) (int64, error) {
+	f := feed{c, out}
+	n, err := format.CopyBlob(format.Until(ctx, &f), data, data.Size())
+	if err == nil {
+		err = f.End()
 	}
-	return f.End()
+	return n, err
 }
 
-// Load returns the data of a piece, which it checks.
-func (p *Piece) Load(ctx context.Context) ([]byte, error) {
-	if all, ok := p.Data.Memory(); ok {
-		return all, p.Feed(ctx, io.Discard)
+// Load returns data, which it checks.
+func (c Check) Load(ctx context.Context, data tensor.Blob) ([]byte, error) {
+	if all, ok := data.Memory(); ok {
+		_, err := c.Feed(ctx, data, io.Discard)
+		return all, err
 	}
 	var read bytes.Buffer
-	read.Grow(int(p.Data.Size()))
-	err := p.Feed(ctx, &read)
+	read.Grow(int(data.Size()))
+	_, err := c.Feed(ctx, data, &read)
 	return read.Bytes(), err
+}
+
+// Planned decides whether data is prepared: what is in memory as it is stored, and what
+// has at most limit bytes. memory is what that takes.
+func Planned(data tensor.Blob, compress bool, limit int64) (early bool, memory int64) {
+	size := data.Size()
+	if _, ok := data.Memory(); ok && !compress {
+		return true, 0
+	}
+	if size >= 0 && size <= limit && !IsPart(data) {
+		return true, 2 * size
+	}
+	return false, 0
 }

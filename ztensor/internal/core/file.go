@@ -3,7 +3,6 @@
 package core
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -50,16 +49,6 @@ type generation interface {
 	// VerifyFile verifies what is in no tensor, and VerifyTensor a tensor.
 	VerifyFile(v *Verifier) error
 	VerifyTensor(w *Worker, t *tensor.Tensor)
-	ContentDigest(alg Digest) (string, error)
-	CanonicalViolations(ctx context.Context) ([]error, error)
-	// Identity describes the file as a shard, Linked its tensors as parts of a file to
-	// which it is one.
-	Identity(ctx context.Context, name string, alg Digest) (ShardID, error)
-	Linked(shard ShardID, names []string) ([]Object, error)
-	// Edition completes the settings of a new edition of the file, which Extend begins in
-	// the place of the file of that name. That is then closed by the writer, or is so.
-	Edition(o *Settings) error
-	Extend(name string, o Settings) (*Writer, error)
 	Close() error
 }
 
@@ -79,8 +68,8 @@ func (r *File) Close() error {
 	return err
 }
 
-// Format is the name of this format in errors.
-const Format = "ztensor"
+// Errs makes the errors of this format.
+const Errs = format.Errors("ztensor")
 
 // A Tail is the end of the file, read in one piece where pieces are dear.
 type Tail struct {
@@ -108,7 +97,7 @@ func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
 // ReadManifest returns the n bytes at off in memory of their own.
 func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
 	if limit := min(r.Options.Limits.MaxMetadata, 1<<30); n > limit {
-		return nil, r.Bad(off, "manifest",
+		return nil, Errs.Wrap(off, "manifest",
 			Limited("%d bytes of at most %d", n, limit))
 	}
 	r.ManifestAt, r.ManifestSize = off, n
@@ -128,7 +117,7 @@ func (r *File) Explain(err error) error {
 		class != tensor.ClassTruncated {
 		return err
 	}
-	return atomicfile.Explain(Format, r.Unfinished(), err)
+	return atomicfile.Explain(string(Errs), r.Unfinished(), err)
 }
 
 // Placed gives an error its place, unless it has one.
@@ -140,7 +129,7 @@ func (r *File) Placed(off int64, field string, err error) error {
 	if errors.As(err, &fe) {
 		return err
 	}
-	return r.Bad(off, field, err)
+	return Errs.Wrap(off, field, err)
 }
 
 func (t Tail) Size() uint64 { return binary.LittleEndian.Uint64(t.Last(8)) }
@@ -157,13 +146,6 @@ func (r *File) Decoder() (*zstd.Decoder, error) {
 	})
 	return r.zstd, r.zstdErr
 }
-
-// Bad makes a FormatError.
-func (r *File) Bad(off int64, field string, err error) error {
-	return &tensor.FormatError{Format: Format, Offset: off, Field: field, Err: err}
-}
-
-var ErrNil = fmt.Errorf("ztensor: %w: a nil *Tensor: %w", fs.ErrInvalid, tensor.ErrNoTensor)
 
 // Malformed, Unsupported and Limited make errors of their classes.
 func Malformed(format string, args ...any) error {

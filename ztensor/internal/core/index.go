@@ -2,17 +2,15 @@ package core
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// DigestOf returns the algorithm of the digest of a tensor of version 1.
-func (r *File) DigestOf(name string) Digest {
-	for _, c := range PayloadsOf(r.Tensor(name)) {
+// DigestOfTensor returns the algorithm of the digest of a tensor of version 1.
+func DigestOfTensor(t *tensor.Tensor) Digest {
+	for _, c := range PayloadsOf(t) {
 		if want, h, err := c.Expected(); h != nil && err == nil {
 			return want.Alg
 		}
@@ -24,11 +22,11 @@ func (r *File) DigestOf(name string) Digest {
 // manifest.
 func PayloadsOf(t *tensor.Tensor) []*Payload {
 	all := make([]*Payload, 0, 1+len(t.Parts))
-	if p, ok := t.Data.Source().(*Payload); ok {
+	if p, ok := PayloadOf(t.Data); ok {
 		all = append(all, p)
 	}
 	for i := range t.Parts {
-		if p, ok := t.Parts[i].Data.Source().(*Payload); ok {
+		if p, ok := PayloadOf(t.Parts[i].Data); ok {
 			all = append(all, p)
 		}
 	}
@@ -60,9 +58,8 @@ type Index struct {
 	ManifestAt, ManifestSize int64
 	Footer                   int64 // its size
 
-	byName   *naming.Table // nil: the names ascend
 	tensors  format.Arena[tensor.Tensor]
-	payloads format.Arena[Payload]
+	payloads format.Arena[stored]
 	rare     format.Arena[Rare]
 	Dims     format.Arena[int64]
 	Parts    format.Arena[tensor.Part]
@@ -88,8 +85,9 @@ func (x *Index) NewTensor(name string) *tensor.Tensor {
 
 // NewPayload adds a payload of t.
 func (r *File) NewPayload(t *tensor.Tensor) *Payload {
-	p := &r.payloads.Take(1)[0]
-	p.R, p.T = r, t
+	s := &r.payloads.Take(1)[0]
+	p := &s.p
+	p.R, p.T, p.self = r, t, s
 	r.Payloads = append(r.Payloads, p)
 	return p
 }
@@ -111,32 +109,4 @@ func (x *Index) Field(name, role string) string {
 		return fmt.Sprintf("%s[%s]", x.List, naming.Quote(name))
 	}
 	return fmt.Sprintf("%s[%s].%s[%s]", x.List, naming.Quote(name), x.Roles, naming.Quote(role))
-}
-
-// SortNames makes look-up by name possible where names do not ascend, and
-// returns the index of the first tensor whose name was there before, or -1.
-func (x *Index) SortNames() (dup int) {
-	x.byName, dup = naming.Build(len(x.Tensors), func(i int) string { return x.Tensors[i].Name })
-	return dup
-}
-
-// Tensor returns the first tensor of that name, or nil.
-func (x *Index) Tensor(name string) *tensor.Tensor {
-	if x.byName != nil {
-		if i := x.byName.Lookup(name); i >= 0 {
-			return x.Tensors[i]
-		}
-		return nil
-	}
-	byLength := x.Version == "2" // CBOR's order: shorter names first
-	i, ok := slices.BinarySearchFunc(x.Tensors, name, func(t *tensor.Tensor, name string) int {
-		if byLength && len(name) != len(t.Name) {
-			return len(t.Name) - len(name)
-		}
-		return strings.Compare(t.Name, name)
-	})
-	if !ok {
-		return nil
-	}
-	return x.Tensors[i]
 }

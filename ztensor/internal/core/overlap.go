@@ -61,12 +61,12 @@ func (x *Index) byOffset() []placed {
 func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
 	sortExtents(taken)
 	found := format.NewFindings(nil)
-	in := format.NewScanner(ctx, Format, r.Source, found)
+	in := format.NewScanner(ctx, string(Errs), r.Source, found)
 	at := int64(len(Magic2))
 	for _, e := range taken {
 		first, err := in.Zero(at, e.Off, "")
 		if err != nil {
-			return r.Bad(at, "", err)
+			return Errs.Wrap(at, "", err)
 		}
 		if first >= 0 {
 			report(first)

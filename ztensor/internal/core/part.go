@@ -1,101 +1,151 @@
 package core
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"io"
 	"io/fs"
+	"iter"
 
-	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A part is a dense tensor that comes piece by piece.
-type part struct {
-	feed
-	sink  io.WriteCloser
-	w     *Writer
-	t     *tensor.Tensor
-	all   []Piece // one
-	start int64
-	done  bool
+// A Part is a tensor whose bytes come piece by piece, and the source of its data. Adding
+// it runs as a coroutine, which stops where it reads what has not come yet.
+type Part struct {
+	t      tensor.Tensor
+	yield  func(wanted []byte) bool // to who has the bytes; nil before adding begins
+	next   func() ([]byte, bool)
+	stop   func()
+	wanted []byte // that adding waits for
+	got    int    // of what it waited for
+	left   int64
+	ended  bool  // adding
+	err    error // of adding
+	broken error // why reading fails
+	closed bool
+	done   func()
 }
 
-// Create begins a dense tensor that comes piece by piece.
-func (w *Writer) Create(name string, dtype tensor.DType, shape tensor.Shape) (io.WriteCloser,
-	error) {
+// NewPart begins to add a dense tensor. done is called once that was closed.
+func NewPart(name string, dtype tensor.DType, shape tensor.Shape,
+	check, add func(t *tensor.Tensor) error, done func()) (*Part, error) {
 	n, ok := shape.Elements()
 	size, fits := dtype.Bytes(n)
 	if !ok || !fits {
-		return nil, fmt.Errorf("ztensor: %w: tensor %s: %v of %v", tensor.ErrMalformed,
-			naming.Quote(name), shape, dtype)
+		return nil, Errs.Tensor(name, tensor.ErrMalformed, "%v of %v", shape, dtype)
 	}
-	t := &tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.BlobFunc(size, nil)}
-	if err := w.Usable(); err != nil {
+	p := &Part{left: size, done: done}
+	p.t = tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.NewBlob(p)}
+	if err := check(&p.t); err != nil {
 		return nil, err
 	}
-	ctx := context.Background()
-	all, err := w.Layout.Create(ctx, w, t)
-	if err != nil {
-		return nil, err
+	p.next, p.stop = iter.Pull(func(yield func([]byte) bool) {
+		p.yield = yield
+		p.err = add(&p.t)
+	})
+	if p.resume(); p.ended && p.err != nil {
+		p.finish()
+		return nil, p.err
 	}
-	p := &part{w: w, t: t, all: all}
-	x := &all[0]
-	x.Streamed = true
-	if _, err = w.Layout.Place(ctx, w, x); err == nil {
-		p.start = w.Off
-		p.sink, err = w.Layout.Sink(ctx, w, x)
-	}
-	if err != nil {
-		return nil, w.Fail(err)
-	}
-	p.feed = feed{Check{DType: x.DType, Odd: x.Odd}, p.sink}
-	w.part = p
 	return p, nil
 }
 
-func (p *part) Write(b []byte) (int, error) {
-	switch want := p.t.Data.Size(); {
-	case p.done:
-		return 0, fmt.Errorf("ztensor: tensor %s: %w", naming.Quote(p.t.Name), fs.ErrClosed)
-	case p.w.Err != nil:
-		return 0, p.w.Err
-	case int64(len(b)) > want-p.n:
-		return 0, p.w.Broken(p.t, "data",
-			Malformed("more than the %d bytes of %v of %v", want, p.t.Shape, p.t.DType))
+// IsPart reports whether data comes piece by piece, so that it is read once.
+func IsPart(b tensor.Blob) bool {
+	_, ok := b.Source().(*Part)
+	return ok
+}
+
+// Size returns the size of the data, which Open reads as it comes.
+func (p *Part) Size() int64 {
+	n, _ := p.t.Shape.Elements()
+	size, _ := p.t.DType.Bytes(n)
+	return size
+}
+
+// Bytes returns none: they have not come yet.
+func (p *Part) Bytes() ([]byte, bool) { return nil, false }
+
+// ReadAt fails: the bytes are read in their order.
+func (p *Part) ReadAt([]byte, int64) (int, error) { return 0, errPart }
+
+var errPart = errors.New("its bytes come piece by piece")
+
+// Open returns the bytes as they come.
+func (p *Part) Open() (io.ReadCloser, error) {
+	if p.yield == nil {
+		return nil, errPart
 	}
-	n, err := format.Until(context.Background(), &p.feed).Write(b)
-	if err != nil {
-		return n, p.w.Broken(p.t, "data", err)
+	return io.NopCloser(pieces{p}), nil
+}
+
+// pieces are the bytes of a Part for who adds it.
+type pieces struct{ p *Part }
+
+func (r pieces) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if !r.p.yield(b) {
+		return 0, r.p.broken
+	}
+	n := r.p.got
+	if r.p.got = 0; n == 0 {
+		return 0, io.EOF
 	}
 	return n, nil
 }
 
+// resume goes on adding until it waits for bytes, or ends.
+func (p *Part) resume() {
+	more := false
+	p.wanted, more = p.next()
+	p.ended = !more
+}
+
+func (p *Part) Write(b []byte) (int, error) {
+	switch {
+	case p.closed:
+		return 0, Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
+	case int64(len(b)) > p.left:
+		p.Stop(Malformed("more than the %d bytes of %v of %v", p.Size(), p.t.Shape,
+			p.t.DType))
+		return 0, p.err
+	}
+	n := 0
+	for n < len(b) && !p.ended {
+		k := copy(p.wanted, b[n:])
+		p.got = k
+		n, p.left = n+k, p.left-int64(k)
+		p.resume()
+	}
+	return n, p.err
+}
+
 // Close enters the tensor.
-func (p *part) Close() error {
-	if p.done {
+func (p *Part) Close() error {
+	if p.closed {
 		return nil
 	}
-	p.done = true
-	p.w.part = nil
-	if p.w.Err != nil {
-		return p.w.Err
+	for !p.ended {
+		p.resume() // to the end of the bytes
 	}
-	err := p.End()
-	if want := p.t.Data.Size(); p.n != want {
-		err = fmt.Errorf("%w: %d bytes of %d", io.ErrUnexpectedEOF, p.n, want)
+	p.finish()
+	return p.err
+}
+
+// Stop makes adding fail.
+func (p *Part) Stop(err error) {
+	if p.closed {
+		return
 	}
-	if err == nil {
-		err = p.sink.Close()
-	}
-	x := &p.all[0]
-	x.Size, x.Length = p.n, p.w.Off-p.start
-	if err == nil {
-		err = p.w.Layout.Written(context.Background(), p.w, x)
-	}
-	if err != nil {
-		return p.w.Broken(p.t, "data", err)
-	}
-	return p.w.Layout.Enter(p.t, p.all)
+	p.broken = err
+	p.stop()
+	p.ended = true
+	p.finish()
+}
+
+func (p *Part) finish() {
+	p.closed = true
+	p.done()
 }

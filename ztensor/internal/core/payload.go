@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
@@ -25,6 +24,31 @@ type Payload struct {
 	More        *Rare
 	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
+	self        *stored // that has it
+}
+
+// A stored payload is the source of a Blob, which has no field that a caller could set.
+type stored struct{ p Payload }
+
+func (s *stored) Size() int64                                   { return s.p.DecodedSize }
+func (s *stored) Bytes() ([]byte, bool)                         { return s.p.bytes() }
+func (s *stored) Stored() tensor.Stored                         { return s.p.stored() }
+func (s *stored) Seekable() bool                                { return s.p.Codec() == nil || s.p.R.Ruled }
+func (s *stored) ReadInto(b []byte) error                       { return s.p.readInto(b) }
+func (s *stored) ReadAt(b []byte, off int64) (n int, err error) { return s.p.readAt(b, off) }
+func (s *stored) Open() (io.ReadCloser, error)                  { return s.p.Open() }
+func (s *stored) CheckView() error                              { return s.p.checkView() }
+
+// Blob returns the bytes of a payload.
+func (p *Payload) Blob() tensor.Blob { return tensor.NewBlob(p.self) }
+
+// PayloadOf returns the payload that is the source of a Blob.
+func PayloadOf(b tensor.Blob) (*Payload, bool) {
+	s, ok := b.Source().(*stored)
+	if !ok {
+		return nil, false
+	}
+	return &s.p, true
 }
 
 // Rare is what few payloads have.
@@ -46,9 +70,8 @@ type Codec interface {
 	Open(p *Payload) (io.ReadCloser, error)
 }
 
-// RareOf returns where what few payloads have goes. It is no method, since callers of
-// package ztensor reach a Payload as the Source of a Blob.
-func RareOf(p *Payload) *Rare {
+// Rarely returns where what few payloads have goes.
+func (p *Payload) Rarely() *Rare {
 	if p.More == nil {
 		p.More = &p.R.rare.Take(1)[0]
 	}
@@ -66,7 +89,7 @@ func (p *Payload) Codec() Codec {
 // Role returns the role in which the tensor has the payload.
 func (p *Payload) Role() string {
 	for i := range p.T.Parts {
-		if p.T.Parts[i].Data.Source() == tensor.Source(p) {
+		if p.T.Parts[i].Data.Source() == tensor.Source(p.self) {
 			return p.T.Parts[i].Role
 		}
 	}
@@ -75,8 +98,6 @@ func (p *Payload) Role() string {
 
 // Encoded reports whether the payload is not stored as it is.
 func (p *Payload) Encoded() bool { return p.More != nil && p.More.Encoding != "" }
-
-func (p *Payload) Size() int64 { return p.DecodedSize }
 
 // Readable reports why the bytes cannot be decoded.
 func (p *Payload) Readable() error {
@@ -95,7 +116,7 @@ func (p *Payload) Source() (*source.Source, error) {
 	return src, err
 }
 
-func (p *Payload) Bytes() ([]byte, bool) {
+func (p *Payload) bytes() ([]byte, bool) {
 	if p.Codec() != nil || p.Readable() != nil {
 		return nil, false
 	}
@@ -106,8 +127,8 @@ func (p *Payload) Bytes() ([]byte, bool) {
 	return src.Bytes(p.Offset, p.Length)
 }
 
-// Stored says where the payload is.
-func (p *Payload) Stored() tensor.Stored {
+// stored says where the payload is.
+func (p *Payload) stored() tensor.Stored {
 	s := tensor.Stored{Offset: p.Offset, Size: p.Length, Encoding: "raw", Digest: p.Digest}
 	if p.Shard > 0 {
 		s.File = p.R.Shards[p.Shard-1].Name
@@ -119,11 +140,6 @@ func (p *Payload) Stored() tensor.Stored {
 		}
 	}
 	return s
-}
-
-// Seekable is for tensor.Slice: that of version 2 does not decode what comes before.
-func (p *Payload) Seekable() bool {
-	return p.Codec() == nil || p.R.Ruled
 }
 
 // UseStored calls use with n stored bytes from byte off of the payload, in place where
@@ -145,7 +161,7 @@ func (p *Payload) UseStored(off, n int64, use func(b []byte) error) error {
 	return use(b)
 }
 
-func (p *Payload) ReadInto(b []byte) error {
+func (p *Payload) readInto(b []byte) error {
 	if err := p.Readable(); err != nil {
 		return p.Failed(err)
 	}
@@ -166,9 +182,9 @@ func (p *Payload) ReadInto(b []byte) error {
 	return p.Failed(err)
 }
 
-func (p *Payload) ReadAt(b []byte, off int64) (n int, err error) {
+func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 	if off == 0 && int64(len(b)) == p.DecodedSize {
-		if err = p.ReadInto(b); err == nil {
+		if err = p.readInto(b); err == nil {
 			n = len(b)
 		}
 		return n, err
@@ -235,7 +251,7 @@ func (p *Payload) errorAt(field string, err error) error {
 	err = p.R.Placed(p.Offset, p.R.PathOf(p)+field, err)
 	if fe, ok := err.(*tensor.FormatError); ok && p.Shard > 0 && fe.File == "" {
 		if _, name, _ := p.R.Generation.Shard(int(p.Shard - 1)); name != "" {
-			err = format.Errors(Format).InFile(name, err)
+			err = Errs.InFile(name, err)
 		}
 	}
 	return err

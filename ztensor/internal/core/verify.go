@@ -30,21 +30,10 @@ func (r *File) Verify(ctx context.Context, l *format.Findings) error {
 	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: format.DecodedTotal(r.Options.Limits, size),
 		outcomes: map[payloadKey]*outcome{}}
 	v.budget.Store(v.limit)
-	for _, w := range r.Warnings.All() {
-		v.Found.Warn(w)
-	}
 	if err := r.Generation.VerifyFile(v); err != nil {
 		return err
 	}
-	err := v.tensors()
-	if err != nil || !r.Ruled || l.Options.Depth < tensor.VerifyCanonical {
-		return err
-	}
-	found, err := r.Generation.CanonicalViolations(ctx)
-	for _, f := range found {
-		l.Error(f)
-	}
-	return err
+	return v.tensors()
 }
 
 type Verifier struct {

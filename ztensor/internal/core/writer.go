@@ -1,27 +1,26 @@
 package core
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
+	"maps"
 	"math/bits"
 	"slices"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
 // Settings are the options of a writer: those of package ztensor.
 type Settings struct {
-	Version    string
+	Err        error // what is wrong with them
 	Canonical  bool
 	Digest     Digest
 	Level      int
@@ -29,232 +28,63 @@ type Settings struct {
 	Generator  string
 	Alignment  int64
 	KeepOrder  bool
+	Progress   func(done, total int64)
 }
 
-// A Writer writes a file of any version.
-type Writer struct {
-	W      io.Writer
-	buf    *bufio.Writer // W, unless the writer has a file
-	File   target        // nil unless the writer has a file of its own
-	Old    io.Closer     // the file that is continued in its place; nil for none
-	Layout Layout
-	Digest Digest
-	Level  int
-
-	Off        int64           // bytes written
-	Names      map[string]bool // taken
-	Kept       map[string]bool // those of tensors that are taken over from another file
-	Attributes []byte          // of the file, a CBOR map
-	Own        map[string][]byte
-
-	zeros [4096]byte // for padding
-	part  *part      // that Create returned and nobody closed yet
-	Err   error      // final
-	done  bool
+// A Writer is what the writers of both generations have in common, by items of type I:
+// the shared Writer of formats, and tensors that come piece by piece.
+type Writer[I any] struct {
+	format.Writer[I]
+	enc  *format.Encoding[I]
+	part *Part
 }
 
-// A Layout is what differs between the generations of the container when writing.
-type Layout interface {
-	Magic() string
-	// CheckName reports why a tensor cannot have a name, which is UTF-8, and Check why a
-	// tensor of a good name cannot be represented. An error wraps errors.ErrUnsupported.
-	CheckName(name string) error
-	Check(w *Writer, t *tensor.Tensor) error
-	// Add writes what ts yields, or keeps it: one tensor, or all of a call of AddAll,
-	// whose memory may change as soon as ts goes on.
-	Add(ctx context.Context, w *Writer, ts iter.Seq2[*tensor.Tensor, error], all bool) error
-	// Plan checks a tensor and lists its pieces in file order; Create does so for a dense
-	// one that comes piece by piece. Prepare makes a piece ready in memory.
-	Plan(ctx context.Context, w *Writer, t *tensor.Tensor) (*tensor.Tensor, []Piece, error)
-	Create(ctx context.Context, w *Writer, t *tensor.Tensor) ([]Piece, error)
-	Prepare(ctx context.Context, w *Writer, p *Piece) error
-	// Place sets the offset of a piece, and reports whether its bytes are there already.
-	// Else Sink stores what is not prepared, and Written follows.
-	Place(ctx context.Context, w *Writer, p *Piece) (there bool, err error)
-	Sink(ctx context.Context, w *Writer, p *Piece) (io.WriteCloser, error)
-	Written(ctx context.Context, w *Writer, p *Piece) error
-	// Enter enters a tensor whose pieces are in the file.
-	Enter(t *tensor.Tensor, pieces []Piece) error
-	// appendAttributes encodes attributes whose values are that deep in the manifest.
-	AppendAttributes(attributes map[string]any, depth int) ([]byte, error)
-	// checkAttributes reports why a tensor cannot have these attributes.
-	CheckAttributes(name string, encoded []byte) error
-	// carry takes over what an edition keeps of its original, under new names.
-	Carry(ctx context.Context, w *Writer, r *File, names map[string]string) error
-	// link adds tensors that stay in another file.
-	Link(w *Writer, shard ShardID, tensors []Object) error
-	// finish pads and writes what comes after the data.
-	Finish(w *Writer) error
-}
-
-// NewWriter returns a writer on w, which must be started.
-func NewWriter(w io.Writer) *Writer {
-	b := bufio.NewWriterSize(format.Until(context.Background(), w), 256<<10)
-	return &Writer{W: b, buf: b}
-}
-
-// NewFileWriter returns a writer on a file of its own.
-func NewFileWriter(f target) *Writer { return &Writer{W: f, File: f} }
-
-// Begin takes over the settings, and begins the file.
-func (w *Writer) Begin(l Layout, o Settings) {
-	if w.Prepare(l, o); w.Err == nil {
-		w.Write([]byte(l.Magic()))
+// NewWriter returns a Writer to out. If owned is set, out is a format.Target, which the
+// Writer completes.
+func NewWriter[I any](out io.Writer, owned bool, enc *format.Encoding[I]) Writer[I] {
+	if owned {
+		return Writer[I]{Writer: format.OfFile(out.(format.Target), enc), enc: enc}
 	}
+	return Writer[I]{Writer: format.NewWriter(out, enc), enc: enc}
 }
 
-// Prepare takes over the settings.
-func (w *Writer) Prepare(l Layout, o Settings) {
-	w.Layout, w.Digest, w.Level = l, o.Digest, o.Level
-	w.Names, w.Kept, w.Own = map[string]bool{}, map[string]bool{}, map[string][]byte{}
-	if len(o.Attributes) > 0 {
-		w.Attributes, w.Err = l.AppendAttributes(o.Attributes, 2)
-	}
-}
-
-// Add adds a tensor.
-func (w *Writer) Add(t *tensor.Tensor) error {
-	return w.adding(context.Background(), tensor.Of(t), false)
-}
-
-// AddAll adds all tensors that ts yields.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	return w.adding(ctx, ts, true)
-}
-
-// Link adds tensors of r that stay in its file.
-func (w *Writer) Link(shard ShardID, r *File, names []string) error {
-	if err := w.Usable(); err != nil {
-		return err
-	}
-	tensors, err := r.Generation.Linked(shard, names)
+// Create begins a dense tensor whose bytes come piece by piece. Until it is closed, every
+// other call fails.
+func (w *Writer[I]) Create(name string, dtype tensor.DType,
+	shape tensor.Shape) (io.WriteCloser, error) {
+	p, err := NewPart(name, dtype, shape, w.Check, w.Add, func() { w.part, w.enc.Err = nil, nil })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, o := range tensors {
-		if w.Names[o.Name] {
-			return Duplicate(o.Name)
-		}
-	}
-	if err := w.Layout.Link(w, shard, tensors); err != nil {
-		return err
-	}
-	for _, o := range tensors {
-		w.Names[o.Name], w.Kept[o.Name] = true, true
-	}
-	return nil
+	w.part = p
+	w.enc.Err = Errs.New(fs.ErrInvalid, "tensor %s is not closed yet", naming.Quote(name))
+	return p, nil
 }
 
-// adding adds tensors. A panic of theirs is final for w.
-func (w *Writer) adding(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error], all bool) error {
-	if err := w.Usable(); err != nil {
-		return err
-	}
-	completed := false
-	defer func() {
-		if !completed {
-			w.Fail(errors.New("ztensor: a panic ended writing"))
-		}
-	}()
-	err := w.Layout.Add(ctx, w, ts, all)
-	completed = true
+// Close completes the file.
+func (w *Writer[I]) Close() error {
+	err := w.Writer.Close()
+	w.stop()
 	return err
 }
 
-func (w *Writer) Broken(t *tensor.Tensor, role string, err error) error {
-	if w.Err != nil {
-		return w.Err // of writing, which says enough
+// Abort drops the file. After Close it does nothing.
+func (w *Writer[I]) Abort() {
+	w.Writer.Abort()
+	w.stop()
+}
+
+func (w *Writer[I]) stop() {
+	if w.part != nil {
+		w.part.Stop(fs.ErrClosed)
 	}
-	return w.Fail(fmt.Errorf("ztensor: tensor %s, %s: %w", naming.Quote(t.Name), role, err))
 }
 
-// Unnamed returns an error of package sparse without the name of its tensor.
-func Unnamed(err error) error {
-	var named *sparse.Error
-	if errors.As(err, &named) {
-		return named.Err
-	}
-	return err
-}
-
-// OfTensor adds the name of its tensor to an error.
-func OfTensor(name string, err error) error {
-	return fmt.Errorf("ztensor: tensor %s: %w", naming.Quote(name), Unnamed(err))
-}
-
-// Unlinkable is the error of a shard that cannot be referred to.
-func Unlinkable(shard ShardID, format string, args ...any) error {
-	return fmt.Errorf("ztensor: shard %s: %w", naming.Quote(shard.Name),
-		Unsupported(format, args...))
-}
-
-// A target is a file on its way: what was written is in it after Close, and gone
-// after Abort.
-type target interface {
-	io.Writer
-	Close() error
-	Abort()
-}
-
-// A Rewinder is a target of which what was written can be read, and taken back.
-type Rewinder interface {
-	io.ReaderAt
-	Truncate(size int64) error
-}
-
-// Check reports why a tensor cannot be added.
-func (w *Writer) Check(t *tensor.Tensor) error {
-	if err := w.Usable(); err != nil {
-		return err
-	}
-	return w.CheckTensor(t)
-}
-
+// IndexRoles are the parts of a sparse tensor that have indices.
 var IndexRoles = []string{"indices", "indptr", "coords"}
 
-// check reports what prevents a tensor from being added, whatever its data.
-func (w *Writer) CheckTensor(t *tensor.Tensor) error {
-	if t == nil {
-		return ErrNil
-	}
-	if err := t.Check(); err != nil {
-		return err
-	}
-	if err := w.CheckName(t.Name); err != nil {
-		return err
-	}
-	err := checkContent(t)
-	if err == nil {
-		err = w.Layout.Check(w, t)
-	}
-	if err != nil {
-		return OfTensor(t.Name, err)
-	}
-	return nil
-}
-
-// CheckName reports why no tensor of that name can be added.
-func (w *Writer) CheckName(name string) error {
-	if w.Names[name] {
-		return Duplicate(name)
-	}
-	err := Unsupported("the name is not UTF-8")
-	if utf8.ValidString(name) {
-		err = w.Layout.CheckName(name)
-	}
-	if err != nil {
-		return OfTensor(name, err)
-	}
-	return nil
-}
-
-// Duplicate is the error of a second tensor of that name.
-func Duplicate(name string) error {
-	return OfTensor(name, fmt.Errorf("%w: a second tensor of that name", tensor.ErrDuplicate))
-}
-
-// checkContent reports what no version can hold.
-func checkContent(t *tensor.Tensor) error {
+// CheckContent reports what no version can hold.
+func CheckContent(t *tensor.Tensor) error {
 	switch {
 	case !t.Order.RowMajor():
 		return Unsupported("its order is %v, and the format is row-major", []int(t.Order))
@@ -283,115 +113,60 @@ func checkContent(t *tensor.Tensor) error {
 	return nil
 }
 
-func (w *Writer) Usable() error {
-	switch {
-	case w.Err != nil:
-		return w.Err
-	case w.done:
-		return fmt.Errorf("ztensor: the writer is closed: %w", fs.ErrClosed)
-	case w.part != nil:
-		return fmt.Errorf("ztensor: tensor %s is not closed yet", naming.Quote(w.part.t.Name))
+// OfTensor adds the name of its tensor to an error.
+func OfTensor(name string, err error) error {
+	return Errs.Wrap(-1, format.Field(name), Unnamed(err))
+}
+
+// Unnamed returns an error of package sparse without the name of its tensor.
+func Unnamed(err error) error {
+	var named *sparse.Error
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
+
+// Usable returns why nothing can be added any more.
+func (w *Writer[I]) Usable() error { return format.Usable(&w.Writer) }
+
+// CheckManifest reports one that no reader takes.
+func CheckManifest(b []byte) error {
+	if len(b) > 1<<30 {
+		return Errs.New(tensor.ErrLimit, "a manifest of %d bytes, readers take 1 GiB", len(b))
 	}
 	return nil
 }
 
-// TensorAttributes describes the tensor of that name.
-func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
-	if w.Err != nil {
-		return w.Err
+// CheckLength reports data that is not as long as the shape requires.
+func CheckLength(t *tensor.Tensor, have int64) error {
+	n, _ := t.Shape.Elements()
+	want, _ := t.DType.Bytes(n)
+	if t.Dense() && t.DType != tensor.Unknown && have != want {
+		return Malformed("%d bytes came where %v of %v takes %d", have, t.Shape, t.DType, want)
 	}
-	if w.Kept[name] {
-		return fmt.Errorf("ztensor: %w: other attributes of tensor %s, which was there before",
-			errors.ErrUnsupported, naming.Quote(name))
-	}
-	b, err := w.Layout.AppendAttributes(attributes, 4)
-	if err != nil {
-		return err
-	}
-	if len(attributes) == 0 {
-		b = nil
-	}
-	if err := w.Layout.CheckAttributes(name, b); err != nil {
-		return err
-	}
-	w.Own[name] = b
 	return nil
 }
 
-// Close completes the file.
-func (w *Writer) Close() error {
-	if w.done {
-		return w.Err
+// EncodeAttributes encodes a map with its names in that order. check returns each value
+// as it is to be written.
+func EncodeAttributes(attributes map[string]any, order func(a, b string) int,
+	check func(name string, value []byte) ([]byte, error)) ([]byte, error) {
+	all := make([]cbor.Pair, 0, len(attributes))
+	for _, name := range slices.SortedFunc(maps.Keys(attributes), order) {
+		v, err := cbor.Marshal(attributes[name])
+		if err == nil && !utf8.ValidString(name) {
+			err = Unsupported("the name is not UTF-8")
+		}
+		if err == nil {
+			v, err = check(name, v)
+		}
+		if err != nil {
+			return nil, Errs.Wrap(-1, "attributes["+naming.Quote(name)+"]", err)
+		}
+		all = append(all, cbor.PairOf(name, v))
 	}
-	if err := w.Usable(); err != nil {
-		w.Abort()
-		return err
-	}
-	w.done = true
-	w.Fail(w.Layout.Finish(w))
-	if w.Err == nil && w.buf != nil {
-		w.Fail(w.buf.Flush())
-	}
-	switch {
-	case w.File == nil:
-		return w.Err
-	case w.Err != nil:
-		w.File.Abort()
-	default:
-		w.Fail(w.File.Close())
-	}
-	if w.Old != nil {
-		w.Old.Close()
-	}
-	return w.Err
-}
-
-// Abort drops the file. After Close it does nothing.
-func (w *Writer) Abort() {
-	if w.done {
-		return
-	}
-	w.done = true
-	if w.Err == nil {
-		w.Err = fmt.Errorf("ztensor: the writer was aborted: %w", fs.ErrClosed)
-	}
-	if w.File != nil {
-		w.File.Abort()
-	}
-	if w.Old != nil {
-		w.Old.Close()
-	}
-}
-
-// Fail makes an error final.
-func (w *Writer) Fail(err error) error {
-	if w.Err == nil {
-		w.Err = err
-	}
-	return w.Err
-}
-
-// Write writes p.
-func (w *Writer) Write(p []byte) error {
-	if w.Err != nil {
-		return w.Err
-	}
-	n, err := w.W.Write(p)
-	w.Off += int64(n)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	return w.Fail(err)
-}
-
-// Pad writes zeros up to a multiple of n.
-func (w *Writer) Pad(n int64) error {
-	for left := align.Padding(w.Off, n); left > 0 && w.Err == nil; {
-		k := min(left, int64(len(w.zeros)))
-		w.Write(w.zeros[:k])
-		left -= k
-	}
-	return w.Err
+	return cbor.AppendPairs(nil, all, false), nil
 }
 
 // Measured is t with parts whose size is known, which takes decoding the others.

@@ -76,7 +76,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 			t.DType = p.Dtype
 		}
 		if dense && w.name == "data" {
-			t.DType, t.Data = p.Dtype, tensor.NewBlob(p)
+			t.DType, t.Data = p.Dtype, p.Blob()
 			s.dense(p, w, f)
 			continue
 		}
@@ -86,7 +86,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 			s.departAt(w.at, "indices that are not u64, which upstream reads them as")
 		}
 		t.Parts = append(t.Parts,
-			tensor.Part{Role: w.name, DType: p.Dtype, Data: tensor.NewBlob(p)})
+			tensor.Part{Role: w.name, DType: p.Dtype, Data: p.Blob()})
 	}
 	if s.Err == nil && dense && others == len(s.roles) && r.Options.Strict {
 		s.level, s.field = 1, ""
@@ -162,7 +162,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 			p.Dtype = logical.DType
 		}
 		if p.Dtype == tensor.Unknown {
-			core.RareOf(p).Word = word
+			p.Rarely().Word = word
 		}
 	}
 	s.encoding(p, w, f.format)
@@ -171,24 +171,24 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 // encoding sets how a component is decoded.
 func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	unsupported := func(what, word string) {
-		core.RareOf(p).Err = core.Unsupported("%s %s", what, naming.Quote(word))
+		p.Rarely().Err = core.Unsupported("%s %s", what, naming.Quote(word))
 	}
 	zstd, width := false, 0
 	switch p.DecodedSize = p.Length; {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != p.Length {
-			core.RareOf(p).Err = core.Malformed("%d bytes stored raw, uncompressed_length says %d",
+			p.Rarely().Err = core.Malformed("%d bytes stored raw, uncompressed_length says %d",
 				p.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
 		zstd = true
-		core.RareOf(p).Encoding, p.DecodedSize = "zstd", w.decoded
+		p.Rarely().Encoding, p.DecodedSize = "zstd", w.decoded
 		if w.decoded < 0 && s.noSize == "" {
 			s.noSize = s.r.Field(s.item, w.name)
 		}
 	default:
 		p.DecodedSize = w.decoded
-		core.RareOf(p).Encoding = w.encoding
+		p.Rarely().Encoding = w.encoding
 		unsupported("encoding", w.encoding)
 	}
 	switch w.endian {
@@ -204,7 +204,7 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 		unsupported("data_endianness", w.endian)
 	}
 	if zstd || width > 0 {
-		core.RareOf(p).Codec = &codec{s.c, zstd, width}
+		p.Rarely().Codec = &codec{s.c, zstd, width}
 	}
 }
 

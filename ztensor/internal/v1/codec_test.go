@@ -31,7 +31,7 @@ func TestStrictDecodesOnce(t *testing.T) {
 			continue
 		}
 		checked++
-		if err := p.ReadInto(make([]byte, p.DecodedSize)); err != nil {
+		if err := p.Blob().ReadInto(make([]byte, p.DecodedSize)); err != nil {
 			t.Fatal(err)
 		}
 	}

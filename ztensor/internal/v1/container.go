@@ -2,11 +2,8 @@
 package v1
 
 import (
-	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -37,37 +34,7 @@ func Open(r *core.File, magic string) error {
 func (c *container) Close() error { return nil }
 
 func (c *container) Shard(int) (*source.Source, string, error) {
-	return nil, "", c.lacks("shards")
-}
-
-// lacks is the error of what is in version 2 only.
-func (c *container) lacks(what string) error {
-	return fmt.Errorf("ztensor: %w: %s of version %s", errors.ErrUnsupported, what, c.r.Version)
-}
-
-func (c *container) ContentDigest(core.Digest) (string, error) {
-	return "", c.lacks("a content digest")
-}
-
-func (c *container) CanonicalViolations(context.Context) ([]error, error) {
-	return nil, c.lacks("the canonical form")
-}
-
-func (c *container) Identity(context.Context, string, core.Digest) (core.ShardID, error) {
-	return core.ShardID{}, c.lacks("identity as a shard")
-}
-
-func (c *container) Linked(shard core.ShardID, _ []string) ([]core.Object, error) {
-	return nil, core.Unlinkable(shard, "it has no manifest of version 2")
-}
-
-func (c *container) Edition(o *core.Settings) error {
-	if c.r.Version != "1.0" {
-		return fmt.Errorf("ztensor: %w: version %s is only read: convert the file to 2 or 1.0 "+
-			"(package convert, or tensorfile convert)", errors.ErrUnsupported, c.r.Version)
-	}
-	o.Generator = cmp.Or(o.Generator, c.r.Generator)
-	return nil
+	return nil, "", core.Errs.New(errors.ErrUnsupported, "shards of version %s", c.r.Version)
 }
 
 // scan reads the index from the n bytes at off.
@@ -110,7 +77,7 @@ func (c *container) open() error {
 		n = binary.LittleEndian.Uint64(t.Last(16))
 	}
 	bad := func(format string, args ...any) error {
-		return r.Bad(size-r.Footer, "manifest_size", core.Malformed(format, args...))
+		return core.Errs.Wrap(size-r.Footer, "manifest_size", core.Malformed(format, args...))
 	}
 	switch {
 	case n == 0:
@@ -135,14 +102,14 @@ func (c *container) openEntries() error {
 	size := r.Size()
 	n := t.Size()
 	if r.Options.Strict {
-		return r.Bad(0, "magic",
+		return core.Errs.Wrap(0, "magic",
 			core.Unsupported("version 0.1 is not what the format's document describes"))
 	}
 	switch {
 	case n == 0 && size == 16: // upstream's reader takes it for no tensors
 		return nil
 	case n == 0, n > uint64(size-16):
-		return r.Bad(size-8, "manifest_size",
+		return core.Errs.Wrap(size-8, "manifest_size",
 			core.Malformed("%d of a file of %d bytes", n, size))
 	}
 	return c.scan(t, size-8-int64(n), int64(n))
@@ -157,7 +124,7 @@ func (c *container) VerifyFile(v *core.Verifier) error {
 		taken = append(taken, core.Extent{Off: p.Offset, Length: p.Length})
 	}
 	return r.NonZero(v.Ctx, taken, func(at int64) {
-		v.Found.Warn(r.Bad(at, "",
+		v.Found.Warn(core.Errs.Wrap(at, "",
 			core.Malformed("a byte of no tensor that is not zero")))
 	})
 }
@@ -167,7 +134,7 @@ func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
 	before := len(w.Found)
 	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
 	bad := func(field string, err error) {
-		w.Fail(c.r.Bad(-1, c.r.List+"["+naming.Quote(t.Name)+"]"+field, err))
+		w.Fail(core.Errs.Wrap(-1, c.r.List+"["+naming.Quote(t.Name)+"]"+field, err))
 	}
 	if err := t.Check(); err != nil {
 		bad("", err)

@@ -19,7 +19,7 @@ func (s *scan) entries() {
 		s.Malformed(s.P, "%d bytes after the manifest's array", len(s.B)-s.P)
 	}
 	if s.mixed && s.Err == nil {
-		if dup := s.r.SortNames(); dup >= 0 {
+		if dup := s.duplicate(); dup >= 0 {
 			s.at("entries")
 			s.departAt(0, "tensor %s a second time: the first is served under the name",
 				naming.Quote(s.r.Tensors[dup].Name))

@@ -83,7 +83,7 @@ func (s *scan) depart(off int64, format string, args ...any) {
 }
 
 func (s *scan) departIn(path string, off int64, format string, args ...any) {
-	err := s.r.Bad(off, path, core.Malformed(format, args...))
+	err := core.Errs.Wrap(off, path, core.Malformed(format, args...))
 	if s.r.Options.Strict {
 		s.Fail(0, "%w", err)
 	} else {
@@ -143,7 +143,7 @@ func (s *scan) version(claim string, given bool) {
 		return
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading (§6.1 of the document).
-		r.Warnings.Add(r.Bad(r.ManifestAt, "version",
+		r.Warnings.Add(core.Errs.Wrap(r.ManifestAt, "version",
 			core.Unsupported("version %s is newer than what is known of it", naming.Quote(claim))))
 	}
 	s.minor = minor
@@ -237,10 +237,16 @@ func (s *scan) tensors() {
 	}
 	s.at(list)
 	if s.mixed && s.Err == nil {
-		if dup := s.r.SortNames(); dup >= 0 {
+		if dup := s.duplicate(); dup >= 0 {
 			s.Malformed(0, "tensor %s a second time", naming.Quote(s.r.Tensors[dup].Name))
 		}
 	}
+}
+
+// duplicate returns the index of the first tensor whose name was there before, or -1.
+func (s *scan) duplicate() int {
+	_, dup := naming.Build(len(s.r.Tensors), func(i int) string { return s.r.Tensors[i].Name })
+	return dup
 }
 
 // add appends a tensor to the index.

@@ -32,7 +32,7 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		object.Head("parts", cbor.Map, uint64(len(parts)))
 		for _, p := range parts {
 			if p.Digest == "" {
-				return "", r.Bad(-1, r.PathOf(p),
+				return "", core.Errs.Wrap(-1, r.PathOf(p),
 					core.Unsupported("no digest, and so none of the content"))
 			}
 			var m cbor.Builder
@@ -74,7 +74,7 @@ func layoutOf(t *tensor.Tensor) string {
 // CanonicalViolations lists what departs from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
 	check := canonical{Container: c, ctx: ctx}
-	check.found.Format = core.Format
+	check.found.Format = string(core.Errs)
 	err := check.check()
 	return check.found.All(), err
 }
@@ -86,7 +86,7 @@ type canonical struct {
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
-	c.found.Add(c.r.Bad(off, field,
+	c.found.Add(core.Errs.Wrap(off, field,
 		core.Malformed("canonical form, rule %d: %s", rule, fmt.Sprintf(format, args...))))
 }
 
@@ -174,7 +174,7 @@ func (c *canonical) places(all []*core.Payload) error {
 			first[key] = b
 			continue
 		}
-		same, err := format.SameBytes(c.ctx, tensor.NewBlob(other), tensor.NewBlob(b))
+		same, err := format.SameBytes(c.ctx, other.Blob(), b.Blob())
 		if err != nil {
 			return err
 		}

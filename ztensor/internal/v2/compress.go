@@ -46,25 +46,24 @@ func appendTable(b, table []byte) []byte {
 	return append(append(b, 0), seekMagic...)
 }
 
-// A framer is a sink that splits one part into frames, and compresses a group of them at
-// a time on all cores.
+// A framer splits one part into frames, and compresses a group of them at a time on all
+// cores.
 type framer struct {
 	ctx   context.Context // of the call that adds the tensor
-	l     *Layout
-	w     *core.Writer
-	p     *core.Piece
+	w     *Writer
 	hash  *xxh3.Hasher
 	table []byte
 }
 
 func (f *framer) Write(b []byte) (int, error) {
-	if f.l.group == nil {
-		f.l.group = make([]byte, 0, groupSize)
+	w := f.w
+	if w.group == nil {
+		w.group = make([]byte, 0, groupSize)
 	}
 	for rest := b; len(rest) > 0; {
-		n := min(len(rest), groupSize-len(f.l.group))
-		f.l.group = append(f.l.group, rest[:n]...)
-		if rest = rest[n:]; len(f.l.group) == groupSize {
+		n := min(len(rest), groupSize-len(w.group))
+		w.group = append(w.group, rest[:n]...)
+		if rest = rest[n:]; len(w.group) == groupSize {
 			if err := f.flush(); err != nil {
 				return 0, err
 			}
@@ -78,35 +77,37 @@ type frameJob struct{ in, out []byte }
 
 // flush compresses the group and writes it in order.
 func (f *framer) flush() error {
+	w := f.w
 	line := parallel.New(f.ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
-		j.out = f.l.frames.EncodeAll(j.in, j.out[:0])
+		j.out = w.frames.EncodeAll(j.in, j.out[:0])
 		return nil
 	}, func(j *frameJob) error {
 		f.hash.Write(j.in)
 		f.table = appendEntry(f.table, len(j.out), len(j.in))
-		f.l.used = append(f.l.used, j.out)
-		return f.w.Write(j.out)
+		w.used = append(w.used, j.out)
+		_, err := w.out.Write(j.out)
+		return err
 	})
 	defer line.Close()
-	for rest := f.l.group; len(rest) > 0; {
+	for rest := w.group; len(rest) > 0; {
 		j := &frameJob{in: rest[:min(len(rest), frameSize)]}
-		if last := len(f.l.used) - 1; last >= 0 {
-			j.out, f.l.used = f.l.used[last], f.l.used[:last]
+		if last := len(w.used) - 1; last >= 0 {
+			j.out, w.used = w.used[last], w.used[:last]
 		}
 		if err := line.Put(j, int64(len(j.in))); err != nil {
 			return err
 		}
 		rest = rest[len(j.in):]
 	}
-	f.l.group = f.l.group[:0]
+	w.group = w.group[:0]
 	return line.Flush()
 }
 
-// Close writes the last frames and the seek table.
-func (f *framer) Close() error {
+// close writes the last frames and the seek table.
+func (f *framer) close() error {
 	if err := f.flush(); err != nil {
 		return err
 	}
-	f.p.Digest = core.DigestText(core.XXH3, f.hash)
-	return f.w.Write(appendTable(nil, f.table))
+	_, err := f.w.out.Write(appendTable(nil, f.table))
+	return err
 }

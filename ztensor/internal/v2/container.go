@@ -52,7 +52,7 @@ func Open(r *core.File) error {
 	size := r.Size()
 	r.Version, r.List, r.Roles, r.Ruled = "2", "objects", "parts", true
 	if size < MinSize {
-		return r.Bad(size, "", rule.Broken(rule.FileTooSmall,
+		return core.Errs.Wrap(size, "", rule.Broken(rule.FileTooSmall,
 			"%d bytes, and the shortest file has %d", size, MinSize))
 	}
 	t, err := r.ReadTail(FooterSize)
@@ -64,25 +64,25 @@ func Open(r *core.File) error {
 	hash := binary.LittleEndian.Uint64(f[16:])
 	switch version := binary.LittleEndian.Uint32(f[24:]); {
 	case string(f[32:]) != core.Magic2:
-		return r.Bad(size-8, "magic", rule.Broken(rule.FooterMagic,
+		return core.Errs.Wrap(size-8, "magic", rule.Broken(rule.FooterMagic,
 			"the file does not end with the magic number (truncated, or an append that was "+
 				"interrupted?)"))
 	case version != 2:
-		return r.Bad(at+24, "version", rule.Broken(rule.Version, "container version %d", version))
+		return core.Errs.Wrap(at+24, "version", rule.Broken(rule.Version, "container version %d", version))
 	case n == 0 && (off != 0 || hash != 0):
-		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
+		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
 			"no manifest, and yet a place or a hash for it"))
 	case n == 0:
 		c.data = true
 		return nil
 	case n > maxManifest:
-		return r.Bad(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge,
+		return core.Errs.Wrap(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge,
 			"%d bytes of at most %d", n, maxManifest))
 	case off%MinAlignment != 0 || off < MinAlignment:
-		return r.Bad(at, "manifest_offset", rule.Broken(rule.BlobAlignment,
+		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.BlobAlignment,
 			"the manifest begins at %d, no positive multiple of %d", off, MinAlignment))
 	case off > uint64(at) || n > uint64(at)-off:
-		return r.Bad(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
+		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
 			"%d bytes at %d of the %d before the footer", n, off, at))
 	}
 	b, err := r.ReadManifest(t, int64(off), int64(n))
@@ -90,7 +90,7 @@ func Open(r *core.File) error {
 		return err
 	}
 	if have := xxh3.Hash(b); have != hash {
-		return r.Bad(at+16, "manifest_hash", rule.Broken(rule.ManifestHash,
+		return core.Errs.Wrap(at+16, "manifest_hash", rule.Broken(rule.ManifestHash,
 			"xxh3 is %016x, the footer says %016x", have, hash))
 	}
 	s := &scan{Cursor: cbor.NewStrict(b, r.Options.Limits), c: c, r: r}
@@ -141,7 +141,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			return v.Ctx.Err()
 		}
 		if err != nil {
-			v.Found.Error(&tensor.FormatError{Format: core.Format, File: name, Offset: -1,
+			v.Found.Error(&tensor.FormatError{Format: string(core.Errs), File: name, Offset: -1,
 				Field: field, Err: c.r.Explain(err)})
 		}
 	}

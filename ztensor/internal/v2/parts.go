@@ -84,7 +84,7 @@ func (s *scan) payload(p *scannedPart) {
 	case hasDecoded != (encoding != nil):
 		s.Refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
 	case encoding != nil:
-		x := core.RareOf(b)
+		x := b.Rarely()
 		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
 		if x.Encoding != Seekable {
 			x.Err = core.Unsupported("encoding %s", naming.Quote(x.Encoding))
@@ -103,7 +103,7 @@ func (s *scan) payload(p *scannedPart) {
 func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 	switch l := core.LogicalNamed(string(name), true); {
 	case l.Name == "":
-		core.RareOf(b).Word, b.More.Storage = le.String(name), b.Dtype
+		b.Rarely().Word, b.More.Storage = le.String(name), b.Dtype
 		b.Dtype = tensor.Unknown
 	case l.Storage != b.Dtype:
 		s.Refuse(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)

@@ -92,7 +92,7 @@ func (s *scan) run() error {
 
 // overlap refuses payloads of one file that share some of their bytes but not all (§2.4).
 func (s *scan) overlap(off, n int64, b *core.Payload) error {
-	return s.r.Bad(b.Offset, "", rule.Broken(rule.BlobOverlap,
+	return core.Errs.Wrap(b.Offset, "", rule.Broken(rule.BlobOverlap,
 		"%d bytes at %d and %d bytes at %d", n, off, b.Length, b.Offset))
 }
 
@@ -299,7 +299,7 @@ func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
 		s.Refuse(rule.LayoutRule, at, "a dense object has one part, data")
 		return
 	}
-	t.DType, t.Data = p.b.Dtype, tensor.NewBlob(p.b)
+	t.DType, t.Data = p.b.Dtype, p.b.Blob()
 	want, ok := layouts.Mul(elements, uint64(t.DType.Size()))
 	if t.DType.Bits() == 4 {
 		want, ok = elements/2+elements%2, true
@@ -320,14 +320,14 @@ func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements
 	t.Parts = s.r.Parts.Take(len(s.parts))
 	for i, p := range s.parts {
 		t.Parts[i] = tensor.Part{Role: le.String(p.name), DType: p.b.Dtype,
-			Data: tensor.NewBlob(p.b)}
+			Data: p.b.Blob()}
 	}
 	if err := layouts.Check(t, elements, attributes); err != nil {
 		if t.Scheme == layouts.CSR || s.r.Options.Strict {
 			s.Fail(at, "%w", err)
 			return
 		}
-		s.r.Warnings.Add(s.r.Bad(s.r.ManifestAt+int64(at), s.path(), err))
+		s.r.Warnings.Add(core.Errs.Wrap(s.r.ManifestAt+int64(at), s.path(), err))
 	}
 	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
 	if values := t.Part("values"); sparse && values != nil {

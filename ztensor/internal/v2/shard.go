@@ -186,10 +186,10 @@ func openShard(r *core.File) error {
 	head := make([]byte, len(core.Magic2))
 	if r.Size() >= int64(len(head)) {
 		if _, err := r.ReadAt(head, 0); err != nil {
-			return r.Bad(0, "magic", err)
+			return core.Errs.Wrap(0, "magic", err)
 		}
 		if string(head) != core.Magic2 {
-			return r.Bad(0, "magic", rule.Broken(rule.HeaderMagic, "not a file of version 2"))
+			return core.Errs.Wrap(0, "magic", rule.Broken(rule.HeaderMagic, "not a file of version 2"))
 		}
 	}
 	return Open(r)
@@ -208,46 +208,14 @@ func SetID(r *core.File) string {
 	return string(c.AppendJSON(nil))
 }
 
-func (l *Layout) Link(w *core.Writer, shard core.ShardID, tensors []core.Object) error {
-	if l.canonical {
-		return core.Unlinkable(shard, "canonical form has no shards")
-	}
-	if err := l.addShard(shard); err != nil {
-		return err
-	}
-	for _, o := range tensors {
-		l.adopt(o.Name, o.Whole)
-	}
-	return nil
-}
-
-// addShard enters a shard, unless it is there.
-func (l *Layout) addShard(s core.ShardID) error {
-	value := cbor.AppendHead(nil, cbor.Map, 2)
-	value = cbor.AppendHead(cbor.AppendText(value, "size"), cbor.Uint, uint64(s.Size))
-	value = cbor.AppendText(cbor.AppendText(value, "digest"), s.Digest)
-	for _, old := range l.shards {
-		if old.Name != s.Name {
-			continue
-		}
-		if string(old.Value) != string(value) {
-			return fmt.Errorf("ztensor: %w: another shard %s", tensor.ErrDuplicate,
-				naming.Quote(s.Name))
-		}
-		return nil
-	}
-	l.shards = append(l.shards, cbor.PairOf(s.Name, value))
-	return nil
-}
-
-// Linked returns what the manifest says of these tensors, or all, for a file to which
+// linked returns what the manifest says of these tensors, or all, for a file to which
 // this one is a shard.
-func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, error) {
+func (c *Container) linked(shard core.ShardID, names []string) ([]core.Object, error) {
 	r := c.r
 	_, unknown := core.ParseAlgorithm(shard.Digest)
 	switch {
 	case c.data:
-		return nil, core.Unlinkable(shard, "it has no manifest of version 2")
+		return nil, unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
 		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
 			naming.Quote(shard.Name))
@@ -256,28 +224,32 @@ func (c *Container) Linked(shard core.ShardID, names []string) ([]core.Object, e
 			"those of the file", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
 			naming.Quote(shard.Digest))
 	}
-	if len(names) == 0 {
-		for _, t := range r.Tensors {
-			names = append(names, t.Name)
-		}
-	}
-	wanted := map[string]bool{}
+	wanted := map[string]bool{} // false once the shard has it
 	for _, name := range names {
-		t := r.Tensor(name)
-		switch {
-		case t == nil:
-			return nil, core.OfTensor(name, tensor.ErrNoTensor)
-		case wanted[name]:
-			return nil, core.Duplicate(name)
-		case slices.ContainsFunc(core.PayloadsOf(t),
-			func(p *core.Payload) bool { return p.Shard > 0 }):
-			return nil, core.OfTensor(name, core.Unsupported("its data is in another shard"))
+		if wanted[name] {
+			return nil, core.Errs.Tensor(name, tensor.ErrDuplicate, "it is named twice")
 		}
 		wanted[name] = true
 	}
+	for _, t := range r.Tensors {
+		if _, ok := wanted[t.Name]; !ok && len(names) > 0 {
+			continue
+		}
+		if slices.ContainsFunc(core.PayloadsOf(t),
+			func(p *core.Payload) bool { return p.Shard > 0 }) {
+			return nil, core.Errs.Tensor(t.Name, errors.ErrUnsupported,
+				"its data is in another shard")
+		}
+		wanted[t.Name] = false
+	}
+	for _, name := range names {
+		if wanted[name] {
+			return nil, core.Errs.Tensor(name, tensor.ErrNoTensor, "the shard does not have it")
+		}
+	}
 	var found []core.Object
 	_, err := r.Objects(func(name string, object []byte) {
-		if wanted[name] {
+		if _, ok := wanted[name]; ok {
 			found = append(found, core.Object{Name: name, Whole: r.EditParts(object,
 				func(_ string, part []cbor.Pair) []cbor.Pair {
 					return append(part, cbor.PairOf("shard", cbor.AppendText(nil, shard.Name)))

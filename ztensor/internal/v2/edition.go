@@ -1,0 +1,218 @@
+package v2
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/bits"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// AlignmentOf is the alignment to which the file keeps, as far as that shows.
+func AlignmentOf(r *core.File) int64 {
+	all := uint64(r.ManifestAt) | CanonicalAlignment
+	for _, b := range r.Payloads {
+		if b.Shard == 0 {
+			all |= uint64(b.Offset)
+		}
+	}
+	return int64(1) << bits.TrailingZeros64(all)
+}
+
+// Editable reports why there is no new edition of the file.
+func (c *Container) Editable() error {
+	if c.data {
+		return core.Errs.New(errors.ErrUnsupported, "an edition of a file without a manifest")
+	}
+	return nil
+}
+
+// takeOver takes over the other fields of a manifest that is continued.
+func (w *Writer) takeOver(fields []cbor.Pair) {
+	for _, f := range fields {
+		switch f.Name {
+		case "shards":
+			in := cbor.NewStrict(f.Value, format.DefaultLimits())
+			w.shards = in.Pairs()
+		case "attributes": // the Writer has them
+		default:
+			w.others = append(w.others, f)
+		}
+	}
+}
+
+// Apply writes what an Edit makes of r. What is in shards stays there, and a tensor that
+// replaces another has its attributes.
+func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
+	order, kept, replaced, err := core.Order(r, e)
+	if err == nil {
+		w.edition, err = core.NewEdition(r, kept)
+	}
+	if err != nil {
+		w.Abort()
+		return err
+	}
+	w.takeOver(w.edition.Others)
+	for name, t := range replaced {
+		if own := r.Own[t]; own != nil {
+			w.own[name] = own
+		}
+	}
+	return format.Apply(ctx, e, &w.Writer.Writer, order, func(i int, name string) (item, error) {
+		return item{w: w, t: r.Tensors[i], kept: true, name: name}, nil
+	})
+}
+
+// blobOf is the field that says where a part is.
+func blobOf(p *core.Payload, at int64) cbor.Pair {
+	b, _ := cbor.Marshal([2]int64{at, p.Length}) // of numbers, which does not fail
+	return cbor.PairOf("blob", b)
+}
+
+// Continue returns a Writer that adds after the end of the file of r, which has that name.
+func Continue(r *core.File, name string, o core.Settings) (*Writer, error) {
+	e, err := atomicfile.Extend(name)
+	if err != nil {
+		return nil, err
+	}
+	w := NewWriter(e, true, o)
+	if err = w.continued(r, e, name); err != nil {
+		w.Abort()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Writer) continued(r *core.File, e *atomicfile.Extension, name string) error {
+	if e.Start() != r.Size() {
+		return core.Errs.New(tensor.ErrUnfinished, "%s has changed while it was opened",
+			naming.Quote(name))
+	}
+	w.out = core.NewOut(&w.Output, r.Size())
+	var err error
+	others, e2 := r.Objects(func(name string, object []byte) {
+		if err == nil {
+			err = format.Register(&w.Writer.Writer, name, item{name: name, object: object})
+		}
+	})
+	if err == nil {
+		err = e2
+	}
+	w.takeOver(others)
+	known := map[int64]bool{}
+	for _, b := range r.Payloads {
+		if b.HasXXH3() && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
+			known[b.Offset] = true
+			w.keep(&part{digest: b.Digest, size: b.DecodedSize, offset: b.Offset, data: b.Blob()})
+		}
+	}
+	return err
+}
+
+// Link adds tensors of another file, without their data.
+func (w *Writer) Link(shard core.ShardID, c *Container, names []string) error {
+	objects, err := c.linked(shard, names)
+	if err != nil {
+		return err
+	}
+	if w.canonical {
+		return unlinkable(shard, "canonical form has no shards")
+	}
+	for _, o := range objects {
+		if err := format.Free(&w.Writer.Writer, o.Name); err != nil {
+			return err
+		}
+	}
+	if err := w.addShard(shard); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := format.Register(&w.Writer.Writer, o.Name,
+			item{name: o.Name, object: o.Whole}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addShard enters a shard, unless it is there.
+func (w *Writer) addShard(s core.ShardID) error {
+	value, err := cbor.MarshalFields(struct {
+		Size   int64  `cbor:"size"`
+		Digest string `cbor:"digest"`
+	}{s.Size, s.Digest})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(w.shards, func(old cbor.Pair) bool { return old.Name == s.Name })
+	switch {
+	case i < 0:
+		w.shards = append(w.shards, cbor.PairOf(s.Name, value))
+	case !bytes.Equal(w.shards[i].Value, value):
+		return core.Errs.New(tensor.ErrDuplicate, "another shard %s", naming.Quote(s.Name))
+	}
+	return nil
+}
+
+// unlinkable is the error of a shard that cannot be referred to.
+func unlinkable(shard core.ShardID, text string, args ...any) error {
+	return core.Errs.At(-1, "shards["+naming.Quote(shard.Name)+"]", errors.ErrUnsupported, text,
+		args...)
+}
+
+// LastEdition returns where the last complete edition within f ends, 0 where
+// there is none.
+func LastEdition(f io.ReaderAt, size int64) (int64, error) {
+	const (
+		step = 1 << 20
+		most = 100 // of what looks like a footer and is none
+	)
+	tried := 0
+	buf := make([]byte, step+FooterSize)
+	for to := size; to >= MinSize; to -= step {
+		from := max(0, to-step-FooterSize)
+		p := buf[:to-from]
+		if _, err := f.ReadAt(p, from); err != nil && err != io.EOF {
+			return 0, err
+		}
+		magic := []byte(core.Magic2)
+		i := bytes.LastIndex(p, magic)
+		for ; i >= 0; i = bytes.LastIndex(p[:i+len(magic)-1], magic) {
+			end := from + int64(i+len(magic))
+			if end < MinSize {
+				break
+			}
+			if ok, err := isEdition(f, end); ok || err != nil {
+				return end, err
+			}
+			if tried++; tried == most {
+				return 0, nil
+			}
+		}
+	}
+	return 0, nil
+}
+
+// isEdition reports whether the first size bytes of f are a file with a manifest.
+func isEdition(f io.ReaderAt, size int64) (bool, error) {
+	in, err := format.NewInput(f, size, nil)
+	if err != nil {
+		return false, err
+	}
+	r := &core.File{Input: in}
+	err = openShard(r)
+	var broken *rule.Error
+	if errors.As(err, &broken) || errors.Is(err, tensor.ErrLimit) {
+		return false, nil
+	}
+	return r.ManifestSize > 0, err
+}

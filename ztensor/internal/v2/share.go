@@ -1,0 +1,125 @@
+package v2
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// shared looks for the same bytes among what has been written, before a part is. Where
+// that takes reading data that is computed, or read, once more, it is left to remember if
+// what was written can be taken back.
+func (w *Writer) shared(ctx context.Context, p *part) (bool, error) {
+	size := p.data.Size()
+	if size <= 0 || !w.lengths[size] || w.level > 0 || p.streamed {
+		return false, nil
+	}
+	if p.digest == "" {
+		if b, ok := core.PayloadOf(p.data); ok && b.HasXXH3() &&
+			len(w.written[content{b.Digest, size}]) == 0 {
+			return false, nil // its file says what its hash is
+		}
+		if w.canonical && w.out.Written() != nil {
+			return false, nil
+		}
+		h := xxh3.New()
+		if _, err := p.check.Feed(ctx, p.data, h); err != nil {
+			return false, err
+		}
+		p.digest = core.DigestText(core.XXH3, h)
+	}
+	data := p.data
+	if p.stored != nil {
+		data = tensor.BlobOf(p.stored)
+	}
+	return w.share(ctx, p, data)
+}
+
+// share makes p a part that has been written, if that has the same data. A hash alone is
+// no proof: the bytes are compared.
+func (w *Writer) share(ctx context.Context, p *part, data tensor.Blob) (bool, error) {
+	file := w.out.Written()
+	for _, other := range w.written[content{p.digest, data.Size()}] {
+		before := other.data
+		if file != nil {
+			before = inFile(file, &other)
+		} else if other.streamed {
+			return false, core.Unsupported(
+				"its bytes seem to be those of a tensor " +
+					"that was written piece by piece, and cannot be compared")
+		}
+		same, err := format.SameBytes(ctx, before, data)
+		if err == nil && !same {
+			err = stillHas(before, p.digest)
+		}
+		if err != nil {
+			return false, err
+		}
+		if same {
+			p.offset, p.length, p.size = other.offset, data.Size(), data.Size()
+			p.stored = nil
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// remember notes the bytes of a part, which later ones may share. In a file it shares
+// those of an earlier part, and takes back what was written. Without canonical form the
+// data may be gone when it is to be compared.
+func (w *Writer) remember(ctx context.Context, p *part) error {
+	if !w.canonical || p.size == 0 {
+		return nil
+	}
+	if len(w.written[content{p.digest, p.size}]) > 0 {
+		file := w.out.Written()
+		if file == nil && p.streamed {
+			return core.Unsupported(
+				"its bytes seem to be those of another tensor, which in canonical form it " +
+					"would have to share: add it in one piece")
+		}
+		if file != nil {
+			shared, err := w.share(ctx, p, inFile(file, p))
+			if err == nil && shared {
+				err = w.out.Rewind(p.before)
+			}
+			if shared || err != nil {
+				return err
+			}
+		}
+	}
+	w.keep(p)
+	return nil
+}
+
+// keep notes a part that later ones may share.
+func (w *Writer) keep(p *part) {
+	key := content{p.digest, p.size}
+	w.written[key] = append(w.written[key], *p)
+	w.lengths[p.size] = true
+}
+
+// inFile are the bytes of a part that is in the file.
+func inFile(file io.ReaderAt, p *part) tensor.Blob {
+	off, n := p.offset, p.length
+	return tensor.BlobFunc(n, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(file, off, n)), nil
+	})
+}
+
+// stillHas fails where the bytes of b are no longer those of the digest.
+func stillHas(b tensor.Blob, digest string) error {
+	h := xxh3.New()
+	_, err := b.WriteTo(h)
+	if err == nil && core.DigestText(core.XXH3, h) != digest {
+		err = fmt.Errorf("%w: it has the bytes of a tensor whose memory has changed since",
+			tensor.ErrChecksum)
+	}
+	return err
+}
