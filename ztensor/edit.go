@@ -21,10 +21,10 @@ import (
 )
 
 // An Edit is a new edition of a file of version 1.0 or 2, with the methods of every Edit:
-// Rename, Remove and Replace. Stored bytes, digests and attributes that it does not change
-// stay as they are, and so does what this library does not know of the manifest; a tensor
-// that is replaced keeps its attributes. Names are those of the original, and all changes
-// apply at once, so that two tensors can swap their names.
+// Rename, Remove and Replace. Stored bytes, digests and attributes that it does not
+// change stay as they are, and so does what this library does not know of the manifest; a
+// tensor that is replaced keeps its attributes. Names are those of the original, and all
+// changes apply at once, so that two tensors can swap their names.
 type Edit struct {
 	format.Edit
 	r          *Reader

@@ -21,9 +21,9 @@ import (
 // included. Companion opens the shards of version 2.
 type ReaderOptions = tensor.ReadOptions
 
-// A Reader is an open .zt file of any version, with the methods of every Reader: Size, Len,
-// Tensors, Tensor, Blobs and Warnings. Tensors have the order of the manifest, which is
-// that of the names as a rule; there are no Blobs. It is safe for concurrent use. Of
+// A Reader is an open .zt file of any version, with the methods of every Reader: Size,
+// Len, Tensors, Tensor, Blobs and Warnings. Tensors have the order of the manifest, which
+// is that of the names as a rule; there are no Blobs. It is safe for concurrent use. Of
 // compressed payloads of version 2 that are read in parts it keeps up to 16 MiB decoded
 // until Close, and up to 128 MiB where the same parts are read again.
 type Reader struct {
@@ -222,7 +222,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 		l.Warn(w)
 	}
 	err := r.f.Verify(ctx, l)
-	if c, e := r.version2(""); err == nil && e == nil && l.Options.Depth >= tensor.VerifyCanonical {
+	c, e := r.version2("")
+	if err == nil && e == nil && l.Options.Depth >= tensor.VerifyCanonical {
 		var found []error
 		found, err = c.CanonicalViolations(ctx)
 		for _, f := range found {

@@ -74,14 +74,14 @@ type WriterOptions struct {
 }
 
 // A Writer writes a .zt file in one pass, with the methods of every Writer: Check, Add,
-// AddAll, Close and Abort. Data goes out as it is added, the manifest comes last; it never
-// seeks. It is for one goroutine at a time.
+// AddAll, Close and Abort. Data goes out as it is added, the manifest comes last; it
+// never seeks. It is for one goroutine at a time.
 //
 // AddAll writes the same bytes as Add for each tensor, and compresses and hashes on all
-// cores, with up to 32 MiB of data in flight and an encoder for each core: 2 MiB at levels
-// 1 and 2, 3 below 7, 9 below 16, else 40. Memory that its sequence has yielded must not
-// change until it returns. A sparse tensor is checked as [sparse.Check] does, so that its
-// indices are read twice.
+// cores, with up to 32 MiB of data in flight and an encoder for each core: 2 MiB at
+// levels 1 and 2, 3 below 7, 9 below 16, else 40. Memory that its sequence has yielded
+// must not change until it returns. A sparse tensor is checked as [sparse.Check] does, so
+// that its indices are read twice.
 //
 // An error of writing, or of data that is not what its tensor says, is final: all later
 // calls fail with it. After a tensor that is refused before a byte of it was written

@@ -82,9 +82,10 @@ func (e *Edition) Object(t *tensor.Tensor, field func(p *Payload, at int64) cbor
 	})
 }
 
-// Order lists what an Edit leaves by the index in r: first the tensors that are kept, then
-// those that are replaced.
-func Order(r *File, e *format.Edit) (order []int, kept []*tensor.Tensor, replaced map[string]*tensor.Tensor, err error) {
+// Order lists what an Edit leaves by the index in r: first the tensors that are kept,
+// then those that are replaced, which it also has by their new names.
+func Order(r *File, e *format.Edit) (order []int, kept []*tensor.Tensor,
+	replaced map[string]*tensor.Tensor, err error) {
 	replaced = map[string]*tensor.Tensor{}
 	var others []int
 	for i, t := range r.Tensors {

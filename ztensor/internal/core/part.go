@@ -98,9 +98,9 @@ func (r pieces) Read(b []byte) (int, error) {
 
 // resume goes on adding until it waits for bytes, or ends.
 func (p *Part) resume() {
-	more := false
-	p.wanted, more = p.next()
-	p.ended = !more
+	waits := false
+	p.wanted, waits = p.next()
+	p.ended = !waits
 }
 
 func (p *Part) Write(b []byte) (int, error) {

@@ -30,14 +30,17 @@ type Payload struct {
 // A stored payload is the source of a Blob, which has no field that a caller could set.
 type stored struct{ p Payload }
 
-func (s *stored) Size() int64                                   { return s.p.DecodedSize }
-func (s *stored) Bytes() ([]byte, bool)                         { return s.p.bytes() }
-func (s *stored) Stored() tensor.Stored                         { return s.p.stored() }
-func (s *stored) Seekable() bool                                { return s.p.Codec() == nil || s.p.R.Ruled }
-func (s *stored) ReadInto(b []byte) error                       { return s.p.readInto(b) }
-func (s *stored) ReadAt(b []byte, off int64) (n int, err error) { return s.p.readAt(b, off) }
-func (s *stored) Open() (io.ReadCloser, error)                  { return s.p.Open() }
-func (s *stored) CheckView() error                              { return s.p.checkView() }
+func (s *stored) Size() int64                  { return s.p.DecodedSize }
+func (s *stored) Bytes() ([]byte, bool)        { return s.p.bytes() }
+func (s *stored) Stored() tensor.Stored        { return s.p.stored() }
+func (s *stored) ReadInto(b []byte) error      { return s.p.readInto(b) }
+func (s *stored) Open() (io.ReadCloser, error) { return s.p.Open() }
+func (s *stored) CheckView() error             { return s.p.checkView() }
+
+func (s *stored) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
+
+// Seekable is for tensor.Slice: a codec of version 2 does not decode what comes before.
+func (s *stored) Seekable() bool { return s.p.Codec() == nil || s.p.R.Ruled }
 
 // Blob returns the bytes of a payload.
 func (p *Payload) Blob() tensor.Blob { return tensor.NewBlob(p.self) }

@@ -284,9 +284,12 @@ func (w *Writer) append(to *format.Output, it *item) error {
 		w.entries = append(w.entries, cbor.PairOf(it.name, w.edition.Object(it.t, offsetOf)))
 		return nil
 	}
+	var size int64 // of the first, which is the data of a dense tensor
 	for i := range it.all {
-		c := &it.all[i]
-		size, err := w.store(ctx, out, c)
+		n, err := w.store(ctx, out, &it.all[i])
+		if i == 0 {
+			size = n
+		}
 		if err == nil && i == len(it.all)-1 {
 			err = cmp.Or(core.CheckLength(it.t, size), it.memory.Check())
 		}
@@ -432,7 +435,8 @@ func Continue(r *core.File, out format.Target, o core.Settings) (*Writer, error)
 	w.edition, err = core.NewEdition(r, r.Tensors)
 	for _, t := range r.Tensors {
 		if err == nil {
-			err = format.Register(&w.Writer.Writer, t.Name, item{w: w, t: t, kept: true, name: t.Name})
+			err = format.Register(&w.Writer.Writer, t.Name,
+				item{w: w, t: t, kept: true, name: t.Name})
 		}
 	}
 	if err != nil {

@@ -68,7 +68,8 @@ func Open(r *core.File) error {
 			"the file does not end with the magic number (truncated, or an append that was "+
 				"interrupted?)"))
 	case version != 2:
-		return core.Errs.Wrap(at+24, "version", rule.Broken(rule.Version, "container version %d", version))
+		return core.Errs.Wrap(at+24, "version", rule.Broken(rule.Version,
+			"container version %d", version))
 	case n == 0 && (off != 0 || hash != 0):
 		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
 			"no manifest, and yet a place or a hash for it"))

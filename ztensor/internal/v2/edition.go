@@ -78,7 +78,8 @@ func blobOf(p *core.Payload, at int64) cbor.Pair {
 	return cbor.PairOf("blob", b)
 }
 
-// Continue returns a Writer that adds after the end of the file of r, which has that name.
+// Continue returns a Writer that adds after the end of the file of r, which has that
+// name.
 func Continue(r *core.File, name string, o core.Settings) (*Writer, error) {
 	e, err := atomicfile.Extend(name)
 	if err != nil {

@@ -189,7 +189,8 @@ func openShard(r *core.File) error {
 			return core.Errs.Wrap(0, "magic", err)
 		}
 		if string(head) != core.Magic2 {
-			return core.Errs.Wrap(0, "magic", rule.Broken(rule.HeaderMagic, "not a file of version 2"))
+			return core.Errs.Wrap(0, "magic", rule.Broken(rule.HeaderMagic,
+				"not a file of version 2"))
 		}
 	}
 	return Open(r)

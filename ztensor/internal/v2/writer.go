@@ -127,8 +127,9 @@ type part struct {
 // NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
 func NewWriter(out io.Writer, owned bool, o core.Settings) *Writer {
 	w := &Writer{canonical: o.Canonical, level: o.Level,
-		align: cmp.Or(o.Alignment, CanonicalAlignment),
-		own:   map[string][]byte{}, profiled: map[string]*tensor.Tensor{}, taken: map[string]bool{},
+		align:    cmp.Or(o.Alignment, CanonicalAlignment),
+		own:      map[string][]byte{},
+		profiled: map[string]*tensor.Tensor{}, taken: map[string]bool{},
 		written: map[content][]part{}, lengths: map[int64]bool{}}
 	err := cmp.Or(o.Err, w.configure(o))
 	w.Writer = core.NewWriter(out, owned, &format.Encoding[item]{Format: core.Errs, Err: err,
@@ -156,7 +157,7 @@ func (w *Writer) configure(o core.Settings) (err error) {
 	return err
 }
 
-// Layout returns the layout that a Scheme stands for, that of version 1 included.
+// layoutName returns the layout that a Scheme stands for, that of version 1 included.
 func layoutName(scheme string) string {
 	switch scheme {
 	case "":
@@ -215,7 +216,8 @@ func (w *Writer) checkTensor(t *tensor.Tensor) error {
 	return nil
 }
 
-// checkItem applies the rules for names of objects (§3.5), and the order of canonical form.
+// checkItem applies the rules for names of objects (§3.5), and the order of canonical
+// form.
 func (w *Writer) checkItem(name string, it *item) error {
 	err := w.checkName(name, "the name")
 	if err == nil && w.canonical && w.begun && name <= w.last {
@@ -643,7 +645,8 @@ func (w *Writer) manifest() ([]byte, error) {
 		}
 		all[i] = cbor.PairOf(o.name, o.object)
 	}
-	root := append(slices.Clone(w.others), cbor.PairOf("objects", cbor.AppendPairs(nil, all, false)))
+	root := append(slices.Clone(w.others),
+		cbor.PairOf("objects", cbor.AppendPairs(nil, all, false)))
 	if len(w.shards) > 0 {
 		root = append(root, cbor.PairOf("shards", cbor.AppendPairs(nil, w.shards, true)))
 	}
@@ -653,8 +656,8 @@ func (w *Writer) manifest() ([]byte, error) {
 	return cbor.AppendPairs(nil, root, true), nil
 }
 
-// encodeAttributes encodes a map in the one form of version 2. Its values are that deep in
-// the manifest.
+// encodeAttributes encodes a map in the one form of version 2. Its values are that deep
+// in the manifest.
 func (w *Writer) encodeAttributes(attributes map[string]any, depth int) ([]byte, error) {
 	return core.EncodeAttributes(attributes, byLength,
 		func(name string, value []byte) ([]byte, error) {
