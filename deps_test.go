@@ -122,13 +122,11 @@ var edges = map[string][]string{
 	"convert": and(and(common, formats...), ".", "sparse", "quant", "internal/ggml"),
 	"internal/page": {".", "tensor", "inspect", "model", "pte", "quant", "sparse",
 		"internal/format"},
-	"internal/view":  {"internal/page", "web"},
-	"web":            {},
-	"web/wasm":       {"internal/page"},
-	"cmd/tensorfile": {"internal/command"},
-	"internal/batch": {"internal/atomicfile"},
+	"internal/page/web":      {},
+	"internal/page/web/wasm": {"internal/page"},
+	"cmd/tensorfile":         {"internal/command"},
 	"internal/command": and(and(and(common, formats...), ".", "sparse", "convert", "inspect",
-		"model", "quant", "remote", "internal/batch", "internal/page", "internal/view", "web"),
+		"model", "quant", "remote", "internal/page", "internal/page/web"),
 		cobra, pflag, progressbar, term, uniseg),
 
 	// The nested module: what links the libraries of object stores is outside of this
@@ -174,16 +172,15 @@ var oracles = map[string][]string{
 	"remote":              {any},
 	"cloud/...":           {any},
 	"internal/command":    {any},
-	"internal/page":       {"web"},
-	"internal/view":       {".", "tensor"},
+	"internal/page":       {"internal/page/web"},
 }
 
 // Packages of the standard library that only some may import.
 var std = map[string][]string{
 	"unsafe":     {"internal/le"},
 	"C":          {},
-	"net/http":   {"remote", "internal/view", "cloud/...", "interop/..."},
-	"net":        {"remote", "internal/view", "interop/..."},
+	"net/http":   {"remote", "internal/command", "cloud/...", "interop/..."},
+	"net":        {"remote", "internal/command", "interop/..."},
 	"crypto/tls": {"remote"},
 	"plugin":     {},
 	"log":        {"schema/gen", "interop/...", "testdata/..."},

@@ -12,7 +12,7 @@ if ! tools=$(interop/tools.sh browser); then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-web/build.sh "$work/site"
+internal/page/web/build.sh "$work/site"
 go build -trimpath -o "$work/tensorfile" ./cmd/tensorfile
 go run ./interop/web "$work"
 size=$(gzip -9 -c "$work/site/tensorfile.wasm" | wc -c)

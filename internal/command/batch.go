@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tensorfile/tensorfile/internal/batch"
 	"github.com/tensorfile/tensorfile/remote"
 )
 
@@ -34,7 +33,7 @@ type manyFiles struct {
 
 	common []string // the arguments of each run but its file
 	job    string
-	l      *batch.Ledger
+	l      *ledger
 	mu     sync.Mutex        // of what is printed
 	made   map[string]string // files by the names of their outputs
 	counts map[int]int       // files by exit status
@@ -43,7 +42,7 @@ type manyFiles struct {
 
 // A listedFile is a file of the list, and how the command runs for it.
 type listedFile struct {
-	batch.Item
+	listItem
 	args  []string
 	stdin io.Reader
 	err   error // in place of a run
@@ -89,9 +88,9 @@ func (l *manyFiles) run(args []string) (err error) {
 	if a.json && !a.jsonLines {
 		return wrong("--jsonl", "--json is one object for a single run")
 	}
-	part := batch.Part{}
+	part := listPart{}
 	if l.part != "" {
-		if part, err = batch.ParsePart(l.part, a.getenv); err != nil {
+		if part, err = parsePart(l.part, a.getenv); err != nil {
 			return wrong("--part 1/4", "--part: %w", err)
 		}
 	}
@@ -115,14 +114,14 @@ func (l *manyFiles) run(args []string) (err error) {
 			return wrong("another file", "--resume: the ledger is the list itself")
 		}
 		a.json, a.jsonLines = true, true
-		if l.l, err = batch.OpenLedger(l.ledger, l.job); err != nil {
+		if l.l, err = openLedger(l.ledger, l.job); err != nil {
 			return onFile(l.ledger, err)
 		}
-		defer func() { err = cmp.Or(err, onFile(l.ledger, l.l.Close())) }()
+		defer func() { err = cmp.Or(err, onFile(l.ledger, l.l.close())) }()
 	}
 	here := make(chan struct{}, cmp.Or(l.jobs, runtime.GOMAXPROCS(0)))
 	there := make(chan struct{}, cmp.Or(l.jobs, remoteJobs))
-	err = batch.Run(a.ctx, l.items(args, list, part),
+	err = inOrder(a.ctx, l.items(args, list, part),
 		func(f listedFile) chan struct{} {
 			if isAddress(f.File) {
 				return there
@@ -188,26 +187,26 @@ func (l *manyFiles) divide() error {
 	}
 	slices.Sort(results)
 	version, _, _ := strings.Cut(a.version, ".")
-	l.job = batch.Digest(append([]string{l.cmd.Name(), version}, results...))
+	l.job = digestOf(append([]string{l.cmd.Name(), version}, results...))
 	l.counts = map[int]int{}
 	return nil
 }
 
 // items are the files of the arguments, and of the list, that belong to the part.
 func (l *manyFiles) items(args []string, list io.Reader,
-	part batch.Part) iter.Seq2[listedFile, error] {
+	part listPart) iter.Seq2[listedFile, error] {
 	return func(yield func(listedFile, error) bool) {
 		for _, name := range l.inputs(args) {
-			if part.Has(name) && !yield(l.file(batch.Item{File: name, Size: -1}), nil) {
+			if part.has(name) && !yield(l.file(listItem{File: name, Size: -1}), nil) {
 				return
 			}
 		}
-		for item, err := range batch.Items(list) {
+		for item, err := range listItems(list) {
 			if err != nil {
 				yield(listedFile{}, err)
 				return
 			}
-			if part.Has(item.File) && !yield(l.file(item), nil) {
+			if part.has(item.File) && !yield(l.file(item), nil) {
 				return
 			}
 		}
@@ -216,8 +215,8 @@ func (l *manyFiles) items(args []string, list io.Reader,
 
 // file finds how the command runs for an item. Of those that share something, the first
 // in the list has it.
-func (l *manyFiles) file(item batch.Item) listedFile {
-	f := listedFile{Item: item, stdin: strings.NewReader("")}
+func (l *manyFiles) file(item listItem) listedFile {
+	f := listedFile{listItem: item, stdin: strings.NewReader("")}
 	f.args, f.err = l.arguments(item.File)
 	switch a := l.app; {
 	case f.err != nil || item.File != "-":
@@ -265,8 +264,8 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 // identify returns size and version of a file: of one on disk its time of change, of a
 // directory a digest of its listing. Of an address they cost a request, where that is
 // wanted.
-func (a *app) identify(name string, ask bool) (batch.Item, error) {
-	item := batch.Item{File: name, Size: -1}
+func (a *app) identify(name string, ask bool) (listItem, error) {
+	item := listItem{File: name, Size: -1}
 	switch {
 	case name == "-":
 	case !isAddress(name):
@@ -274,7 +273,7 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 		if err != nil {
 			return item, err
 		}
-		item.Size, item.ETag, err = batch.Identify(name)
+		item.Size, item.ETag, err = identityOf(name)
 		return item, err
 	case !ask:
 	case storeScheme(name) != "":
@@ -297,7 +296,7 @@ func (a *app) identify(name string, ask bool) (batch.Item, error) {
 			}
 		}
 		if objects != nil {
-			item.ETag = "listing:" + batch.Digest(objects)
+			item.ETag = "listing:" + digestOf(objects)
 		}
 	default:
 		o, err := a.remoteOptions(name)

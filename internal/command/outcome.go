@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tensorfile/tensorfile/internal/batch"
 )
 
 // An outcome is what a run of one file left.
@@ -24,14 +22,14 @@ type outcome struct {
 
 // one runs the command for a file. Lines of JSON are written when they are complete.
 func (l *manyFiles) one(f listedFile) (o outcome) {
-	a, item := l.app, f.Item
+	a, item := l.app, f.listItem
 	if item.Size < 0 || item.ETag == "" {
 		if known, err := a.identify(item.File, l.l != nil); err == nil {
 			item.Size, item.ETag = known.Size, known.ETag
 		}
 	}
 	if l.l != nil && item.ETag != "" {
-		if o.status, o.again = l.l.Done(item); o.again {
+		if o.status, o.again = l.l.find(item); o.again {
 			return o
 		}
 	}
@@ -62,7 +60,7 @@ func (l *manyFiles) one(f listedFile) (o outcome) {
 	line, err := l.line(o.text, item, cmp.Or(message, "no result"), o.status,
 		time.Since(begin), fetched)
 	if err == nil && l.l != nil {
-		err = l.l.Add(line)
+		err = l.l.add(line)
 	} else if err == nil {
 		if _, err = a.out.Write(append(line, '\n')); err == nil {
 			err = a.flush()
@@ -109,7 +107,7 @@ type listFields struct {
 }
 
 // line is the JSON of a run with what a ledger needs.
-func (l *manyFiles) line(text []byte, item batch.Item, message string, status int,
+func (l *manyFiles) line(text []byte, item listItem, message string, status int,
 	took time.Duration, fetched int64) ([]byte, error) {
 	text = bytes.TrimSpace(text)
 	var has map[string]json.RawMessage

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/internal/page"
-	"github.com/tensorfile/tensorfile/web"
+	"github.com/tensorfile/tensorfile/internal/page/web"
 )
 
 func reportCommand(a *app) *cobra.Command {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile/internal/page"
-	"github.com/tensorfile/tensorfile/internal/view"
 )
 
 func viewCommand(a *app) *cobra.Command {
@@ -44,20 +43,20 @@ this machine only, and to who knows its address, which has a random part.`,
 
 // serve shows a page until the command is interrupted.
 func (a *app) serve(s *page.Session, noOpen bool) error {
-	server, err := view.Listen(s)
+	server, err := listen(s)
 	if err != nil {
 		return onFile("view", err)
 	}
-	fmt.Fprintln(a.out, server.Address())
+	fmt.Fprintln(a.out, server.address())
 	if err := a.flush(); err != nil {
 		return err
 	}
 	if !noOpen {
-		if err := openBrowser(server.Address()); err != nil {
+		if err := openBrowser(server.address()); err != nil {
 			a.note("no browser could be opened: %v", err)
 		}
 	}
-	return onFile("view", server.Serve(a.ctx))
+	return onFile("view", server.serve(a.ctx))
 }
 
 // openBrowser opens an address as the system does.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/page"
+	"github.com/tensorfile/tensorfile/internal/page/web"
 	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/web"
 )
 
 func session(t *testing.T, names ...string) *page.Session {

@@ -1,7 +1,4 @@
-// Package view serves the page of package page to a browser on this machine. What asks
-// for it must know the token in the address, and must be the page itself: requests for
-// another host, or from another site, are refused.
-package view
+package command
 
 import (
 	"context"
@@ -18,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tensorfile/tensorfile/internal/page"
-	"github.com/tensorfile/tensorfile/web"
+	"github.com/tensorfile/tensorfile/internal/page/web"
 )
 
 const (
@@ -28,28 +25,30 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// A Server serves one page.
-type Server struct {
+// A pageServer serves one page to a browser on this machine. What asks for it must know
+// the token in the address, and must be the page itself: requests for another host, or
+// from another site, are refused.
+type pageServer struct {
 	session  *page.Session
 	listener net.Listener
 	host     string
 	token    string
 }
 
-// Listen returns a Server on a free port of the loopback interface.
-func Listen(s *page.Session) (*Server, error) {
+// listen returns a pageServer on a free port of the loopback interface.
+func listen(s *page.Session) (*pageServer, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	return &Server{s, l, l.Addr().String(), rand.Text()}, nil
+	return &pageServer{s, l, l.Addr().String(), rand.Text()}, nil
 }
 
-// Address is what a browser opens. It has the token, and so is a secret.
-func (s *Server) Address() string { return "http://" + s.host + "/" + s.token + "/" }
+// address is what a browser opens. It has the token, and so is a secret.
+func (s *pageServer) address() string { return "http://" + s.host + "/" + s.token + "/" }
 
-// Serve answers requests until ctx ends.
-func (s *Server) Serve(ctx context.Context) error {
+// serve answers requests until ctx ends.
+func (s *pageServer) serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -65,7 +64,7 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 // ServeHTTP serves the files of the page, and calls by POST.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *pageServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -92,7 +91,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // isOwn reports whether a request does not come from another site. Browsers send the
 // origin with every POST.
-func (s *Server) isOwn(r *http.Request) bool {
+func (s *pageServer) isOwn(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
@@ -119,16 +118,16 @@ func serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	w.Write(b)
 }
 
-// A message is one line of the answer to a call: progress, and at last the result or an
-// error.
-type message struct {
+// A callMessage is one line of the answer to a call: progress, and at last the result or
+// an error.
+type callMessage struct {
 	Progress []int64     `json:"progress,omitempty"` // done and total
 	Result   any         `json:"result,omitempty"`
 	Error    *page.Error `json:"error,omitempty"`
 }
 
 // call runs a method, which ends when the browser closes the connection.
-func (s *Server) call(w http.ResponseWriter, r *http.Request) {
+func (s *pageServer) call(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
@@ -150,14 +149,14 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	result, err := s.session.Call(r.Context(), request.Method, request.Params,
 		func(done, total int64) {
-			lines.Encode(message{Progress: []int64{done, total}})
+			lines.Encode(callMessage{Progress: []int64{done, total}})
 			control.Flush()
 		})
-	last := message{Result: result}
+	last := callMessage{Result: result}
 	if err != nil {
-		last = message{Error: page.ErrorOf(err)}
+		last = callMessage{Error: page.ErrorOf(err)}
 	}
 	if err := lines.Encode(last); err != nil && r.Context().Err() == nil {
-		lines.Encode(message{Error: page.ErrorOf(err)}) // of encoding: nothing was written
+		lines.Encode(callMessage{Error: page.ErrorOf(err)}) // of encoding: nothing was written
 	}
 }

@@ -2,7 +2,7 @@
 # build.sh DIR: makes the static site in DIR: the page, and the library as WebAssembly, with the wasm_exec.js of the Go that compiled it
 # (BSD licence). Any server of files serves it; nothing else is needed. The same sources and Go release give the same bytes.
 set -euo pipefail
-dir=${1:?web/build.sh DIR}
+dir=${1:?internal/page/web/build.sh DIR}
 cd "$(dirname "${BASH_SOURCE[0]}")"
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)

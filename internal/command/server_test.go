@@ -1,4 +1,4 @@
-package view_test
+package command
 
 import (
 	"bufio"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/page"
-	"github.com/tensorfile/tensorfile/internal/view"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -25,20 +24,20 @@ const evil = "</script><img src=x onerror=alert(1)>\u202e"
 func serve(t *testing.T) string {
 	t.Helper()
 	data := make([]float32, 1<<20)
-	s, err := view.Listen(page.NewSession(page.Source{Name: evil,
+	s, err := listen(page.NewSession(page.Source{Name: evil,
 		File: tensorfile.FromTensors([]*tensor.Tensor{
 			tensor.New(evil, tensor.Shape{1 << 20}, data)}, nil)}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error)
-	go func() { ended <- s.Serve(t.Context()) }()
+	go func() { ended <- s.serve(t.Context()) }()
 	t.Cleanup(func() {
 		if err := <-ended; err != nil { // the context of the test has ended
 			t.Error(err)
 		}
 	})
-	return s.Address()
+	return s.address()
 }
 
 // ask sends a request with headers; Host is one of them.
@@ -179,14 +178,14 @@ func TestACallReportsProgressThenItsResult(t *testing.T) {
 }
 
 func TestServeEndsWithItsContext(t *testing.T) {
-	s, err := view.Listen(page.NewSession())
+	s, err := listen(page.NewSession())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- s.Serve(ctx) }()
-	conn, err := net.Dial("tcp", strings.Split(s.Address(), "/")[2])
+	go func() { ended <- s.serve(ctx) }()
+	conn, err := net.Dial("tcp", strings.Split(s.address(), "/")[2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,15 +219,15 @@ func (c *slowClient) Read([]byte) (int, error) {
 
 // A body that does not come holds a connection for a while only; a call may take longer.
 func TestABodyHasADeadline(t *testing.T) {
-	s, err := view.Listen(page.NewSession(page.Source{File: tensorfile.FromTensors(nil, nil)}))
+	s, err := listen(page.NewSession(page.Source{File: tensorfile.FromTensors(nil, nil)}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	defer s.Serve(ctx) // which closes it
+	defer s.serve(ctx) // which closes it
 	post := func(c *slowClient, body io.Reader) {
-		r := httptest.NewRequest(http.MethodPost, s.Address()+"call", body)
+		r := httptest.NewRequest(http.MethodPost, s.address()+"call", body)
 		r.Header.Set("Origin", "http://"+r.Host)
 		s.ServeHTTP(c, r)
 	}

@@ -1,4 +1,4 @@
-package batch
+package command
 
 import (
 	"context"
@@ -16,21 +16,21 @@ import (
 func TestItems(t *testing.T) {
 	const list = "a b.zt\n\n# a comment\n\t*.zt\r\n" +
 		`{"file": "s3://b/k", "size": 7, "etag": "e", "more": [1]}` + "\n" + `{"file": "x"}`
-	var got []Item
-	for item, err := range Items(strings.NewReader(list)) {
+	var got []listItem
+	for item, err := range listItems(strings.NewReader(list)) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, item)
 	}
-	want := []Item{{"a b.zt", -1, ""}, {"\t*.zt", -1, ""}, {"s3://b/k", 7, "e"}, {"x", -1, ""}}
+	want := []listItem{{"a b.zt", -1, ""}, {"\t*.zt", -1, ""}, {"s3://b/k", 7, "e"}, {"x", -1, ""}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	for _, bad := range []string{"{", `{"size": 1}`, `{"file": 1}`, "a\xff",
 		strings.Repeat("x", maxLine+1)} {
 		n := 0
-		for _, err := range Items(strings.NewReader("first\n" + bad + "\nlast\n")) {
+		for _, err := range listItems(strings.NewReader("first\n" + bad + "\nlast\n")) {
 			if n++; n == 2 && err == nil {
 				t.Errorf("%.20q is read", bad)
 			}
@@ -46,7 +46,7 @@ func TestParts(t *testing.T) {
 		for i := range 1000 {
 			name, in := fmt.Sprint("shard ", i), 0
 			for part := range n {
-				if (Part{part, n}).Has(name) {
+				if (listPart{part, n}).has(name) {
 					in++
 				}
 			}
@@ -56,7 +56,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	// The first eight bytes of SHA-256 of "a" are ca978112ca1bbdca.
-	if !(Part{0xca978112ca1bbdca % 1000, 1000}).Has("a") {
+	if !(listPart{0xca978112ca1bbdca % 1000, 1000}).has("a") {
 		t.Error("the part of a is another one")
 	}
 }
@@ -65,27 +65,27 @@ func TestParsePart(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		env  map[string]string
-		want Part // the zero value: an error
+		want listPart // the zero value: an error
 	}{
-		{"1/8", nil, Part{0, 8}},
-		{"8/8", nil, Part{7, 8}},
-		{"0/8", nil, Part{}},
-		{"9/8", nil, Part{}},
-		{"1/0", nil, Part{}},
-		{"1", nil, Part{}},
-		{"", nil, Part{}},
-		{"auto/4", nil, Part{}},
-		{"auto/4", map[string]string{kubernetesIndex: "3"}, Part{3, 4}},
-		{"auto/4", map[string]string{kubernetesIndex: "4"}, Part{}},
-		{"auto/4", map[string]string{kubernetesIndex: "-1"}, Part{}},
-		{"auto/4", map[string]string{awsIndex: "0"}, Part{0, 4}},
-		{"auto/4", map[string]string{awsIndex: "0", kubernetesIndex: "0"}, Part{0, 4}},
-		{"auto/4", map[string]string{awsIndex: "0", kubernetesIndex: "1"}, Part{}},
-		{"auto", map[string]string{awsIndex: "1", awsSize: "2"}, Part{1, 2}},
-		{"auto", map[string]string{awsIndex: "1"}, Part{}},
+		{"1/8", nil, listPart{0, 8}},
+		{"8/8", nil, listPart{7, 8}},
+		{"0/8", nil, listPart{}},
+		{"9/8", nil, listPart{}},
+		{"1/0", nil, listPart{}},
+		{"1", nil, listPart{}},
+		{"", nil, listPart{}},
+		{"auto/4", nil, listPart{}},
+		{"auto/4", map[string]string{kubernetesIndex: "3"}, listPart{3, 4}},
+		{"auto/4", map[string]string{kubernetesIndex: "4"}, listPart{}},
+		{"auto/4", map[string]string{kubernetesIndex: "-1"}, listPart{}},
+		{"auto/4", map[string]string{awsIndex: "0"}, listPart{0, 4}},
+		{"auto/4", map[string]string{awsIndex: "0", kubernetesIndex: "0"}, listPart{0, 4}},
+		{"auto/4", map[string]string{awsIndex: "0", kubernetesIndex: "1"}, listPart{}},
+		{"auto", map[string]string{awsIndex: "1", awsSize: "2"}, listPart{1, 2}},
+		{"auto", map[string]string{awsIndex: "1"}, listPart{}},
 	} {
-		got, err := ParsePart(c.text, func(name string) string { return c.env[name] })
-		if got != c.want || (err == nil) != (c.want.Of > 0) {
+		got, err := parsePart(c.text, func(name string) string { return c.env[name] })
+		if got != c.want || (err == nil) != (c.want.of > 0) {
 			t.Errorf("%q, %v: %v, %v", c.text, c.env, got, err)
 		}
 	}
@@ -93,25 +93,25 @@ func TestParsePart(t *testing.T) {
 
 func TestLedger(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "ledger")
-	l, err := OpenLedger(name, "verify")
+	l, err := openLedger(name, "verify")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := OpenLedger(name, "verify"); err == nil {
+	if again, err := openLedger(name, "verify"); err == nil {
 		t.Log("this system has no locks")
-		again.Close()
+		again.close()
 	}
-	item := Item{"a", 7, "e"}
+	item := listItem{"a", 7, "e"}
 	for _, line := range []string{
 		`{"file":"a","size":7,"etag":"e","exit":1,"job":"verify"}`,
 		`{"file":"b","size":7,"etag":"e","exit":3,"job":"verify"}`,
 		`{"file":"c","size":7,"etag":"e","exit":0,"job":"hash"}`,
 	} {
-		if err := l.Add([]byte(line)); err != nil {
+		if err := l.add([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Close(); err != nil {
+	if err := l.close(); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(name)
@@ -121,16 +121,16 @@ func TestLedger(t *testing.T) {
 	if err := os.WriteFile(name, append(whole, `{"file": "d","si`...), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = OpenLedger(name, "verify"); err != nil {
+	if l, err = openLedger(name, "verify"); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	if exit, ok := l.Done(item); !ok || exit != 1 {
+	defer l.close()
+	if exit, ok := l.find(item); !ok || exit != 1 {
 		t.Errorf("a: %d, %v", exit, ok)
 	}
-	for _, other := range []Item{{"a", 8, "e"}, {"a", 7, "f"}, {"b", 7, "e"}, {"c", 7, "e"},
+	for _, other := range []listItem{{"a", 8, "e"}, {"a", 7, "f"}, {"b", 7, "e"}, {"c", 7, "e"},
 		{"d", 7, "e"}} {
-		if _, ok := l.Done(other); ok {
+		if _, ok := l.find(other); ok {
 			t.Errorf("%v is done", other)
 		}
 	}
@@ -146,9 +146,9 @@ func TestLedgerRefusesOtherFiles(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := OpenLedger(name, "verify"); err == nil {
+		if l, err := openLedger(name, "verify"); err == nil {
 			t.Errorf("%.10q is a ledger", text)
-			l.Close()
+			l.close()
 		}
 		if got, _ := os.ReadFile(name); string(got) != text {
 			t.Errorf("%.10q was changed", text)
@@ -156,15 +156,15 @@ func TestLedgerRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-func numbers(n int, end error) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+func numbers(n int, end error) iter.Seq2[listItem, error] {
+	return func(yield func(listItem, error) bool) {
 		for i := range n {
-			if !yield(Item{Size: int64(i)}, nil) {
+			if !yield(listItem{Size: int64(i)}, nil) {
 				return
 			}
 		}
 		if end != nil {
-			yield(Item{}, end)
+			yield(listItem{}, end)
 		}
 	}
 }
@@ -174,9 +174,9 @@ func TestRunKeepsTheOrder(t *testing.T) {
 	var mu sync.Mutex
 	running, largest := 0, 0
 	var got []int64
-	err := Run(t.Context(), numbers(3000, nil),
-		func(Item) chan struct{} { return slots },
-		func(item Item) int64 {
+	err := inOrder(t.Context(), numbers(3000, nil),
+		func(listItem) chan struct{} { return slots },
+		func(item listItem) int64 {
 			mu.Lock()
 			running++
 			largest = max(largest, running)
@@ -193,14 +193,14 @@ func TestRunKeepsTheOrder(t *testing.T) {
 func TestRunEndsWithErrors(t *testing.T) {
 	failure := errors.New("failure")
 	slots := make(chan struct{}, 2)
-	same := func(Item) chan struct{} { return slots }
-	work := func(item Item) int64 { return item.Size }
+	same := func(listItem) chan struct{} { return slots }
+	work := func(item listItem) int64 { return item.Size }
 	use := func(int64) error { return nil }
-	if err := Run(t.Context(), numbers(10, failure), same, work, use); err != failure {
+	if err := inOrder(t.Context(), numbers(10, failure), same, work, use); err != failure {
 		t.Errorf("of the list: %v", err)
 	}
 	n := 0
-	err := Run(t.Context(), numbers(5000, nil), same, work, func(i int64) error {
+	err := inOrder(t.Context(), numbers(5000, nil), same, work, func(i int64) error {
 		if n++; i == 7 {
 			return failure
 		}
@@ -211,7 +211,7 @@ func TestRunEndsWithErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Run(ctx, numbers(10, nil), same, work, use); err != context.Canceled {
+	if err := inOrder(ctx, numbers(10, nil), same, work, use); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package batch
+package command
 
 import (
 	"bufio"
@@ -15,33 +15,30 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
-// A Ledger is a file of lines of JSON, one for each file that was worked on. It is safe
+// A ledger is a file of lines of JSON, one for each file that was worked on. It is safe
 // for concurrent use.
-type Ledger struct {
+type ledger struct {
 	job  string
 	mu   sync.Mutex
 	f    *os.File
 	done map[[sha256.Size]byte]int // exit statuses
 }
 
-// exitAgain is the exit status of a file that could not be read, which may pass.
-const exitAgain = 3
-
-// entry is what a ledger is searched for.
-type entry struct {
-	Item
+// A ledgerLine is what a ledger is searched for.
+type ledgerLine struct {
+	listItem
 	Job  string `json:"job"`
 	Exit *int   `json:"exit"`
 }
 
-func keyOf(item Item, job string) [sha256.Size]byte {
+func keyOf(item listItem, job string) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %d %q %q", item.File, item.Size, item.ETag, job))
 }
 
-// OpenLedger opens the ledger of that name, or makes it, and locks it where the system
+// openLedger opens the ledger of that name, or makes it, and locks it where the system
 // can. Lines of other jobs stay and do not count; a last line without an end, of a
 // process that was killed, is dropped.
-func OpenLedger(name, job string) (l *Ledger, err error) {
+func openLedger(name, job string) (l *ledger, err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
@@ -57,7 +54,7 @@ func OpenLedger(name, job string) (l *Ledger, err error) {
 	if err := atomicfile.Lock(f); err != nil {
 		return nil, err
 	}
-	l = &Ledger{job: job, f: f, done: map[[sha256.Size]byte]int{}}
+	l = &ledger{job: job, f: f, done: map[[sha256.Size]byte]int{}}
 	r := bufio.NewReaderSize(f, 64<<10)
 	end := int64(0)
 	for n := 1; ; n++ {
@@ -69,12 +66,12 @@ func OpenLedger(name, job string) (l *Ledger, err error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		end += int64(len(line))
-		e := entry{Item: Item{Size: -1}}
+		e := ledgerLine{listItem: listItem{Size: -1}}
 		if err := json.Unmarshal(line, &e); err != nil || e.File == "" || e.Exit == nil {
 			return nil, fmt.Errorf("line %d: not a line of a ledger", n)
 		}
-		if e.Job == job && *e.Exit != exitAgain {
-			l.done[keyOf(e.Item, job)] = *e.Exit
+		if e.Job == job && *e.Exit != statusUnreadable {
+			l.done[keyOf(e.listItem, job)] = *e.Exit
 		}
 	}
 	if err := f.Truncate(end); err != nil {
@@ -108,23 +105,23 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Done returns the exit status of an item that the ledger has.
-func (l *Ledger) Done(item Item) (exit int, ok bool) {
+// find returns the exit status of an item that the ledger has.
+func (l *ledger) find(item listItem) (exit int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	exit, ok = l.done[keyOf(item, l.job)]
 	return exit, ok
 }
 
-// Add appends the line of an item, which has no end.
-func (l *Ledger) Add(line []byte) error {
+// add appends the line of an item, which has no end.
+func (l *ledger) add(line []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := l.f.Write(append(bytes.TrimRight(line, "\n"), '\n'))
 	return err
 }
 
-// Close flushes the ledger to the disk.
-func (l *Ledger) Close() error {
+// close flushes the ledger to the disk.
+func (l *ledger) close() error {
 	return errors.Join(l.f.Sync(), l.f.Close())
 }
