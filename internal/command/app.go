@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -21,11 +22,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An app is one run of the program: its streams, the flags that all commands
-// share, and the worst exit status so far.
-type app struct {
+// A program is one run: its streams, and the flags that all commands share.
+type program struct {
 	ctx      context.Context
 	version  string
+	args     []string // of the command line
 	in       io.Reader
 	out      *printer
 	stderr   io.Writer
@@ -51,39 +52,48 @@ type app struct {
 	limits     tensor.Limits
 	maxInput   int64
 
+	mu        sync.Mutex // of what is printed by several files of a list
 	shown     atomic.Pointer[bar]
-	status    int
-	failed    *errorDocument // of the first failure
-	answered  bool           // something went to standard output, or will
-	stdin     bool           // standard input has been asked for
+	answered  bool        // something went to standard output, or will
+	stdin     atomic.Bool // standard input has been asked for
 	externals []*input
 	openers   map[string]func(*remote.Options) (remote.Opener, error)
-	opened    *stores
-	counted   []interface{ Stats() remote.Stats } // what was read over the network
-	cleanup   []func()
+	stores    stores
 
 	getenv func(string) string
-	args   []string // of the whole program
-	inList bool     // this run is for a file of a list
-	// runFile runs the program for a file of a list. It returns the exit status, and how
-	// many bytes were fetched from servers.
-	runFile func(args []string, in io.Reader, out, errs io.Writer) (status int, fetched int64)
+}
+
+// An app is the work of a command, or on one of its files: what became of it so far.
+type app struct {
+	*program
+	status  int                                 // the worst exit status
+	failed  *errorDocument                      // of the first failure
+	matched bool                                // a name passed the filters
+	counted []interface{ Stats() remote.Stats } // what was read over the network
+	cleanup []func()
 }
 
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
 	getenv func(string) string) *app {
-	a := &app{
+	p := &program{
 		ctx: ctx, in: stdin, stderr: stderr,
 		terminal: isTerminal(stdout),
 		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
 		bars:     isTerminal(stderr) && getenv("TERM") != "dumb",
 		maxInput: 64 << 30,
-		opened:   &stores{},
 		getenv:   getenv,
 	}
-	a.tty, _ = stdout.(*os.File)
-	a.out = &printer{bufio.NewWriterSize(&screen{a, stdout}, 64<<10), a.colour}
-	return a
+	p.tty, _ = stdout.(*os.File)
+	p.out = &printer{bufio.NewWriterSize(&screen{p, stdout}, 64<<10), p.colour}
+	return &app{program: p}
+}
+
+// fetched is how many bytes were read over the network.
+func (a *app) fetched() (bytes int64) {
+	for _, r := range a.counted {
+		bytes += r.Stats().Bytes
+	}
+	return bytes
 }
 
 func isTerminal(w any) bool {
@@ -91,10 +101,10 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (a *app) flush() error { return a.out.Flush() }
+func (a *program) flush() error { return a.out.Flush() }
 
 // width is how many columns the terminal has, 0 where there is none.
-func (a *app) width() int {
+func (a *program) width() int {
 	if a.columns > 0 || !a.terminal {
 		return a.columns
 	}
@@ -140,7 +150,7 @@ func newRoot(a *app) *cobra.Command {
 			case len(args) == 0:
 				return cmd.Help()
 			case a.isInput(args[0]):
-				return a.info(args)
+				return a.each(args, true, opened(info))
 			}
 			return a.unknownCommand(cmd, args[0])
 		},
@@ -182,12 +192,6 @@ func newRoot(a *app) *cobra.Command {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {
 			c.GroupID = g.id
-			switch c.Name() {
-			case "check":
-				a.listFlags(c, a.models)
-			case "info", "ls", "verify", "hash", "stats", "detect", "du", "convert":
-				a.listFlags(c, a.inputs)
-			}
 			root.AddCommand(c)
 		}
 	}

@@ -78,7 +78,7 @@ func baseName(name string) string {
 
 // hide takes the bar from the screen, where something else is about to be
 // written; it comes back with the next progress.
-func (a *app) hide() {
+func (a *program) hide() {
 	if b := a.shown.Load(); b != nil {
 		b.mu.Lock()
 		b.p.Clear()

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -9,7 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,73 +18,166 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// A manyFiles holds the flags of commands that work on many files: each file is a
-// run of the command of its own, in this process.
-type manyFiles struct {
-	app    *app
-	cmd    *cobra.Command
-	inputs func(args []string) []string // what the arguments stand for
-
-	from   string // --files-from
-	jobs   int
-	part   string
-	ledger string // --resume
-
-	outDir, extension string // of the outputs of convert
-
-	common []string // the arguments of each run but its file
-	job    string
-	l      *ledger
-	mu     sync.Mutex        // of what is printed
-	made   map[string]string // files by the names of their outputs
-	counts map[int]int       // files by exit status
-	again  int               // files that the ledger has
+// A document is what a command makes of one input: a struct with JSON tags, which
+// docs/json.md describes, and which prints itself as text.
+type document interface {
+	print(a *app)
+	extra() *outcome
 }
 
-// A listedFile is a file of the list, and how the command runs for it.
+// An outcome is what every document has in addition.
+type outcome struct {
+	status int // the exit status, unless an error has a worse one
+	*listFields
+}
+
+func (o *outcome) extra() *outcome { return o }
+
+// listFields are what the JSON of a file of a list has in addition.
+type listFields struct {
+	Address string    `json:"address"`
+	Size    knownSize `json:"size,omitzero"`
+	ETag    string    `json:"etag,omitempty"`
+	Exit    int       `json:"exit"`
+	Seconds float64   `json:"seconds"`
+	Fetched int64     `json:"read_bytes"`
+	Job     string    `json:"job,omitempty"`
+}
+
+// A work makes the document of one input. A document next to an error is printed too.
+type work func(a *app, name string) (document, error)
+
+// manyFiles are the inputs of a command: those of its arguments and, where it has the
+// flags for lists, of a list.
+type manyFiles struct {
+	*app
+	cmd     *cobra.Command
+	inputs  func(args []string) []string // what the arguments stand for
+	heading bool                         // before the text of each of several
+	output  func(name string) string     // of convert: where the output of an input goes
+
+	flags  *pflag.FlagSet // nil: none for lists
+	from   string         // --files-from
+	jobs   int
+	part   string
+	resume string
+
+	job    string // of the ledger: what its lines have in common
+	ledger *ledger
+	counts map[int]int // files by exit status
+	again  int         // files that the ledger has
+	shown  int         // documents
+	isMany bool
+}
+
+// A listedFile is a file of the list, or why it is not tried.
 type listedFile struct {
 	listItem
-	args  []string
-	stdin io.Reader
-	err   error // in place of a run
+	err error
+}
+
+// A result is what became of one input.
+type result struct {
+	document        // nil where there is nothing to print
+	name     string // of the input
+	status   int
+	again    bool
+	matched  bool
+	end      error // of the whole command
 }
 
 // remoteJobs is how many addresses are worked on at once.
 const remoteJobs = 16
 
-// listFlags gives a command the flags for lists of files.
-func (a *app) listFlags(cmd *cobra.Command, inputs func(args []string) []string) {
-	l := &manyFiles{app: a, cmd: cmd, inputs: inputs}
+// many gives a command the flags for lists of files.
+func (a *app) many(cmd *cobra.Command, inputs func(args []string) []string,
+	heading bool) *manyFiles {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	l := &manyFiles{app: a, cmd: cmd, inputs: inputs, heading: heading, flags: f}
 	f.StringVar(&l.from, "files-from", "",
 		"read names and addresses, one a line, from `LIST`, or -")
 	number(f, &l.jobs, "jobs", 1, 1<<12,
 		"work on `N` files at once (default: processors; 16 addresses)")
 	f.StringVar(&l.part, "part", "",
 		"only `I/N` of the files; auto/N takes I from the job's index")
-	f.StringVar(&l.ledger, "resume", "", "append to `LEDGER`, and skip the files that it has")
+	f.StringVar(&l.resume, "resume", "", "append to `LEDGER`, and skip the files that it has")
 	cmd.Flags().AddFlagSet(f)
-	run, check := cmd.RunE, cmd.Args
-	isUsed := func() (used bool) {
-		f.VisitAll(func(flag *pflag.Flag) { used = used || flag.Changed })
-		return used
-	}
+	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if isUsed() {
+		if l.isList() {
 			return nil
 		}
 		return check(cmd, args)
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !isUsed() {
-			return run(cmd, args)
+	return l
+}
+
+// isList reports whether a flag for lists is given.
+func (l *manyFiles) isList() (given bool) {
+	if l.flags != nil {
+		l.flags.VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
+	}
+	return given
+}
+
+// each does work for every input that the arguments of a command without lists stand
+// for.
+func (a *app) each(args []string, heading bool, do work) error {
+	return (&manyFiles{app: a, inputs: a.inputs, heading: heading}).run(args, do)
+}
+
+// opened is the work on an open file.
+func opened(do func(a *app, in *input) (document, error)) work {
+	return func(a *app, name string) (document, error) {
+		in, err := a.open(name)
+		if err != nil {
+			return nil, err
 		}
-		return l.run(args)
+		defer in.Close()
+		return do(a, in)
 	}
 }
 
-// run runs the command for each file.
-func (l *manyFiles) run(args []string) (err error) {
+// run does work for every input and prints the documents: one JSON object, {"files":
+// […]} where there may be more than one, or lines; as text each under its name.
+func (l *manyFiles) run(args []string, do work) error {
+	a := l.app
+	if l.isList() {
+		return l.runList(args, do)
+	}
+	if err := a.openExternals(); err != nil {
+		return err
+	}
+	names := l.inputs(args)
+	if len(names) == 0 && a.status == statusOK && a.ctx.Err() == nil {
+		return wrong("a directory that has some, or a file", "no tensor files in %s",
+			strings.Join(args, ", "))
+	}
+	l.isMany = len(args) != 1 || len(names) > 1 || a.recursive
+	isObject := a.json && l.isMany && !a.jsonLines
+	if isObject {
+		a.out.WriteString("{\n  \"files\": [")
+	}
+	for _, name := range names {
+		if a.ctx.Err() != nil {
+			break
+		}
+		if err := l.finish(l.one(listedFile{listItem: listItem{File: name}}, do)); err != nil {
+			return err
+		}
+	}
+	if isObject {
+		if l.shown > 0 {
+			a.out.WriteString("\n  ")
+		}
+		a.out.WriteString("]\n}\n")
+	}
+	return nil
+}
+
+// runList does it for a list, several files at once. Lines of JSON are printed when they
+// are complete, text in the order of the list.
+func (l *manyFiles) runList(args []string, do work) (err error) {
 	a := l.app
 	if a.json && !a.jsonLines {
 		return wrong("--jsonl", "--json is one object for a single run")
@@ -97,9 +191,6 @@ func (l *manyFiles) run(args []string) (err error) {
 	if l.from == "" && len(args) == 0 {
 		return wrong(l.cmd.CommandPath()+" --files-from LIST", "no files are named")
 	}
-	if err := l.divide(); err != nil {
-		return err
-	}
 	list := io.NopCloser(strings.NewReader(""))
 	if l.from != "" {
 		if list, err = a.openList(l.from); err != nil {
@@ -107,27 +198,34 @@ func (l *manyFiles) run(args []string) (err error) {
 		}
 		defer list.Close()
 	}
-	if l.ledger != "" {
-		if l.ledger, err = onDisk(l.ledger); err != nil {
+	if l.resume != "" {
+		if l.resume, err = onDisk(l.resume); err != nil {
 			return err
-		} else if isSameFile(l.ledger, l.from) {
+		} else if isSameFile(l.resume, l.from) {
 			return wrong("another file", "--resume: the ledger is the list itself")
 		}
-		a.json, a.jsonLines = true, true
-		if l.l, err = openLedger(l.ledger, l.job); err != nil {
-			return onFile(l.ledger, err)
+		if err := l.setJob(); err != nil {
+			return err
 		}
-		defer func() { err = cmp.Or(err, onFile(l.ledger, l.l.close())) }()
+		a.json, a.jsonLines = true, true
+		if l.ledger, err = openLedger(l.resume, l.job); err != nil {
+			return onFile(l.resume, err)
+		}
+		defer func() { err = cmp.Or(err, onFile(l.resume, l.ledger.close())) }()
 	}
+	if err := a.openExternals(); err != nil {
+		return err
+	}
+	a.bars, l.isMany, l.counts = false, true, map[int]int{}
 	here := make(chan struct{}, cmp.Or(l.jobs, runtime.GOMAXPROCS(0)))
 	there := make(chan struct{}, cmp.Or(l.jobs, remoteJobs))
-	err = inOrder(a.ctx, l.items(args, list, part),
+	err = inOrder(a.ctx, l.files(args, list, part),
 		func(f listedFile) chan struct{} {
 			if isAddress(f.File) {
 				return there
 			}
 			return here
-		}, l.one, l.finished)
+		}, func(f listedFile) result { return l.one(f, do) }, l.finish)
 	if a.ctx.Err() != nil {
 		return a.ctx.Err()
 	}
@@ -137,67 +235,53 @@ func (l *manyFiles) run(args []string) (err error) {
 	return onFile(cmp.Or(l.from, "standard output"), err)
 }
 
-// divide separates the flags that each run has from those of the list.
-func (l *manyFiles) divide() error {
-	a := l.app
-	_, rest, err := l.cmd.Root().Find(a.args)
+// setJob finds what identifies the work: the command, and the flags that its result
+// depends on.
+func (l *manyFiles) setJob() error {
+	_, rest, err := l.cmd.Root().Find(l.args)
 	if err != nil {
 		return err
 	}
-	var results []string // the flags that the result depends on
-	l.common = []string{l.cmd.Name()}
+	var results []string
 	err = l.cmd.Flags().ParseAll(rest, func(f *pflag.Flag, value string) error {
-		arg := "--" + f.Name + "=" + value
-		switch f.Name {
-		case "files-from", "jobs", "part", "resume", "recursive", "json", "jsonl":
-			return nil
-		case "output":
-			l.outDir = value
-			return nil
-		case "quiet", "header", "no-map", "force", "in-flight":
-		default:
-			results = append(results, arg)
+		if !slices.Contains([]string{"files-from", "jobs", "part", "resume", "recursive", "json",
+			"jsonl", "output", "quiet", "header", "no-map", "force", "in-flight"}, f.Name) {
+			results = append(results, "--"+f.Name+"="+value)
 		}
-		l.common = append(l.common, arg)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if l.cmd.Name() == "convert" {
-		l.made = map[string]string{}
-		to, _, _ := strings.Cut(l.cmd.Flag("to").Value.String(), "@")
-		if l.outDir == "" || to == "" {
-			return wrong("--to FORMAT -o DIR", "of several files, the format and the directory "+
-				"of the outputs are missing")
-		}
-		format, err := parseFormat(to)
-		if err != nil {
-			return err
-		}
-		l.extension = format.Ext()
-		if storeScheme(l.outDir) == "" {
-			if l.outDir, err = onDisk(l.outDir); err != nil {
-				return err
-			}
-			if err := os.MkdirAll(l.outDir, 0o777); err != nil {
-				return onFile(l.outDir, err)
-			}
-		}
-	}
 	slices.Sort(results)
-	version, _, _ := strings.Cut(a.version, ".")
+	version, _, _ := strings.Cut(l.version, ".")
 	l.job = digestOf(append([]string{l.cmd.Name(), version}, results...))
-	l.counts = map[int]int{}
-	return nil
+	return err
 }
 
-// items are the files of the arguments, and of the list, that belong to the part.
-func (l *manyFiles) items(args []string, list io.Reader,
+// files are those of the arguments, and of the list, that belong to the part. Of those
+// that share standard input, or the name of an output, the first in the list has it.
+func (l *manyFiles) files(args []string, list io.Reader,
 	part listPart) iter.Seq2[listedFile, error] {
+	var stdin bool
+	made := map[string]string{} // inputs by the names of their outputs
+	file := func(item listItem) listedFile {
+		f := listedFile{listItem: item}
+		if item.File == "-" && stdin {
+			f.err = errStdinTwice
+		}
+		stdin = stdin || item.File == "-"
+		if l.output == nil {
+			return f
+		}
+		out := l.output(item.File)
+		if other, ok := made[out]; ok {
+			f.err = fmt.Errorf("its output has the name of that of %s", quote(other))
+		} else {
+			made[out] = item.File
+		}
+		return f
+	}
 	return func(yield func(listedFile, error) bool) {
 		for _, name := range l.inputs(args) {
-			if part.has(name) && !yield(l.file(listItem{File: name, Size: -1}), nil) {
+			if part.has(name) && !yield(file(listItem{File: name, Size: -1}), nil) {
 				return
 			}
 		}
@@ -206,26 +290,150 @@ func (l *manyFiles) items(args []string, list io.Reader,
 				yield(listedFile{}, err)
 				return
 			}
-			if part.has(item.File) && !yield(l.file(item), nil) {
+			if part.has(item.File) && !yield(file(item), nil) {
 				return
 			}
 		}
 	}
 }
 
-// file finds how the command runs for an item. Of those that share something, the first
-// in the list has it.
-func (l *manyFiles) file(item listItem) listedFile {
-	f := listedFile{listItem: item, stdin: strings.NewReader("")}
-	f.args, f.err = l.arguments(item.File)
-	switch a := l.app; {
-	case f.err != nil || item.File != "-":
-	case a.stdin:
-		f.err = errStdinTwice
-	default:
-		a.stdin, f.stdin = true, a.in
+// one works on one input.
+func (l *manyFiles) one(f listedFile, do work) (r result) {
+	r.name = f.File
+	if l.isList() {
+		if f.Size < 0 || f.ETag == "" {
+			if known, err := l.identify(f.File, l.ledger != nil); err == nil {
+				f.listItem = known
+			}
+		}
+		if l.ledger != nil && f.ETag != "" {
+			if r.status, r.again = l.ledger.find(f.listItem); r.again {
+				return r
+			}
+		}
 	}
-	return f
+	a := &app{program: l.program}
+	defer a.close()
+	begin := time.Now()
+	err := f.err
+	if err == nil {
+		r.document, err = do(a, f.File)
+	}
+	switch {
+	case l.isList() && a.ctx.Err() != nil:
+		r.document = nil
+		return r
+	case !l.isList() && errors.As(err, new(wrongUse)):
+		r.end = onFile(f.File, err)
+		return r
+	}
+	a.finish(l.cmd, onFile(f.File, err))
+	if err != nil && r.document == nil && a.json {
+		r.document = errorOf(f.File, err)
+		if f.err != nil {
+			r.document = &errorDocument{File: f.File, Error: f.err.Error(), Offset: -1}
+		}
+	}
+	r.matched, r.status = a.matched, a.status
+	if r.document == nil {
+		return r
+	}
+	r.status = worse(r.status, r.extra().status)
+	if l.isList() && a.json {
+		r.extra().listFields = &listFields{f.File, knownSize(f.Size), f.ETag, r.status,
+			float64(time.Since(begin).Milliseconds()) / 1e3, a.fetched(), l.job}
+		r.end = l.printLine(r.document)
+		r.document = nil
+	}
+	return r
+}
+
+// printLine writes the line of a document into the ledger, or prints it.
+func (l *manyFiles) printLine(d document) error {
+	if l.ledger != nil {
+		line, err := marshal(d)
+		if err != nil {
+			return err
+		}
+		return l.ledger.add(appendJSON(nil, line, oneLine))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.printJSON(d), l.flush())
+}
+
+// finish counts the result of an input, and prints its document in its turn.
+func (l *manyFiles) finish(r result) error {
+	a := l.app
+	a.status = worse(a.status, r.status)
+	a.matched = a.matched || r.matched
+	if l.counts != nil {
+		l.counts[r.status]++
+	}
+	if r.again {
+		l.again++
+	}
+	if r.end != nil || r.document == nil {
+		return r.end
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.shown++
+	switch {
+	case a.json && l.isMany && !a.jsonLines:
+		if l.shown > 1 {
+			a.out.WriteString(",")
+		}
+		text, err := marshal(r.document)
+		if err == nil {
+			_, err = a.out.Write(appendJSON([]byte("\n    "), text, 4))
+		}
+		return err
+	case a.json:
+		return a.printJSON(r.document)
+	case l.heading && l.isMany && !a.quiet:
+		if l.shown > 1 {
+			a.out.WriteByte('\n')
+		}
+		fmt.Fprintf(a.out, "%s%s:%s\n", a.style(styleHead), display(r.name), a.style(styleNone))
+	}
+	r.print(a)
+	return nil
+}
+
+// show prints a document of a command without lists, and notes its status.
+func (a *app) show(d document, err error) error {
+	if d == nil {
+		return err
+	}
+	a.status = worse(a.status, d.extra().status)
+	if !a.json {
+		d.print(a)
+		return err
+	}
+	return cmp.Or(err, a.printJSON(d))
+}
+
+// summarise prints on standard error what became of all files.
+func (l *manyFiles) summarise() {
+	n := 0
+	for _, c := range l.counts {
+		n += c
+	}
+	parts := []string{count(n, "file"), fmt.Sprint(l.counts[statusOK], " ok")}
+	for _, s := range []struct {
+		status int
+		what   string
+	}{{statusFound, "with findings"}, {statusUsage, "refused"}, {statusUnreadable, "not read"},
+		{statusLimit, "over a limit"}} {
+		if l.counts[s.status] > 0 {
+			parts = append(parts, fmt.Sprint(l.counts[s.status], " ", s.what))
+		}
+	}
+	if l.again > 0 {
+		parts = append(parts, fmt.Sprint(l.again, " done before"))
+	}
+	l.message("%s", strings.Join(parts, ", "))
 }
 
 func isSameFile(a, b string) bool {
@@ -238,7 +446,7 @@ func isSameFile(a, b string) bool {
 func (a *app) openList(name string) (io.ReadCloser, error) {
 	switch {
 	case name == "-":
-		a.stdin = true
+		a.stdin.Store(true)
 		return io.NopCloser(a.in), nil
 	case isAddress(name):
 		r, size, err := a.openAddress(name)

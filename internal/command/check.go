@@ -37,23 +37,24 @@ hit, 3 where a file could not be read. docs/check.md lists the codes.`,
 		Example: `  tensorfile check models/llama
   tensorfile check --deep -r models`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			isDeep := o.Deep
-			if manifest != "" {
-				b, err := readLimited(manifest, maxManifest)
-				if err != nil {
-					return onFile(manifest, err)
-				}
-				o.Manifest, isDeep = b, o.Deep || !cmd.Flags().Changed("deep")
+	}
+	many := a.many(cmd, a.models, false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		isDeep := o.Deep
+		if manifest != "" {
+			b, err := readLimited(manifest, maxManifest)
+			if err != nil {
+				return onFile(manifest, err)
 			}
-			return a.eachOf(args, a.models, false, func(name string) (document, error) {
-				o := o
-				if !remote.IsHub(name) { // whose digests are known without reading
-					o.Deep = isDeep
-				}
-				return a.check(name, o)
-			})
-		},
+			o.Manifest, isDeep = b, o.Deep || !cmd.Flags().Changed("deep")
+		}
+		return many.run(args, func(a *app, name string) (document, error) {
+			o := o
+			if !remote.IsHub(name) { // whose digests are known without reading
+				o.Deep = isDeep
+			}
+			return a.check(name, o)
+		})
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Deep, "deep", false, "read every byte, and compare digests")
@@ -94,6 +95,8 @@ func (a *app) models(args []string) []string {
 type checkedDirectory struct {
 	File string `json:"file"`
 	*model.Report
+	outcome
+	dir string
 }
 
 func (a *app) check(name string, o model.CheckOptions) (document, error) {
@@ -128,28 +131,30 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	if report == nil {
 		return nil, err
 	}
+	d := &checkedDirectory{File: name, Report: report, dir: dir}
 	for _, f := range report.Findings {
 		switch {
 		case f.Severity == tensor.SeverityNote, f.Severity != tensor.SeverityError && !a.strict:
 		case f.Code == model.Limit:
-			a.status = worse(a.status, statusLimit)
+			d.status = worse(d.status, statusLimit)
 		case f.Code == model.Unreadable:
-			a.status = worse(a.status, statusUnreadable)
+			d.status = worse(d.status, statusUnreadable)
 		default:
-			a.status = worse(a.status, statusFound)
+			d.status = worse(d.status, statusFound)
 		}
 	}
-	if !a.json && (!a.quiet || !report.OK || a.strict && len(report.Findings) > 0) {
-		a.printCheck(dir, report)
-	}
-	return checkedDirectory{name, report}, nil
+	return d, nil
 }
 
 // maxDTypes is how many fit on a line.
 const maxDTypes = 3
 
-func (a *app) printCheck(name string, r *model.Report) {
-	line := display(name)
+func (d *checkedDirectory) print(a *app) {
+	r := d.Report
+	if a.quiet && r.OK && !(a.strict && len(r.Findings) > 0) {
+		return
+	}
+	line := display(d.dir)
 	if r.Commit != "" {
 		line += "@" + escape(r.Commit[:min(7, len(r.Commit))])
 	}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -72,7 +75,21 @@ What --dtype and --dequantize ask for is listed too, and is allowed. Of a model 
 IN is its directory, its index, or the first shard. OUT appears whole or not at all; - is
 standard output.`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.convert(cmd, args, &c) },
+	}
+	many := a.many(cmd, a.inputs, false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !many.isList() {
+			return a.show(a.convert(cmd, args, &c))
+		}
+		var err error
+		if many.output, err = c.outputNames(); err != nil {
+			return err
+		}
+		return many.run(args, func(a *app, name string) (document, error) {
+			one := c
+			one.name = many.output(name)
+			return a.convert(cmd, []string{name}, &one)
+		})
 	}
 	f := cmd.Flags()
 	c.flags(f)
@@ -113,7 +130,9 @@ model in shards the first is enough: the others are found by their names. The in
 sharded safetensors, and the root of a sharded zTensor 2, is one file: convert it.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.convert(cmd, args, &c) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(a.convert(cmd, args, &c))
+		},
 	}
 	c.flags(cmd.Flags())
 	return cmd
@@ -233,11 +252,41 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	return nil
 }
 
+// outputNames returns what makes the name of the output of an input of a list, in the
+// directory of -o.
+func (c *conversion) outputNames() (func(input string) string, error) {
+	dir := c.name
+	if dir == "" || c.target == 0 {
+		return nil, wrong("--to FORMAT -o DIR", "of several files, the format and the directory "+
+			"of the outputs are missing")
+	}
+	if storeScheme(dir) == "" {
+		var err error
+		if dir, err = onDisk(dir); err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, onFile(dir, err)
+		}
+	}
+	return func(input string) string {
+		base := path.Base(filepath.ToSlash(strings.TrimRight(input, "/")))
+		if isAddress(input) {
+			base, _, _ = strings.Cut(base, "?")
+		}
+		base = strings.TrimSuffix(base, path.Ext(base)) + c.target.Ext()
+		if storeScheme(dir) != "" {
+			return strings.TrimSuffix(dir, "/") + "/" + base
+		}
+		return filepath.Join(dir, base)
+	}, nil
+}
+
 // theInputs is the name in errors about several files.
 const theInputs = "the inputs"
 
 // convert writes one file of one or, for merge, several.
-func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
+func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (document, error) {
 	names, out, err := a.begin(&c.outputs, args, 1)
 	if err == nil && cmd.Name() == "convert" && a.isModelOutput(names[0], out, c) {
 		return a.convertModel(cmd, names[0], out, c)
@@ -249,7 +298,7 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 		err = c.prepare(cmd, out)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var files []*tensorfile.File
 	about := int64(0)
@@ -260,7 +309,7 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 	for i := 0; i < len(names); i++ {
 		in, err := a.open(names[i])
 		if err != nil {
-			return onFile(names[i], err)
+			return nil, onFile(names[i], err)
 		}
 		defer in.Close()
 		shards, count := convert.Shards(in.name, in.File)
@@ -268,32 +317,33 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) error {
 			names = shards
 		}
 		if cmd.Name() == "merge" && len(names) == 1 {
-			return onFile(from, wrong("tensorfile convert, for one input",
+			return nil, onFile(from, wrong("tensorfile convert, for one input",
 				"merge takes several inputs, or the first shard of a model"))
 		}
 		c.opts.Shards = max(c.opts.Shards, count)
 		if len(files) == 0 {
 			if err := c.configure(in); err != nil {
-				return onFile(names[i], err)
+				return nil, onFile(names[i], err)
 			}
 		}
 		files = append(files, in.File)
 		about += in.payload()
 	}
-	return onFile(from, a.convertFiles(files, from, out, about, c))
+	d, err := a.convertFiles(files, from, out, about, c)
+	return d, onFile(from, err)
 }
 
 func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int64,
-	c *conversion) error {
+	c *conversion) (document, error) {
 	if r, ok := files[0].Sys().(*pte.Reader); ok && c.target == tensorfile.PTE && len(files) == 1 {
 		return a.convertProgram(r, from, out, c)
 	}
 	if c.externalize != "" || c.internalize {
-		return wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
+		return nil, wrong("a .pte", "--externalize and --internalize are for .pte to .pte")
 	}
-	plan, err := a.plan(files, from, c)
-	if err != nil || plan == nil {
-		return err
+	plan, refused, err := a.plan(files, from, c)
+	if plan == nil {
+		return refused, err
 	}
 	a.noteConfig(c, from)
 	if v := plan.Version(); c.target == tensorfile.ZTensor && c.version == "" {
@@ -312,31 +362,33 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
 }
 
-// plan plans a conversion, and lists what is lost. It returns nil for a plan that is
-// refused, which it has reported.
-func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*convert.Plan, error) {
+// plan plans a conversion, and lists what is lost. Of a plan that is refused it returns
+// the document alone.
+func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*convert.Plan, document,
+	error) {
 	c.opts.Limits, c.opts.External, c.opts.More = a.limits, a.findExternal, files[1:]
 	plan, err := convert.NewPlan(a.ctx, files[0], c.target, &c.opts)
 	names := c.checkNames() // of which a plan that fails may not have seen all
 	var wrongOption *convert.OptionError
 	switch {
 	case names != nil && (err == nil || len(c.filter) > 0 && !c.seen.isKept):
-		return nil, names
+		return nil, nil, names
 	case errors.As(err, &wrongOption):
-		return nil, wrong("tensorfile version, which lists what is written", "%s: %w",
+		return nil, nil, wrong("tensorfile version, which lists what is written", "%s: %w",
 			flagOf(wrongOption, c.target), wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
-		return nil, advise("--filter NAME, which leaves one tensor", err)
+		return nil, nil, advise("--filter NAME, which leaves one tensor", err)
 	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):
-		return nil, advise("another format, or a .pte as the source", err)
+		return nil, nil, advise("another format, or a .pte as the source", err)
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	a.printLosses(from, plan.Losses(), c)
 	if err := plan.Err(); err != nil {
-		return nil, a.refused(from, c, plan.Losses(), err)
+		d, err := a.refused(from, c, plan.Losses(), err)
+		return nil, d, err
 	}
-	return plan, nil
+	return plan, nil, nil
 }
 
 // flagOf returns the flag that sets the field of convert.Options that is wrong.
@@ -352,19 +404,16 @@ func flagOf(err *convert.OptionError, target tensorfile.Format) string {
 	return "--" + strings.ToLower(err.Option)
 }
 
-// writeConverted writes the output, and reports it.
+// writeConverted writes the output. Next to one on standard output there is no document.
 func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss, about int64,
-	write func(w io.Writer) error) error {
+	write func(w io.Writer) error) (document, error) {
 	if err := a.write(out, &c.outputs, about, write); err != nil {
-		return explainWrite(err)
+		return nil, explainWrite(err)
 	}
-	switch {
-	case a.json && (out != "-" || c.dryRun):
-		return a.printJSON(c.result(from, out, losses, !c.dryRun))
-	case c.dryRun && !a.quiet:
-		fmt.Fprintf(a.out, "%s to %v: %s\n", display(from), c.target, summaryOf(losses))
+	if out == "-" && !c.dryRun {
+		return nil, nil
 	}
-	return nil
+	return c.result(from, out, losses, !c.dryRun), nil
 }
 
 // explainWrite adds what to try where the values of elements are the cause.

@@ -9,36 +9,22 @@ import (
 )
 
 func detectCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "detect FILE...",
 		Short: "Print the format and the version of each file",
 		Example: `  tensorfile detect downloads/*
   tensorfile detect -r --jsonl models`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachName(args, false, func(name string) (document, error) {
-				in, err := a.open(name)
-				if err != nil {
-					return nil, err
-				}
-				defer in.Close()
-				shards := inspect.Shards(in.File)
-				d := detectDocument{name, inspect.FormatName(in.File), in.Version(), shards}
-				if a.json {
-					return d, nil
-				}
-				line := display(name) + ": " + in.Format().String()
-				if v := in.Version(); v != "" {
-					line += " " + escape(v)
-				}
-				if shards != nil {
-					line += ", " + count(len(shards), "shard")
-				}
-				_, err = fmt.Fprintln(a.out, line)
-				return nil, err
-			})
-		},
 	}
+	many := a.many(cmd, a.inputs, false)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		return many.run(args, opened(func(_ *app, in *input) (document, error) {
+			return &detectDocument{File: in.name, Format: inspect.FormatName(in.File),
+				Version: in.Version(), Shards: inspect.Shards(in.File),
+				format: in.Format().String()}, nil
+		}))
+	}
+	return cmd
 }
 
 // A detectDocument is detect --json.
@@ -47,4 +33,17 @@ type detectDocument struct {
 	Format  string   `json:"format"`
 	Version string   `json:"version"`
 	Shards  []string `json:"shards,omitempty"`
+	outcome
+	format string // in words
+}
+
+func (d *detectDocument) print(a *app) {
+	line := display(d.File) + ": " + d.format
+	if d.Version != "" {
+		line += " " + escape(d.Version)
+	}
+	if d.Shards != nil {
+		line += ", " + count(len(d.Shards), "shard")
+	}
+	fmt.Fprintln(a.out, line)
 }

@@ -48,8 +48,8 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 			var unmatched error
 			err := a.with(args[0], func(x *input) error {
 				return a.with(args[1], func(y *input) error {
-					c.noteNames(x)
-					c.noteNames(y)
+					c.noteNames(a, x)
+					c.noteNames(a, y)
 					if unmatched = c.unmatched(a, nil); unmatched != nil {
 						return nil
 					}

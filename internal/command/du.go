@@ -19,17 +19,14 @@ several files the tensors in each are summed up too.`,
 		Example: `  tensorfile du model.gguf
   tensorfile du --depth 3 model.safetensors`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.each(args, func(in *input) (document, error) {
-				o := opts
-				o.Config = in.config()
-				u := inspect.NewUsage(in.File, &o)
-				if !a.json {
-					a.printUsage(u)
-				}
-				return duDocument{in.name, u}, nil
-			})
-		},
+	}
+	many := a.many(cmd, a.inputs, true)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		return many.run(args, opened(func(_ *app, in *input) (document, error) {
+			o := opts
+			o.Config = in.config()
+			return &duDocument{File: in.name, Usage: inspect.NewUsage(in.File, &o)}, nil
+		}))
 	}
 	number(cmd.Flags(), &opts.Depth, "depth", 0, 1<<20,
 		"sum up tensors by the first `N` parts of their names")
@@ -40,7 +37,10 @@ several files the tensors in each are summed up too.`,
 type duDocument struct {
 	File string `json:"file"`
 	*inspect.Usage
+	outcome
 }
+
+func (d *duDocument) print(a *app) { a.printUsage(d.Usage) }
 
 // shareOf is a part in percent.
 func shareOf(n, of int64) string {

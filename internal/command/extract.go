@@ -49,7 +49,7 @@ type extraction struct {
 }
 
 func (x *extraction) run(in *input) error {
-	x.noteNames(in)
+	x.noteNames(x.app, in)
 	if err := x.checkDecodedTotal(in, &x.lister); err != nil {
 		return err
 	}

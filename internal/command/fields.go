@@ -1,66 +1,97 @@
 package command
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
+
+	"github.com/tensorfile/tensorfile/inspect"
 )
 
 // maxListed is how much of a list is shown as text.
 const maxListed = 30
 
-// A field is a label and what people are shown under it: text or, without it, what
-// --json has.
+// A field is a label and what people are shown under it: text or, without it, a value.
 type field struct {
 	label string
-	value json.RawMessage
+	value reflect.Value
 	text  string
 }
 
-// fieldsOf lists the fields of an object.
-func fieldsOf(object json.RawMessage) (all []field) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.Token()
-	for d.More() {
-		f := field{}
-		if key, err := d.Token(); err == nil {
-			f.label, _ = key.(string)
+// fieldsOf lists the fields of a struct, under their names in JSON, or of a map.
+func fieldsOf(v reflect.Value) (all []field) {
+	if list, ok := v.Interface().(inspect.AttributeList); ok {
+		for _, a := range list {
+			all = append(all, field{label: a.Key, value: reflect.ValueOf(a.Value)})
 		}
-		if d.Decode(&f.value) != nil {
-			return all
+		return all
+	}
+	if v.Kind() == reflect.Map {
+		for _, key := range v.MapKeys() {
+			all = append(all, field{label: key.String(), value: v.MapIndex(key)})
 		}
-		all = append(all, f)
+		slices.SortFunc(all, func(a, b field) int { return cmp.Compare(a.label, b.label) })
+		return all
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if options != "" && (v.Field(i).IsZero() || v.Field(i).Kind() == reflect.Map &&
+			v.Field(i).Len() == 0) {
+			continue
+		}
+		all = append(all, field{label: name, value: pointee(v.Field(i))})
 	}
 	return all
 }
 
-// elementsOf lists the elements of a list.
-func elementsOf(list json.RawMessage) (all []json.RawMessage) {
-	json.Unmarshal(list, &all)
-	return all
+// pointee is what a pointer or an interface has; nil stays.
+func pointee(v reflect.Value) reflect.Value {
+	for (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil() {
+		v = v.Elem()
+	}
+	return v
 }
 
-func (f *field) isObject() bool {
-	return bytes.HasPrefix(f.value, []byte{'{'}) && !bytes.HasPrefix(f.value, []byte(`{"$`))
-}
+func (f *field) isObject() bool { return f.text == "" && isObject(f.value) }
 
-func (f *field) isEmpty() bool {
-	s := string(f.value)
-	return f.text == "" &&
-		(s == "{}" || s == "[]")
+func isObject(v reflect.Value) bool {
+	if !v.IsValid() {
+		return false
+	}
+	switch v.Interface().(type) {
+	case inspect.AttributeList:
+		return true
+	case json.Marshaler:
+		return false
+	}
+	return v.Kind() == reflect.Struct || v.Kind() == reflect.Map && !v.IsNil()
 }
 
 // isObjects reports a list of objects.
-func (f *field) isObjects() bool { return bytes.HasPrefix(f.value, []byte("[{")) }
+func (f *field) isObjects() bool {
+	return f.text == "" && f.value.IsValid() && f.value.Kind() == reflect.Slice &&
+		f.value.Len() > 0 && !f.isObject() && isObject(pointee(f.value.Index(0)))
+}
+
+func (f *field) isEmpty() bool {
+	return f.text == "" && f.value.IsValid() && (f.value.Kind() == reflect.Slice ||
+		f.value.Kind() == reflect.Map) && f.value.Len() == 0 && !f.value.IsNil()
+}
 
 func (f *field) isNested() bool { return f.isObject() || f.isObjects() }
 
 func (f *field) String() string {
-	if f.text != "" {
+	switch {
+	case f.text != "":
 		return f.text
+	case !f.value.IsValid():
+		return plain(nil)
 	}
-	return plainJSON(f.value)
+	return plain(f.value.Interface())
 }
 
 // printFields prints fields as indented lines.
@@ -80,7 +111,7 @@ func (a *app) printFields(fields []field, indent string) {
 			a.printFields(fieldsOf(f.value), indent+"  ")
 		case f.isObjects():
 			fmt.Fprintf(a.out, "%s%s:\n", indent, label)
-			a.printObjects(elementsOf(f.value), indent+"  ")
+			a.printObjects(f.value, indent+"  ")
 		default:
 			fmt.Fprintf(a.out, "%s%-*s %s\n", indent, width+1, label+":", f.String())
 		}
@@ -89,13 +120,13 @@ func (a *app) printFields(fields []field, indent string) {
 
 // printObjects shows objects on a line each, or where they have others in them under
 // their first field, by which they are known.
-func (a *app) printObjects(list []json.RawMessage, indent string) {
-	for i, object := range list {
-		if i == maxListed && len(list) > maxListed+1 {
-			fmt.Fprintf(a.out, "%s- … and %d more, which --json has\n", indent, len(list)-i)
+func (a *app) printObjects(list reflect.Value, indent string) {
+	for i := range list.Len() {
+		if i == maxListed && list.Len() > maxListed+1 {
+			fmt.Fprintf(a.out, "%s- … and %d more, which --json has\n", indent, list.Len()-i)
 			return
 		}
-		fields, n := fieldsOf(object), 1
+		fields, n := fieldsOf(pointee(list.Index(i))), 1
 		isDeep := false
 		for _, f := range fields {
 			isDeep = isDeep || f.isNested()
@@ -123,10 +154,7 @@ func plain(v any) string {
 	if err != nil {
 		return visible(err.Error())
 	}
-	return plainJSON(b)
-}
-
-func plainJSON(value json.RawMessage) string {
+	value := json.RawMessage(b)
 	var text string
 	var list []string
 	var float struct {

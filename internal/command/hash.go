@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,43 +26,41 @@ no initial value counts with its name, dtype and shape.`,
 		Example: `  tensorfile hash model.zt
   tensorfile hash --content model.safetensors model.zt`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if whole && content {
-				return fmt.Errorf("--file and --content exclude each other")
-			}
-			err := a.eachName(args, !whole && !content, func(name string) (document, error) {
-				in, err := a.open(name)
+	}
+	many := a.many(cmd, a.inputs, true)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if whole && content {
+			return fmt.Errorf("--file and --content exclude each other")
+		}
+		if whole && a.dequantize != tensor.Unknown {
+			return wrong("--content", "the bytes of the file have no weights")
+		}
+		many.heading = !whole && !content
+		err := many.run(args, opened(func(a *app, in *input) (document, error) {
+			l.noteNames(a, in)
+			switch {
+			case whole && in.isDirectory():
+				return nil, advise("--content, or hash --file of each file in it",
+					errors.New("is a directory"))
+			case whole:
+				return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
+					return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
+				})
+			case content:
+				if err := a.checkDecodedTotal(in, &l); err != nil {
+					return nil, err
+				}
+				all, err := a.resolved(in)
 				if err != nil {
 					return nil, err
 				}
-				defer in.Close()
-				l.noteNames(in)
-				switch {
-				case whole && a.dequantize != tensor.Unknown:
-					return nil, wrong("--content", "the bytes of the file have no weights")
-				case whole && in.isDirectory():
-					return nil, advise("--content, or hash --file of each file in it",
-						errors.New("is a directory"))
-				case whole:
-					return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
-						return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
-					})
-				case content:
-					if err := a.checkDecodedTotal(in, &l); err != nil {
-						return nil, err
-					}
-					all, err := a.resolved(in)
-					if err != nil {
-						return nil, err
-					}
-					return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
-						return inspect.Content(a.ctx, all, p)
-					})
-				}
-				return a.hash(in, &l)
-			})
-			return l.unmatched(a, err)
-		},
+				return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
+					return inspect.Content(a.ctx, all, p)
+				})
+			}
+			return a.hash(in, &l)
+		}))
+		return l.unmatched(a, err)
 	}
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
@@ -76,9 +75,14 @@ type fileHash struct {
 	File    string       `json:"file"`
 	SHA256  *inspect.Sum `json:"sha256,omitempty"`
 	Content *inspect.Sum `json:"content,omitempty"`
+	outcome
 }
 
-// hashOne prints one hash of a file.
+func (d *fileHash) print(a *app) {
+	fmt.Fprintf(a.out, "%s  %s\n", cmp.Or(d.SHA256, d.Content), display(d.File))
+}
+
+// hashOne makes one hash of a file.
 func (a *app) hashOne(in *input, content bool,
 	sum func(inspect.Progress) (inspect.Sum, error)) (document, error) {
 	bar := a.bar(in.name, inspect.TotalSize(in.File))
@@ -87,15 +91,10 @@ func (a *app) hashOne(in *input, content bool,
 	if err != nil {
 		return nil, err
 	}
-	bar.done()
-	if !a.json {
-		fmt.Fprintf(a.out, "%s  %s\n", s, display(in.name))
-	}
-	doc := fileHash{File: in.name, SHA256: &s}
 	if content {
-		doc = fileHash{File: in.name, Content: &s}
+		return &fileHash{File: in.name, Content: &s}, nil
 	}
-	return doc, nil
+	return &fileHash{File: in.name, SHA256: &s}, nil
 }
 
 // resolved lists the tensors of a file, external ones from where --external says.
@@ -124,6 +123,9 @@ type hashRow struct {
 	Error    string       `json:"error,omitempty"`
 	Parts    []hashRow    `json:"parts,omitempty"`
 	External bool         `json:"external,omitempty"`
+
+	label string
+	empty bool
 }
 
 // A hashDocument is hash --json.
@@ -131,13 +133,40 @@ type hashDocument struct {
 	File    string    `json:"file"`
 	Tensors []hashRow `json:"tensors"`
 	Blobs   []hashRow `json:"blobs"`
+	outcome
+}
+
+func (d *hashDocument) print(a *app) {
+	for _, rows := range [][]hashRow{d.Tensors, d.Blobs} {
+		for i := range rows {
+			rows[i].print(a)
+			for k := range rows[i].Parts {
+				rows[i].Parts[k].print(a)
+			}
+		}
+	}
+}
+
+func (r *hashRow) print(a *app) {
+	sum := ""
+	switch {
+	case r.empty:
+		sum = "(state without an initial value)"
+	case r.External:
+		sum = "(in another file: --external FILE)"
+	case r.SHA256 == nil:
+		return
+	default:
+		sum = r.SHA256.String()
+	}
+	fmt.Fprintf(a.out, "%-64s  %s\n", sum, r.label)
 }
 
 func (a *app) hash(in *input, l *lister) (document, error) {
 	if err := a.checkDecodedTotal(in, l); err != nil {
 		return nil, err
 	}
-	doc := hashDocument{File: in.name, Tensors: []hashRow{}, Blobs: []hashRow{}}
+	doc := &hashDocument{File: in.name, Tensors: []hashRow{}, Blobs: []hashRow{}}
 	var rows []row
 	var ts []*tensor.Tensor
 	for r := range in.eachRow() {
@@ -163,25 +192,20 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 	defer stop()
 	for i := range rows {
 		r, t := &rows[i], a.resolve(rows[i].tensor)
-		line := hashRow{rowName: r.rowName()}
-		switch {
-		case r.empty:
-			a.hashLine("(state without an initial value)", r.label())
-		case t.External:
-			line.External = true
-			a.hashLine("(in another file: --external FILE)", r.label())
-		default:
+		line := hashRow{rowName: r.rowName(), label: r.label(), empty: r.empty,
+			External: t.External && !r.empty}
+		if !r.empty && !t.External {
 			list, err, _ := next()
 			if err != nil {
 				return nil, err
 			}
 			for _, h := range list {
 				if h.Role == "" {
-					a.setHash(in, &line, r.label(), h)
+					a.setHash(in, &line, h)
 					continue
 				}
-				part := hashRow{Role: h.Role}
-				a.setHash(in, &part, r.label()+":"+escape(h.Role), h)
+				part := hashRow{Role: h.Role, label: r.label() + ":" + escape(h.Role)}
+				a.setHash(in, &part, h)
 				line.Parts = append(line.Parts, part)
 			}
 		}
@@ -192,28 +216,21 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 		if err != nil {
 			return nil, err
 		}
-		line := hashRow{rowName: &rowName{nameField: nameOf(name)}}
-		a.setHash(in, &line, escape(name), list[0])
+		line := hashRow{rowName: &rowName{nameField: nameOf(name)}, label: escape(name)}
+		a.setHash(in, &line, list[0])
 		doc.Blobs = append(doc.Blobs, line)
 	}
 	return doc, nil
 }
 
-func (a *app) hashLine(sum, label string) {
-	if !a.json {
-		fmt.Fprintf(a.out, "%-64s  %s\n", sum, label)
-	}
-}
-
 // setHash notes a hash, or why there is none.
-func (a *app) setHash(in *input, line *hashRow, label string, h inspect.PayloadHash) {
+func (a *app) setHash(in *input, line *hashRow, h inspect.PayloadHash) {
 	if h.Err != nil {
 		line.Error = describe(h.Err)
-		a.fail(in.name, fmt.Errorf("%s: %w", label, h.Err))
+		a.fail(in.name, fmt.Errorf("%s: %w", line.label, h.Err))
 		return
 	}
 	line.SHA256 = &h.Sum
-	a.hashLine(h.Sum.String(), label)
 }
 
 // resolve returns the tensor that a program has in another file, where --external

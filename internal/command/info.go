@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,31 +16,28 @@ import (
 )
 
 func infoCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Summarise a file: format, sizes, dtypes, attributes",
 		Example: `  tensorfile info model.safetensors
   tensorfile model.pte
   tensorfile info --json https://example.org/model.gguf`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.info(args) },
 	}
+	many := a.many(cmd, a.inputs, true)
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return many.run(args, opened(info)) }
+	return cmd
 }
 
-func (a *app) info(args []string) error {
-	return a.each(args, func(in *input) (document, error) {
-		d := infoDocument{in.name, inspect.NewInfo(in.File, in.config())}
-		if !a.json {
-			a.printInfo(in, d.Info)
-		}
-		return d, nil
-	})
+func info(_ *app, in *input) (document, error) {
+	return &infoDocument{File: in.name, Info: inspect.NewInfo(in.File, in.config())}, nil
 }
 
 // An infoDocument is info --json.
 type infoDocument struct {
 	File string `json:"file"`
 	*inspect.Info
+	outcome
 }
 
 // warnings are those of opening a file.
@@ -54,8 +52,8 @@ func (in *input) warnings() []string {
 // maxText is how much of an attribute is shown as text.
 const maxText = 1000
 
-// printInfo prints the same as text: sizes also with units, totals once.
-func (a *app) printInfo(in *input, d *inspect.Info) {
+// print prints sizes also with units, totals once.
+func (d *infoDocument) print(a *app) {
 	line := func(label, text string) field { return field{label: label, text: text} }
 	all := []field{line("format", d.Format)}
 	switch d.Version {
@@ -102,7 +100,7 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 	}
 	for _, v := range d.Attributes {
 		f := line(v.Key, plain(v.Value))
-		if text, ok := v.Value.(string); ok && in.Format() == tensorfile.GGUF {
+		if text, ok := v.Value.(string); ok && d.Format == tensorfile.GGUF.String() {
 			f.text = cmp.Or(shortArray(text), f.text)
 		}
 		if len(f.text) > maxText {
@@ -116,8 +114,8 @@ func (a *app) printInfo(in *input, d *inspect.Info) {
 	section("shards", shards)
 	section("attributes", attributes)
 	for _, facts := range []any{d.PTD, d.PTE, d.PTN, d.RTen, d.ONNX, d.ZTensor, d.Primitiv} {
-		if b, err := marshal(facts); err == nil && string(b) != "null" {
-			section(d.Format, fieldsOf(b))
+		if v := reflect.ValueOf(facts); !v.IsNil() {
+			section(d.Format, fieldsOf(v.Elem()))
 		}
 	}
 	a.printWarnings(d.Warnings)

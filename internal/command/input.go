@@ -201,10 +201,9 @@ const inMemory = 64 << 20
 // openStdin reads standard input to its end, because every format but one has
 // its index at a place that only seeking finds.
 func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
-	if a.stdin {
+	if a.stdin.Swap(true) {
 		return advise("a file for one of them", errStdinTwice)
 	}
-	a.stdin = true
 	from, end := interruptible(a.ctx, a.in)
 	defer end()
 	r := io.LimitReader(from, a.maxInput+1)
@@ -342,92 +341,6 @@ func (a *app) isTensorFile(name string) bool {
 // version 1 has no magic number, so that what is wrong with it could not be reported.
 func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
 
-// each calls show for every input and prints the documents: one object, or {"files":
-// […]} where there may be more than one; for people the commands print themselves, each
-// file under its name.
-func (a *app) each(args []string, show func(in *input) (document, error)) error {
-	return a.eachName(args, true, func(name string) (document, error) {
-		in, err := a.open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer in.Close()
-		return show(in)
-	})
-}
-
-// eachName calls show for the name of every input, with a heading for people before
-// each of several files or without.
-func (a *app) eachName(args []string, heading bool,
-	show func(name string) (document, error)) error {
-	return a.eachOf(args, a.inputs, heading, show)
-}
-
-// eachOf does it for what inputs makes of the arguments.
-func (a *app) eachOf(args []string, inputs func(args []string) []string, heading bool,
-	show func(name string) (document, error)) error {
-	if err := a.openExternals(); err != nil {
-		return err
-	}
-	names := inputs(args)
-	if len(names) == 0 && a.status == statusOK && a.ctx.Err() == nil {
-		return wrong("a directory that has some, or a file", "no tensor files in %s",
-			strings.Join(args, ", "))
-	}
-	many := len(args) != 1 || len(names) > 1 || a.recursive || a.inList
-	isList := a.json && many && !a.jsonLines
-	if isList {
-		a.out.WriteString("{\n  \"files\": [")
-	}
-	printed := 0
-	for i, name := range names {
-		if a.ctx.Err() != nil {
-			break
-		}
-		if !a.json && !a.quiet && many && heading {
-			if i > 0 {
-				a.out.WriteByte('\n')
-			}
-			fmt.Fprintf(a.out, "%s%s:%s\n", a.style(styleHead), display(name), a.style(styleNone))
-		}
-		d, err := show(name)
-		if a.inList && !a.json && !a.quiet && heading {
-			a.out.WriteByte('\n')
-		}
-		if errors.As(err, new(wrongUse)) {
-			return onFile(name, err)
-		}
-		if err != nil {
-			a.fail(name, err)
-			d, err = errorOf(name, err), nil
-		}
-		switch {
-		case !a.json || d == nil:
-		case !isList:
-			err = a.printJSON(d)
-		default:
-			if printed++; printed > 1 {
-				a.out.WriteString(",")
-			}
-			a.out.WriteString("\n    ")
-			var text []byte
-			if text, err = marshal(d); err == nil {
-				_, err = a.out.Write(appendJSON(nil, text, 4))
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if isList {
-		if printed > 0 {
-			a.out.WriteString("\n  ")
-		}
-		a.out.WriteString("]\n}\n")
-	}
-	return nil
-}
-
 // An errorDocument is printed for a file that could not be read, and has what a finding
 // has.
 type errorDocument struct {
@@ -436,9 +349,14 @@ type errorDocument struct {
 	Class  string    `json:"class,omitempty"` // "" where the file was not tried
 	Offset knownSize `json:"offset,omitzero"`
 	Field  string    `json:"field,omitempty"`
+	outcome
 }
+
+// print prints nothing: the error has been.
+func (*errorDocument) print(*app) {}
 
 func errorOf(name string, err error) *errorDocument {
 	f := tensor.FindingOf(err)
-	return &errorDocument{name, describe(f.Err), string(f.Class), knownSize(f.Offset), f.Field}
+	return &errorDocument{File: name, Error: describe(f.Err), Class: string(f.Class),
+		Offset: knownSize(f.Offset), Field: f.Field}
 }

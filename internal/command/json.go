@@ -10,10 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// A document is a struct that --json prints. Its fields have JSON tags; docs/json.md
-// describes all of them.
-type document any
-
 // A nameField is a name from a file; one that is not UTF-8 has its bytes next to it.
 type nameField struct {
 	Name    string `json:"name"`
@@ -36,10 +32,10 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// printJSON writes a document that is the whole output, or a line of it.
-func (a *app) printJSON(d document) error { return a.writeJSON(a.out, d) }
+// printJSON writes a struct that is the whole output, or a line of it.
+func (a *app) printJSON(d any) error { return a.writeJSON(a.out, d) }
 
-func (a *app) writeJSON(w io.Writer, d document) error {
+func (a *app) writeJSON(w io.Writer, d any) error {
 	text, err := marshal(d)
 	if err != nil {
 		return err

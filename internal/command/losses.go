@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/convert"
@@ -44,12 +46,12 @@ func (a *app) listLosses(print func(format string, args ...any), from, what stri
 }
 
 // refused lists what would be lost and is not allowed.
-func (a *app) refused(from string, c *conversion, losses []convert.Loss, err error) error {
+func (a *app) refused(from string, c *conversion, losses []convert.Loss, err error) (document,
+	error) {
 	var le *convert.LossError
 	if !errors.As(err, &le) {
-		return advise("another target", err)
+		return nil, advise("another target", err)
 	}
-	a.status = worse(a.status, statusUnreadable)
 	var kinds convert.LossKind
 	var options []string
 	for _, l := range le.Losses {
@@ -67,10 +69,9 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 		try += ", or " + flagOf(&convert.OptionError{Option: option}, 0)
 	}
 	a.message("%s: nothing was written\n  try: %s", display(from), try)
-	if a.json {
-		return a.printJSON(c.result(from, "", losses, false))
-	}
-	return nil
+	d := c.result(from, "", losses, false)
+	d.status = statusUnreadable
+	return d, nil
 }
 
 // A convertDocument is convert --json.
@@ -82,6 +83,15 @@ type convertDocument struct {
 	Written bool      `json:"written"`
 	Losses  []lossRow `json:"losses"`
 	Files   []string  `json:"files,omitempty"` // of a directory
+	outcome
+	summary string // of a dry run
+}
+
+func (d *convertDocument) print(a *app) {
+	if d.summary != "" && !a.quiet {
+		fmt.Fprintf(a.out, "%s to %s: %s\n", display(cmp.Or(d.File, theInputs)), d.Format,
+			d.summary)
+	}
 }
 
 type lossRow struct {
@@ -97,7 +107,11 @@ func (c *conversion) result(from, out string, losses []convert.Loss,
 	if from == theInputs {
 		from = ""
 	}
-	d := &convertDocument{from, out, c.target.String(), c.version, written, []lossRow{}, nil}
+	d := &convertDocument{File: from, Output: out, Format: c.target.String(), Version: c.version,
+		Written: written, Losses: []lossRow{}}
+	if c.dryRun && out != "" {
+		d.summary = summaryOf(losses)
+	}
 	if c.version == "" {
 		d.Version = c.target.Writes()[0]
 	}

@@ -18,10 +18,9 @@ import (
 
 // A lister is what the flags of ls make of the rows of a file.
 type lister struct {
-	filter  globs
-	sort    string
-	fold    bool
-	matched bool // something did, in one of the files
+	filter globs
+	sort   string
+	fold   bool
 }
 
 func lsCommand(a *app) *cobra.Command {
@@ -36,17 +35,17 @@ the right are left out first, then names are shortened in their middle.`,
   tensorfile ls --fold --sort -bytes model.gguf
   tensorfile ls --filter '*.weight' --json model.zt`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.each(args, func(in *input) (document, error) {
-				l.noteNames(in)
-				if a.json {
-					return l.document(in), nil
-				}
-				l.print(a, in)
-				return nil, nil
-			})
-			return l.unmatched(a, err)
-		},
+	}
+	many := a.many(cmd, a.inputs, true)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		err := many.run(args, opened(func(a *app, in *input) (document, error) {
+			l.noteNames(a, in)
+			if a.json {
+				return l.document(in), nil
+			}
+			return l.listing(a, in), nil
+		}))
+		return l.unmatched(a, err)
 	}
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
@@ -63,18 +62,18 @@ func (l *lister) filterFlag(f *pflag.FlagSet) {
 }
 
 // noteNames remembers whether a name of a file passes the filters.
-func (l *lister) noteNames(in *input) {
+func (l *lister) noteNames(a *app, in *input) {
 	for name := range in.names() {
-		if l.matched {
+		if a.matched {
 			return
 		}
-		l.matched = l.passes(name)
+		a.matched = l.passes(name)
 	}
 }
 
 // unmatched is err, or the error of filters that nothing passed.
 func (l *lister) unmatched(a *app, err error) error {
-	if err != nil || l.matched || len(l.filter) == 0 || a.status != statusOK ||
+	if err != nil || a.matched || len(l.filter) == 0 || a.status != statusOK ||
 		a.ctx.Err() != nil {
 		return err
 	}
@@ -155,12 +154,16 @@ type lsDocument struct {
 	Tensors    []tensorRow           `json:"tensors"`
 	Blobs      []blobRow             `json:"blobs"`
 	Warnings   []string              `json:"warnings"`
+	outcome
+
+	table *table // in place of Tensors and Blobs, as text
+	total string
 }
 
 func (l *lister) document(in *input) *lsDocument {
-	d := &lsDocument{in.name, inspect.FormatName(in.File), in.Version(),
-		inspect.TotalSize(in.File), inspect.Attributes(in.File),
-		[]tensorRow{}, []blobRow{}, in.warnings()}
+	d := &lsDocument{File: in.name, Format: inspect.FormatName(in.File), Version: in.Version(),
+		Size: inspect.TotalSize(in.File), Attributes: inspect.Attributes(in.File),
+		Tensors: []tensorRow{}, Blobs: []blobRow{}, Warnings: in.warnings()}
 	for r := range l.each(in) {
 		d.Tensors = append(d.Tensors, r.document())
 	}
@@ -173,7 +176,8 @@ func (l *lister) document(in *input) *lsDocument {
 	return d
 }
 
-func (l *lister) print(a *app, in *input) {
+// listing is document with a table, which takes less memory than the rows.
+func (l *lister) listing(a *app, in *input) *lsDocument {
 	t := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING", "DIGEST")
 	t.spare = []int{6, 4, 5}
 	t.grow(in.Len())
@@ -205,16 +209,23 @@ func (l *lister) print(a *app, in *input) {
 			bytes += max(b.Size(), 0)
 		}
 	}
+	d := &lsDocument{table: t, Warnings: in.warnings(), total: count(tensors, "tensor")}
 	if tensors+blobs == 0 && len(l.filter) > 0 {
-		return // unmatched reports it
+		return &lsDocument{} // unmatched reports it
 	}
-	t.print(a)
-	line := count(tensors, "tensor")
 	if blobs > 0 {
-		line += ", " + count(blobs, "blob")
+		d.total += ", " + count(blobs, "blob")
 	}
-	fmt.Fprintf(a.out, "%s, %s\n", line, a.appendSize(nil, bytes))
-	a.printWarnings(in.warnings())
+	d.total += ", " + a.size(bytes)
+	return d
+}
+
+func (d *lsDocument) print(a *app) {
+	if d.table != nil {
+		d.table.print(a)
+		fmt.Fprintln(a.out, d.total)
+	}
+	a.printWarnings(d.Warnings)
 }
 
 // joinParts makes one row of those of the parts of a quantised weight.

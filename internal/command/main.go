@@ -90,16 +90,6 @@ func (o *Options) run(ctx context.Context, args []string, stdin io.Reader, stdou
 // run runs a command.
 func (a *app) run(o *Options, args []string) int {
 	a.version, a.openers, a.args = programVersion(o.Version), o.Openers, args
-	a.runFile = func(args []string, in io.Reader, out, errs io.Writer) (status int,
-		fetched int64) {
-		one := newApp(a.ctx, in, out, errs, a.getenv)
-		one.opened, one.inList = a.opened, true
-		status = one.run(o, args)
-		for _, r := range one.counted {
-			fetched += r.Stats().Bytes
-		}
-		return status, fetched
-	}
 	defer a.close()
 	root := newRoot(a)
 	root.SetArgs(args)

@@ -42,9 +42,9 @@ func (c *conversion) checkProgram(out string) error {
 }
 
 // convertProgram rewrites a .pte: constants moved out or in, data aligned anew.
-func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) error {
+func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) (document, error) {
 	if err := c.checkProgram(out); err != nil {
-		return err
+		return nil, err
 	}
 	e := pte.NewEdit(r)
 	var moved []*tensor.Tensor
@@ -64,7 +64,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var losses []convert.Loss
 	if b := r.Bundle(); b == nil {
@@ -92,7 +92,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) err
 			}
 			return p.Close()
 		}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	return a.writeConverted(from, out, c, losses, r.Size(), func(w io.Writer) error {

@@ -126,47 +126,42 @@ func (a *app) isModelOutput(input, out string, c *conversion) bool {
 
 // convertModel writes the directory of a model as another: its weights as safetensors in
 // shards, config.json as it is then, and all other files as they are.
-func (a *app) convertModel(cmd *cobra.Command, name, out string, c *conversion) error {
+func (a *app) convertModel(cmd *cobra.Command, name, out string, c *conversion) (document, error) {
 	if c.target == 0 {
 		c.target = tensorfile.Safetensors
 	}
 	if c.target != tensorfile.Safetensors {
-		return wrong("the name of a file", "a directory as the output is for safetensors, not %v",
-			c.target)
+		return nil, wrong("the name of a file",
+			"a directory as the output is for safetensors, not %v", c.target)
 	}
 	if err := c.prepare(cmd, out); err != nil {
-		return err
+		return nil, err
 	}
 	in, err := a.open(name)
 	if err != nil {
-		return onFile(name, err)
+		return nil, onFile(name, err)
 	}
 	defer in.Close()
 	if in.dir == nil {
-		return wrong("the name of a file", "a directory as the output is for one as the input")
+		return nil, wrong("the name of a file",
+			"a directory as the output is for one as the input")
 	}
 	if err := c.configure(in); err != nil {
-		return onFile(name, err)
+		return nil, onFile(name, err)
 	}
-	plan, err := a.plan([]*tensorfile.File{in.File}, name, c)
-	if err != nil || plan == nil {
-		return onFile(name, err)
+	plan, refused, err := a.plan([]*tensorfile.File{in.File}, name, c)
+	if plan == nil {
+		return refused, onFile(name, err)
 	}
 	var names []string
 	if !c.dryRun {
 		if names, err = a.writeModel(in, out, plan, c); err != nil {
-			return onFile(name, explainWrite(err))
+			return nil, onFile(name, explainWrite(err))
 		}
 	}
-	switch {
-	case a.json:
-		d := c.result(name, out, plan.Losses(), !c.dryRun)
-		d.Files = names
-		return a.printJSON(d)
-	case c.dryRun && !a.quiet:
-		fmt.Fprintf(a.out, "%s to %v: %s\n", display(name), c.target, summaryOf(plan.Losses()))
-	}
-	return nil
+	d := c.result(name, out, plan.Losses(), !c.dryRun)
+	d.Files = names
+	return d, nil
 }
 
 // writeModel writes the files of convertModel, the weights last, and returns their names.

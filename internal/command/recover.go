@@ -18,24 +18,20 @@ follows the last complete edition is cut off. A file that can be opened stays as
 		Example: `  tensorfile recover model.zt`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.eachName(args, false, func(name string) (document, error) {
-				recover, done := ztensor.Recover, "cut off"
+			return a.each(args, false, func(_ *app, name string) (document, error) {
+				recover := ztensor.Recover
 				if dryRun {
-					recover, done = ztensor.Recoverable, "to be cut off"
+					recover = ztensor.Recoverable
 				}
 				path, err := onDisk(name)
 				if err != nil {
 					return nil, err
 				}
 				cut, err := recover(path)
-				switch {
-				case err != nil || a.json || a.quiet:
-				case cut == 0:
-					fmt.Fprintf(a.out, "%s: complete, nothing to recover\n", display(name))
-				default:
-					fmt.Fprintf(a.out, "%s: %d bytes %s\n", display(name), cut, done)
+				if err != nil {
+					return nil, err
 				}
-				return recoverDocument{name, cut}, err
+				return &recoverDocument{File: name, Removed: cut, dryRun: dryRun}, nil
 			})
 		},
 	}
@@ -47,4 +43,18 @@ follows the last complete edition is cut off. A file that can be opened stays as
 type recoverDocument struct {
 	File    string `json:"file"`
 	Removed int64  `json:"removed"`
+	outcome
+	dryRun bool
+}
+
+func (d *recoverDocument) print(a *app) {
+	switch {
+	case a.quiet:
+	case d.Removed == 0:
+		fmt.Fprintf(a.out, "%s: complete, nothing to recover\n", display(d.File))
+	case d.dryRun:
+		fmt.Fprintf(a.out, "%s: %d bytes to be cut off\n", display(d.File), d.Removed)
+	default:
+		fmt.Fprintf(a.out, "%s: %d bytes cut off\n", display(d.File), d.Removed)
+	}
 }

@@ -177,7 +177,7 @@ func (a *app) openListed(address string) (*model.Model, error) {
 	return model.OpenFS(r, ".", o)
 }
 
-// stores are the object stores of a run, and of those that it makes for files of a list.
+// stores are the object stores of a run.
 type stores struct {
 	mu       sync.Mutex
 	byScheme map[string]remote.Opener
@@ -186,9 +186,9 @@ type stores struct {
 // store returns what opens the addresses of an object store.
 func (a *app) store(address string) (remote.Opener, error) {
 	scheme := storeScheme(address)
-	a.opened.mu.Lock()
-	defer a.opened.mu.Unlock()
-	if o := a.opened.byScheme[scheme]; o != nil {
+	a.stores.mu.Lock()
+	defer a.stores.mu.Unlock()
+	if o := a.stores.byScheme[scheme]; o != nil {
 		return o, nil
 	}
 	open := a.openers[scheme]
@@ -205,10 +205,10 @@ func (a *app) store(address string) (remote.Opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.opened.byScheme == nil {
-		a.opened.byScheme = map[string]remote.Opener{}
+	if a.stores.byScheme == nil {
+		a.stores.byScheme = map[string]remote.Opener{}
 	}
-	a.opened.byScheme[scheme] = o
+	a.stores.byScheme[scheme] = o
 	return o, nil
 }
 

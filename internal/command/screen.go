@@ -22,13 +22,13 @@ type printer struct {
 
 // screen is standard output, which may be a terminal that shows a bar too.
 type screen struct {
-	a *app
+	p *program
 	w io.Writer
 }
 
 func (s *screen) Write(p []byte) (int, error) {
-	s.a.hide()
-	s.a.answered = true
+	s.p.hide()
+	s.p.answered = true
 	return s.w.Write(p)
 }
 
@@ -111,7 +111,7 @@ func visible(text string) string {
 
 // message writes a line to standard error, with the text of every argument made
 // visible: only format has line ends.
-func (a *app) message(format string, args ...any) {
+func (a *program) message(format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, v := range args {
 		switch v := v.(type) {
@@ -125,13 +125,15 @@ func (a *app) message(format string, args ...any) {
 			shown[i] = v
 		}
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.out.Flush() // in the order in which things happened
 	a.hide()
 	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", shown...)
 }
 
 // note is a message that --quiet leaves out.
-func (a *app) note(format string, args ...any) {
+func (a *program) note(format string, args ...any) {
 	if !a.quiet {
 		a.message(format, args...)
 	}

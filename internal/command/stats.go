@@ -37,21 +37,26 @@ such as a dtype that is not known here, is an error only where it is named.`,
 		Example: `  tensorfile stats model.zt
   tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.5`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, q := range m.opts.Quantiles {
-				if !(q >= 0 && q <= 1) {
-					return fmt.Errorf("--quantiles: %v is not from 0 to 1", q)
-				}
+	}
+	many := a.many(cmd, a.inputs, true)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		for _, q := range m.opts.Quantiles {
+			if !(q >= 0 && q <= 1) {
+				return fmt.Errorf("--quantiles: %v is not from 0 to 1", q)
 			}
-			m.asked = len(args) > 1
-			return a.each(args[:1], func(in *input) (document, error) {
-				rows, err := chooseRows(in, args[1:])
-				if err != nil {
-					return nil, err
-				}
-				return a.stats(in, rows, &m)
-			})
-		},
+		}
+		files, names := args, []string(nil)
+		if !many.isList() {
+			files, names = args[:1], args[1:]
+		}
+		m.asked = len(names) > 0
+		return many.run(files, opened(func(a *app, in *input) (document, error) {
+			rows, err := chooseRows(in, names)
+			if err != nil {
+				return nil, err
+			}
+			return a.stats(in, rows, &m)
+		}))
 	}
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
@@ -105,6 +110,8 @@ type statsRow struct {
 type statsDocument struct {
 	File    string     `json:"file"`
 	Tensors []statsRow `json:"tensors"`
+	outcome
+	quantiles []float64
 }
 
 // statsKeys are what rows of stats can be ordered by. Rows without figures come first.
@@ -190,26 +197,25 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 			return cmp.Less(of(list[i]), of(list[j]))
 		})
 	}
-	d := statsDocument{in.name, list}
-	if a.json {
-		return d, nil
-	}
+	return &statsDocument{File: in.name, Tensors: list, quantiles: m.opts.Quantiles}, nil
+}
+
+func (d *statsDocument) print(a *app) {
 	titles := []string{"NAME", "DTYPE", ">COUNT", ">MIN", ">MAX", ">MEAN", ">STD", ">ZEROS",
 		">NAN", ">INF"}
-	for _, q := range m.opts.Quantiles {
+	for _, q := range d.quantiles {
 		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
 	}
 	tab := newTable(append(titles, "HISTOGRAM")...)
 	// Histogram, count, dtype; shorter names; zeros, std, inf, NaN, mean.
 	tab.spare = []int{len(titles), 2, 1, 0, 7, 6, 9, 8, 5}
-	for i := range list {
-		list[i].addTo(tab)
-		for k := range list[i].Parts {
-			list[i].Parts[k].addTo(tab)
+	for i := range d.Tensors {
+		d.Tensors[i].addTo(tab)
+		for k := range d.Tensors[i].Parts {
+			d.Tensors[i].Parts[k].addTo(tab)
 		}
 	}
 	tab.print(a)
-	return d, nil
 }
 
 // adviseOnValues returns commands that need no values.

@@ -27,16 +27,13 @@ error. 3 is a file that could not be read, or has no known format.`,
   tensorfile verify -r --strict models
   tensorfile verify --depth canonical --json model.zt`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.Strict = a.strict
-			return a.eachName(args, false, func(name string) (document, error) {
-				d, err := a.verify(name, opts)
-				if err == nil && !a.json {
-					a.printFindings(d, opts.Depth != tensor.VerifyStructure)
-				}
-				return d, err
-			})
-		},
+	}
+	many := a.many(cmd, a.inputs, false)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		opts.Strict = a.strict
+		return many.run(args, func(a *app, name string) (document, error) {
+			return a.verify(name, opts)
+		})
 	}
 	choices(cmd.Flags(), &opts.Depth, "depth", "depth", depths,
 		"how `DEEP` to check: structure (no payload), digests, canonical (also the form)")
@@ -49,6 +46,8 @@ type verifyDocument struct {
 	OK       bool         `json:"ok"`
 	Digests  *int64       `json:"digests,omitempty"` // nil where the file was not opened
 	Findings []findingRow `json:"findings"`
+	outcome
+	isCounted bool // digests were checked
 }
 
 // A findingRow is an element of findings.
@@ -73,36 +72,38 @@ func findingRows(findings []tensor.Finding) []findingRow {
 
 // verify opens a file and checks it. A file that cannot be opened has one finding. The
 // error is that of a file that could not be read, or of being interrupted.
-func (a *app) verify(name string, opts tensor.VerifyOptions) (*verifyDocument, error) {
+func (a *app) verify(name string, opts tensor.VerifyOptions) (document, error) {
 	o := a.options()
 	o.Strict = false // so that the file opens, and every departure is a finding
 	in, err := a.openWith(name, o)
 	if err != nil {
+		d := &verifyDocument{File: name, Findings: findingRows(findingsOf(err))}
 		if !isDamage(err) {
-			a.fail(name, err)
-		} else {
-			a.status = worse(a.status, statusFound)
+			return d, err
 		}
-		return &verifyDocument{File: name, Findings: findingRows(findingsOf(err))}, nil
+		d.status = statusFound
+		return d, nil
 	}
 	defer in.Close()
 	found, err := a.findings(in, opts)
 	if err != nil {
 		return nil, err
 	}
-	d := &verifyDocument{File: name, OK: true, Digests: new(int64), Findings: findingRows(found)}
+	d := &verifyDocument{File: name, OK: true, Digests: new(int64), Findings: findingRows(found),
+		isCounted: opts.Depth != tensor.VerifyStructure}
 	for _, f := range found {
 		if f.Severity != tensor.SeverityError {
 			continue
 		}
 		d.OK = false
-		a.status = worse(a.status, statusFound)
+		status := statusFound
 		switch f.Class {
 		case tensor.ClassLimit:
-			a.status = worse(a.status, statusLimit)
+			status = statusLimit
 		case tensor.ClassIO:
-			a.status = worse(a.status, statusUnreadable)
+			status = statusUnreadable
 		}
+		d.status = worse(d.status, status)
 	}
 	count := func(b tensor.Blob) {
 		if st, ok := b.Stored(); ok && st.Digest != "" {
@@ -174,7 +175,7 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	return report.Findings, nil
 }
 
-func (a *app) printFindings(d *verifyDocument, digests bool) {
+func (d *verifyDocument) print(a *app) {
 	errs, warnings := 0, 0
 	for _, f := range d.Findings {
 		if f.Severity == tensor.SeverityError.String() {
@@ -192,7 +193,7 @@ func (a *app) printFindings(d *verifyDocument, digests bool) {
 	if warnings > 0 {
 		parts = append(parts, count(warnings, "warning"))
 	}
-	if d.Digests != nil && digests && errs == 0 {
+	if d.isCounted && errs == 0 {
 		if *d.Digests == 0 {
 			parts = append(parts, "no digests of tensors to check")
 		} else {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -34,7 +35,7 @@ type Input struct {
 
 	name       string
 	unfinished func() error // nil: there is no journal to look for
-	companions int          // that were opened
+	companions atomic.Int64 // that were opened
 	siblings   func() map[int64][]string
 }
 
@@ -124,7 +125,7 @@ func openAt[R Opened](name string, opts *tensor.ReadOptions, read func(*Input) (
 			in.Close()
 			return r, in.explain(err)
 		}
-		if in.companions == 0 {
+		if in.companions.Load() == 0 {
 			return r, nil
 		}
 		if after, _ := at.stat(); before == nil || after == nil || isSame(before, after) {
@@ -209,7 +210,7 @@ func (in *Input) companionsOf(open func(name string) (io.ReaderAt, int64, error)
 			return nil, 0, fmt.Errorf("%s: %w: there is no way to other files",
 				naming.Quote(name), fs.ErrNotExist)
 		}
-		in.companions++
+		in.companions.Add(1)
 		return open(name)
 	}
 }

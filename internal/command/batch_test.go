@@ -1,0 +1,65 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A list has the output of its files one after another, however many are worked on at
+// once: text in the order of the list, lines of JSON in any.
+func TestListsHaveTheOutputOfTheirFiles(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"*/*.safetensors", "ztensor/crate-2*", "gguf/*.gguf",
+		"malformed/ptd/*", "pte/export*"} {
+		names, err := filepath.Glob("../../testdata/" + pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		files = append(files, names[:min(len(names), 12)]...)
+	}
+	output := func(args ...string) (string, int) {
+		var out bytes.Buffer
+		status := run(t.Context(), append(args, files...), nil, &out, io.Discard, os.Getenv)
+		return out.String(), status
+	}
+	for _, command := range []string{"info", "ls", "verify", "hash", "detect", "du"} {
+		want, single := output(command)
+		got, status := output(command, "--jobs", "8")
+		if got != want || status != single || len(got) < 1000 {
+			t.Errorf("%s: exit status %d, want %d; %d bytes, want %d", command, status, single,
+				len(got), len(want))
+		}
+		want, _ = output(command, "--jsonl")
+		got, _ = output(command, "--jsonl", "--jobs", "8")
+		if x, y := withoutListFields(t, got), withoutListFields(t, want); !slices.Equal(x, y) {
+			t.Errorf("%s --jsonl: %d lines, want %d", command, len(x), len(y))
+		}
+	}
+}
+
+// withoutListFields returns lines in order, without what those of a list have in
+// addition.
+func withoutListFields(t *testing.T, text string) (lines []string) {
+	t.Helper()
+	for line := range bytes.Lines([]byte(text)) {
+		var object map[string]any
+		if err := json.Unmarshal(line, &object); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"address", "size", "etag", "exit", "seconds", "read_bytes"} {
+			delete(object, key)
+		}
+		b, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(b))
+	}
+	slices.Sort(lines)
+	return lines
+}
