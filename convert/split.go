@@ -34,9 +34,9 @@ type SplitOptions struct {
 	NoReplace bool
 	// DryRun returns the names of the files, and writes nothing.
 	DryRun bool
-	// Progress, if not nil, is called with the number of bytes that were written since
-	// the last call.
-	Progress func(bytes int64)
+	// Progress, if not nil, is called with the bytes of data written so far and in all;
+	// the last call has done = total.
+	Progress func(done, total int64)
 }
 
 // defaultMax is the size of shards of Hugging Face's libraries.
@@ -51,9 +51,23 @@ const defaultMax = 5e9
 func Split(ctx context.Context, f *tensorfile.File, name string,
 	opts *SplitOptions) ([]string, error) {
 	s := &splitter{f: f, name: name, SplitOptions: orZero(opts)}
-	if s.Progress == nil {
-		s.Progress = func(int64) {}
+	total := int64(0)
+	for t := range f.Tensors() {
+		total += max(t.Size(), 0)
 	}
+	for _, b := range f.Blobs() {
+		total += max(b.Size(), 0)
+	}
+	s.meter = format.NewMeter(s.Progress, total)
+	names, err := s.run(ctx)
+	if err == nil && !s.DryRun {
+		s.meter.End()
+	}
+	return names, err
+}
+
+func (s *splitter) run(ctx context.Context) ([]string, error) {
+	f := s.f
 	if s.MaxSize == 0 && f.Format() == tensorfile.Safetensors {
 		s.MaxSize = defaultMax
 	}
@@ -99,6 +113,7 @@ type splitter struct {
 	f    *tensorfile.File
 	name string
 	SplitOptions
+	meter *format.Meter
 }
 
 // safetensors splits a file, or the shards of a model that are one.
@@ -129,10 +144,8 @@ func (p *Plan) WriteShards(ctx context.Context, name string,
 		return nil, err
 	case p.target != tensorfile.Safetensors:
 		return nil, fmt.Errorf("convert: %w: shards of %v", errors.ErrUnsupported, p.target)
-	case o.Progress == nil:
-		o.Progress = func(int64) {}
 	}
-	s := &splitter{SplitOptions: o}
+	s := &splitter{SplitOptions: o, meter: format.NewMeter(o.Progress, p.size())}
 	ts := func(yield func(*tensor.Tensor, error) bool) {
 		for t, err := range p.tensors(ctx) {
 			if err == nil {
@@ -148,6 +161,9 @@ func (p *Plan) WriteShards(ctx context.Context, name string,
 	names, err := safetensors.WriteShards(ctx, name+tensorfile.Safetensors.Ext(), ts,
 		&safetensors.ShardOptions{MaxSize: cmp.Or(o.MaxSize, defaultMax), NoReplace: o.NoReplace,
 			DryRun: o.DryRun, Writer: p.safetensorsOptions()})
+	if err == nil && !o.DryRun {
+		s.meter.End()
+	}
 	return names, fromSource(err)
 }
 
@@ -171,7 +187,7 @@ func (s *splitter) counted() iter.Seq[*tensor.Tensor] {
 func (s *splitter) count(b tensor.Blob) tensor.Blob {
 	return tensor.BlobFunc(b.Size(), func() (io.ReadCloser, error) {
 		r, err := b.Open()
-		return &countingReader{r, s.Progress}, err
+		return &countingReader{r, s.meter.Add}, err
 	})
 }
 
@@ -215,7 +231,7 @@ func (s *splitter) ztensor(ctx context.Context, r *ztensor.Reader) ([]string, er
 		&ztensor.ShardOptions{
 			MaxSize: s.MaxSize, NoReplace: s.NoReplace, DryRun: s.DryRun, Writer: o,
 			TensorAttributes: func(t *tensor.Tensor) map[string]any {
-				s.Progress(max(t.Size(), 0))
+				s.meter.Add(max(t.Size(), 0))
 				own := map[string]any{}
 				for k, v := range r.TensorAttributes(t) {
 					own[k] = v
@@ -372,7 +388,7 @@ func (s *splitter) write(ctx context.Context, names []string,
 		}
 		last := int64(0)
 		w := format.Counted(ctx, f, func(done int64) {
-			s.Progress(done - last)
+			s.meter.Add(done - last)
 			last = done
 		})
 		if err := write(i, w); err != nil {

@@ -36,11 +36,16 @@ func TestSplitReportsProgress(t *testing.T) {
 			}
 		}
 		src := write(t, f, ts, nil)
-		written := int64(0)
+		done, total := int64(0), int64(0)
 		files, err := Split(t.Context(), src, filepath.Join(t.TempDir(), "x"), &SplitOptions{
-			MaxSize: 600, Progress: func(n int64) { written += n }})
-		if err != nil || len(files) < 2 || written < 3*256 {
-			t.Errorf("%v: %q, %d bytes, %v", f, files, written, err)
+			MaxSize: 600, Progress: func(d, of int64) {
+				if d < done || d > of {
+					t.Errorf("%v: %d of %d bytes after %d", f, d, of, done)
+				}
+				done, total = d, of
+			}})
+		if err != nil || len(files) < 2 || done < 3*256 || done != total {
+			t.Errorf("%v: %q, %d of %d bytes, %v", f, files, done, total, err)
 		}
 	}
 }

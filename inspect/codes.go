@@ -19,7 +19,7 @@ func (m *measuring) tally() (all []int64, count int64, err error) {
 		count int64
 		codes []uint32
 	}
-	err = eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress,
+	err = eachPiece(m.ctx, []tensor.Blob{m.data}, m.read,
 		func(off int64, ps [][]byte, r *tally) error {
 			if r.codes == nil {
 				r.codes = make([]uint32, len(all))

@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -23,8 +24,9 @@ type CompareOptions struct {
 	Numeric bool
 	// Figures asks for Mean, RMS, RelativeRMS and Cosine.
 	Figures bool
-	// Progress is called with the number of bytes that were read, of both sides.
-	Progress Progress
+	// Progress, if not nil, is called with the bytes of both sides read so far and in
+	// all, from one goroutine at a time; the last call has done = total.
+	Progress func(done, total int64)
 }
 
 // A Comparison says how the values of two tensors of one shape differ.
@@ -65,13 +67,25 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	if opts != nil {
 		o = *opts
 	}
+	if a == nil || b == nil {
+		return nil, tensor.ErrNoTensor
+	}
+	m := format.NewMeter(o.Progress, sizeStored(a)+sizeStored(b))
+	c, err := compare(ctx, a, b, o, m.Add)
+	if err == nil {
+		m.End()
+	}
+	return c, err
+}
+
+// compare is Compare that counts what it reads.
+func compare(ctx context.Context, a, b *tensor.Tensor, o CompareOptions,
+	read counter) (*Comparison, error) {
 	if !(o.Tolerance >= 0) || !(o.Relative >= 0) {
 		return nil, errors.New("inspect: a tolerance is negative or NaN")
 	}
 	for _, t := range []*tensor.Tensor{a, b} {
 		switch {
-		case t == nil:
-			return nil, tensor.ErrNoTensor
 		case !t.Dense() || t.External:
 			return nil, fmt.Errorf(
 				"%w: comparing tensor %s, which is not dense or not in the file",
@@ -101,7 +115,7 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 		}
 	}
 	o.Numeric = o.Numeric || o.Tolerance > 0 || o.Relative > 0 || a.DType != b.DType
-	c := &comparing{ctx: ctx, a: a, b: b, o: &o, limits: o.limits()}
+	c := &comparing{ctx: ctx, a: a, b: b, o: &o, limits: o.limits(), read: read}
 	if c.usesTable() {
 		c.values = sync.OnceValue(func() []float64 {
 			values, _ := valuesOf(a.DType, codesOf(a.DType))
@@ -131,6 +145,7 @@ func rowMajor(t *tensor.Tensor) (*tensor.Tensor, error) {
 }
 
 type comparing struct {
+	read counter
 	ctx  context.Context
 	a, b *tensor.Tensor
 	o    *CompareOptions
@@ -232,7 +247,7 @@ func elementAt(t *tensor.Tensor, index []int64) (any, error) {
 // eachPiece compares n elements piece by piece.
 func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 	if c.a.DType.Bits() == c.b.DType.Bits() {
-		return eachPiece(c.ctx, []tensor.Blob{c.a.Data, c.b.Data}, c.o.Progress,
+		return eachPiece(c.ctx, []tensor.Blob{c.a.Data, c.b.Data}, c.read,
 			func(off int64, ps [][]byte, r *compared) error {
 				bits := int64(c.a.DType.Bits())
 				k := min(int64(len(ps[0]))*8/bits, n-off*8/bits)
@@ -262,7 +277,7 @@ func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 	if err != nil {
 		return err
 	}
-	wide := &comparing{ctx: c.ctx, a: x, b: y, o: c.o, limits: c.limits}
+	wide := &comparing{ctx: c.ctx, a: x, b: y, o: c.o, limits: c.limits, read: c.read}
 	return wide.eachPiece(n, use)
 }
 

@@ -11,6 +11,7 @@ import (
 	"sort"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -31,8 +32,9 @@ type DiffOptions struct {
 	Filter func(name string) bool
 	// External, if not nil, returns a tensor whose elements are in another file.
 	External func(name string) *tensor.Tensor
-	// Progress is called with the number of bytes that were read, of both sides.
-	Progress Progress
+	// Progress, if not nil, is called with the bytes of both sides read so far and in
+	// all, from one goroutine at a time; the last call has done = total.
+	Progress func(done, total int64)
 }
 
 // A DiffReport says what differs between two files.
@@ -110,24 +112,39 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 	report := &DiffReport{Differences: []Difference{}}
 	pairs := pairsOf(d.tensors(a), d.tensors(b), func(t *tensor.Tensor) string { return t.Name })
 	report.Tensors = len(pairs)
+	var blobs []pair[namedBlob]
+	total := int64(0)
+	for _, p := range pairs {
+		if p.both() {
+			total += sizeStored(d.resolve(p.a)) + sizeStored(d.resolve(p.b))
+		}
+	}
+	if !d.IgnoreBlobs {
+		blobs = pairsOf(d.blobs(a), d.blobs(b), func(b namedBlob) string { return b.name })
+		report.Blobs = len(blobs)
+	}
+	for _, p := range blobs {
+		if p.both() {
+			total += 2 * max(0, min(p.a.data.Size(), p.b.data.Size()))
+		}
+	}
+	m := format.NewMeter(d.Progress, total)
 	size := func(p pair[*tensor.Tensor]) int64 {
 		if !p.both() {
 			return 0
 		}
 		return max(payload(p.a), payload(p.b))
 	}
-	for list, err := range inOrder(ctx, slices.Values(pairs), size, d.compareTensors, d.Progress) {
+	for list, err := range inOrder(ctx, slices.Values(pairs), size, d.compareTensors, m.Add) {
 		if err != nil {
 			return nil, err
 		}
 		report.Differences = append(report.Differences, list...)
 	}
 	if !d.IgnoreBlobs {
-		blobs := pairsOf(d.blobs(a), d.blobs(b), func(b namedBlob) string { return b.name })
-		report.Blobs = len(blobs)
 		size := func(p pair[namedBlob]) int64 { return p.a.data.Size() }
 		for list, err := range inOrder(ctx, slices.Values(blobs), size, d.compareBlobs,
-			d.Progress) {
+			m.Add) {
 			if err != nil {
 				return nil, err
 			}
@@ -138,6 +155,7 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		report.Differences = append(report.Differences, d.compareWords()...)
 	}
 	report.Equal = len(report.Differences) == 0
+	m.End()
 	return report, nil
 }
 
@@ -250,7 +268,7 @@ func (d *differ) resolve(t *tensor.Tensor) *tensor.Tensor {
 }
 
 func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
-	progress Progress) []Difference {
+	read counter) []Difference {
 	out := &differences{kind: "tensor"}
 	if !p.both() {
 		out.oneSided(p.name, p.inA)
@@ -292,10 +310,10 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
 		}
 	}
 	if x.Dense() {
-		c, err := d.values(ctx, x, y, progress)
+		c, err := d.values(ctx, x, y, read)
 		out.compared(p.name, c, err)
 	}
-	d.compareParts(ctx, out, p.name, x, y, progress)
+	d.compareParts(ctx, out, p.name, x, y, read)
 	return out.list
 }
 
@@ -327,7 +345,7 @@ func dtypeName(d tensor.DType, b tensor.Blob) string {
 
 // compareParts compares what is not dense, and what a dense tensor has in addition.
 func (d *differ) compareParts(ctx context.Context, out *differences, name string, x,
-	y *tensor.Tensor, progress Progress) {
+	y *tensor.Tensor, read counter) {
 	for _, q := range pairsOf(x.Parts, y.Parts, func(p tensor.Part) string { return p.Role }) {
 		name := name + ":" + q.name
 		if !q.both() {
@@ -351,7 +369,7 @@ func (d *differ) compareParts(ctx context.Context, out *differences, name string
 		case tx.DType != ty.DType && !isIndex && !d.IgnoreDType:
 			out.change(name, "dtype", tx.DType, ty.DType)
 		default:
-			c, err := d.values(ctx, tx, ty, progress)
+			c, err := d.values(ctx, tx, ty, read)
 			out.compared(name, c, err)
 		}
 	}
@@ -359,33 +377,33 @@ func (d *differ) compareParts(ctx context.Context, out *differences, name string
 
 // values compares dense tensors of one shape: those without values by their bytes.
 func (d *differ) values(ctx context.Context, x, y *tensor.Tensor,
-	progress Progress) (*Comparison, error) {
+	read counter) (*Comparison, error) {
 	for _, t := range []*tensor.Tensor{x, y} {
 		if err := t.Check(); err != nil {
 			return nil, err
 		}
 	}
 	if !x.DType.Known() && !y.DType.Known() {
-		return compareBytes(ctx, x.Data, y.Data, progress)
+		return compareBytes(ctx, x.Data, y.Data, read)
 	}
-	return Compare(ctx, x, y, &CompareOptions{Tolerance: d.Tolerance, Relative: d.Relative,
-		Numeric: d.Numeric, Figures: d.Figures, Progress: progress})
+	return compare(ctx, x, y, CompareOptions{Tolerance: d.Tolerance, Relative: d.Relative,
+		Numeric: d.Numeric, Figures: d.Figures}, read)
 }
 
 func (d *differ) compareBlobs(ctx context.Context, p pair[namedBlob],
-	progress Progress) []Difference {
+	read counter) []Difference {
 	out := &differences{kind: "blob"}
 	if !p.both() {
 		out.oneSided(p.name, p.inA)
 		return out.list
 	}
-	c, err := compareBytes(ctx, p.a.data, p.b.data, progress)
+	c, err := compareBytes(ctx, p.a.data, p.b.data, read)
 	out.compared(p.name, c, err)
 	return out.list
 }
 
 // compareBytes compares blobs; all that only the longer one has differs.
-func compareBytes(ctx context.Context, x, y tensor.Blob, progress Progress) (*Comparison, error) {
+func compareBytes(ctx context.Context, x, y tensor.Blob, read counter) (*Comparison, error) {
 	n, m := x.Size(), y.Size()
 	if n < 0 || m < 0 { // only decoding shows the size
 		var both [2]tensor.Blob
@@ -396,7 +414,7 @@ func compareBytes(ctx context.Context, x, y tensor.Blob, progress Progress) (*Co
 			}
 			both[i] = tensor.BlobOf(all)
 		}
-		return compareBytes(ctx, both[0], both[1], progress)
+		return compareBytes(ctx, both[0], both[1], read)
 	}
 	c := &Comparison{Of: max(n, m), Different: max(n, m) - min(n, m), Largest: Float(math.NaN())}
 	if n != m {
@@ -408,7 +426,7 @@ func compareBytes(ctx context.Context, x, y tensor.Blob, progress Progress) (*Co
 			return nil, err
 		}
 	}
-	err := eachPiece(ctx, []tensor.Blob{x, y}, progress,
+	err := eachPiece(ctx, []tensor.Blob{x, y}, read,
 		func(_ int64, ps [][]byte, r *int64) error {
 			if *r = 0; bytes.Equal(ps[0], ps[1]) {
 				return nil

@@ -333,7 +333,7 @@ func TestStatsEachIsInOrder(t *testing.T) {
 	read := int64(0)
 	i := 0
 	for all, err := range StatsEach(t.Context(), slices.Values(ts),
-		&StatsOptions{Progress: func(n int64) { read += n }}) {
+		&StatsOptions{Progress: func(done, _ int64) { read = done }}) {
 		if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Summary.Max != float32(i) {
 			t.Fatalf("%d: %+v, %v", i, all, err)
 		}

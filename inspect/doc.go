@@ -4,12 +4,12 @@
 // progress. Results are structs with JSON tags, the same on every machine.
 package inspect
 
-// Progress is called with the number of bytes that were read since the last call, from
-// one goroutine at a time. It may be nil.
-type Progress func(bytes int64)
+// A counter is called with the number of bytes that were read since the last call, from
+// one goroutine at a time. nil counts nothing.
+type counter func(bytes int64)
 
-func (p Progress) add(n int64) {
-	if p != nil {
-		p(n)
+func (c counter) add(n int64) {
+	if c != nil {
+		c(n)
 	}
 }

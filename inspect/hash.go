@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/pte"
@@ -28,14 +29,24 @@ func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Hash returns the SHA-256 of the decoded bytes of a blob, such as the data of a dense
-// tensor in storage order. One blob is hashed by one core.
-func Hash(ctx context.Context, b tensor.Blob, progress Progress) (Sum, error) {
+// tensor in storage order. One blob is hashed by one core. progress, if not nil, gets the
+// bytes read so far and in all; the last call has done = total.
+func Hash(ctx context.Context, b tensor.Blob, progress func(done, total int64)) (Sum, error) {
+	m := format.NewMeter(progress, max(b.Size(), 0))
+	sum, err := hashBlob(ctx, b, m.Add)
+	if err == nil {
+		m.End()
+	}
+	return sum, err
+}
+
+func hashBlob(ctx context.Context, b tensor.Blob, read counter) (Sum, error) {
 	h := sha256.New()
-	err := stream(ctx, h, b, progress)
+	err := stream(ctx, h, b, read)
 	return Sum(h.Sum(nil)), err
 }
 
-func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) error {
+func stream(ctx context.Context, h hash.Hash, b tensor.Blob, read counter) error {
 	r, err := b.Open()
 	if err != nil {
 		return err
@@ -52,7 +63,7 @@ func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) 
 		}
 		n, err := r.Read(buf)
 		h.Write(buf[:n])
-		progress.add(int64(n))
+		read.add(int64(n))
 		if err == io.EOF {
 			return nil
 		}
@@ -69,8 +80,10 @@ func stream(ctx context.Context, h hash.Hash, b tensor.Blob, progress Progress) 
 //
 // with the name quoted as in Go and the SHA-256 of the row-major, little-endian elements:
 // of each part by role if the tensor is sparse, the word none for state without an
-// initial value. External tensors and duplicate names are errors.
-func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, error) {
+// initial value. External tensors and duplicate names are errors. progress, if not nil,
+// gets the bytes read so far and in all; the last call has done = total.
+func Content(ctx context.Context, ts []*tensor.Tensor,
+	progress func(done, total int64)) (Sum, error) {
 	sorted := slices.SortedFunc(slices.Values(ts),
 		func(a, b *tensor.Tensor) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range sorted {
@@ -83,6 +96,11 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 				errors.ErrUnsupported, naming.Quote(t.Name))
 		}
 	}
+	total := int64(0)
+	for _, t := range sorted {
+		total += sizeStored(t)
+	}
+	m := format.NewMeter(progress, total)
 	type job struct {
 		t    *tensor.Tensor
 		line string
@@ -93,7 +111,7 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 		j.line, err = contentLine(ctx, j.t, func(n int64) { j.read += n })
 		return err
 	}, func(j *job) error {
-		progress.add(j.read)
+		m.Add(j.read)
 		_, err := io.WriteString(all, j.line)
 		return err
 	})
@@ -106,10 +124,11 @@ func Content(ctx context.Context, ts []*tensor.Tensor, progress Progress) (Sum, 
 	if err := line.Flush(); err != nil {
 		return Sum{}, err
 	}
+	m.End()
 	return Sum(all.Sum(nil)), nil
 }
 
-func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (string, error) {
+func contentLine(ctx context.Context, t *tensor.Tensor, read counter) (string, error) {
 	t = blocksAlike(t)
 	s := fmt.Sprintf("%q %v %v", t.Name, t.DType, t.Shape)
 	fail := func(err error) (string, error) {
@@ -131,7 +150,7 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 			}
 			data = row.Data
 		}
-		sum, err := Hash(ctx, data, progress)
+		sum, err := hashBlob(ctx, data, read)
 		if err != nil {
 			return fail(err)
 		}
@@ -142,7 +161,7 @@ func contentLine(ctx context.Context, t *tensor.Tensor, progress Progress) (stri
 	parts := slices.Clone(t.Parts)
 	sort.Slice(parts, func(i, j int) bool { return parts[i].Role < parts[j].Role })
 	for _, p := range parts {
-		sum, err := Hash(ctx, p.Data, progress)
+		sum, err := hashBlob(ctx, p.Data, read)
 		if err != nil {
 			return fail(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -17,9 +18,10 @@ type HistogramOptions struct {
 	// Min and Max are the range, so that histograms of several tensors are comparable.
 	// If both are 0, it is that of the finite elements.
 	Min, Max float64
-	// Progress is called with the number of bytes that were read. Without a range,
-	// dtypes of more than 16 bits are read twice.
-	Progress Progress
+	// Progress, if not nil, is called with the bytes read so far and in all, from one
+	// goroutine at a time; the last call has done = total.
+	// Without a range, dtypes of more than 16 bits are read twice.
+	Progress func(done, total int64)
 }
 
 // Bins count finite elements from Min to Max, in bins of equal width: each includes its
@@ -47,7 +49,21 @@ func Histogram(ctx context.Context, t *tensor.Tensor,
 	if opts != nil {
 		o = *opts
 	}
-	m, err := newMeasuring(ctx, t, &StatsOptions{Bins: o.Bins, Progress: o.Progress})
+	total := int64(0)
+	if t != nil {
+		total = sizeRead(t)
+	}
+	meter := format.NewMeter(o.Progress, total)
+	d, err := histogram(ctx, t, &o, meter.Add)
+	if err == nil {
+		meter.End()
+	}
+	return d, err
+}
+
+func histogram(ctx context.Context, t *tensor.Tensor, o *HistogramOptions,
+	read counter) (*Distribution, error) {
+	m, err := newMeasuring(ctx, t, &StatsOptions{Bins: o.Bins}, read)
 	switch {
 	case err != nil:
 		return nil, err

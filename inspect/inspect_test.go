@@ -436,9 +436,73 @@ func TestHashOfNothing(t *testing.T) {
 }
 
 func TestProgressCountsEveryByte(t *testing.T) {
-	x, read := random(tensor.BF16, 1<<20, 7), int64(0)
-	if _, err := Stats(t.Context(), x,
-		&StatsOptions{Progress: func(n int64) { read += n }}); err != nil || read != 2<<20 {
-		t.Errorf("%d bytes, %v", read, err)
+	x := random(tensor.BF16, 1<<20, 7)
+	wide := random(tensor.F32, 1<<18, 7)
+	var done, total int64
+	progress := func(d, of int64) {
+		if d < done || d > of {
+			t.Errorf("%d of %d bytes after %d", d, of, done)
+		}
+		done, total = d, of
+	}
+	f := func(ts ...*tensor.Tensor) *tensorfile.File { return tensorfile.FromTensors(ts, nil) }
+	each := []*tensor.Tensor{x, wide}
+	for _, c := range []struct {
+		name string
+		call func() error
+		want int64
+	}{
+		{"statistics", func() error {
+			_, err := Stats(t.Context(), x, &StatsOptions{Progress: progress})
+			return err
+		}, 2 << 20},
+		{"statistics in two passes", func() error {
+			_, err := Stats(t.Context(), wide, &StatsOptions{Progress: progress})
+			return err
+		}, 2 << 20},
+		{"statistics of several", func() (err error) {
+			for _, e := range StatsEach(t.Context(), slices.Values(each),
+				&StatsOptions{Progress: progress}) {
+				err = errors.Join(err, e)
+			}
+			return err
+		}, 4 << 20},
+		{"a histogram", func() error {
+			_, err := Histogram(t.Context(), wide, &HistogramOptions{Max: 1, Progress: progress})
+			return err
+		}, 2 << 20},
+		{"a hash", func() error {
+			_, err := Hash(t.Context(), x.Data, progress)
+			return err
+		}, 2 << 20},
+		{"hashes", func() (err error) {
+			for _, e := range HashEach(t.Context(), slices.Values(each), progress) {
+				err = errors.Join(err, e)
+			}
+			return err
+		}, 3 << 20},
+		{"an id", func() error {
+			y := *wide
+			y.Name += "y"
+			_, err := Content(t.Context(), []*tensor.Tensor{x, &y}, progress)
+			return err
+		}, 3 << 20},
+		{"a comparison", func() error {
+			_, err := Compare(t.Context(), x, x, &CompareOptions{Progress: progress})
+			return err
+		}, 4 << 20},
+		{"a difference", func() error {
+			_, err := Diff(t.Context(), f(x), f(x), &DiffOptions{Progress: progress})
+			return err
+		}, 4 << 20},
+		{"a difference of nothing", func() error {
+			_, err := Diff(t.Context(), f(x), f(), &DiffOptions{Progress: progress})
+			return err
+		}, 0},
+	} {
+		done, total = 0, -1
+		if err := c.call(); err != nil || done != c.want || total != done {
+			t.Errorf("%s: %d of %d bytes, want %d, %v", c.name, done, total, c.want, err)
+		}
 	}
 }

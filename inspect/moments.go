@@ -116,7 +116,7 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 // r.block, finite ones only, and use with the result of each piece, in order.
 func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error,
 	use func(r *passed) error) error {
-	return eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress,
+	return eachPiece(m.ctx, []tensor.Blob{m.data}, m.read,
 		func(off int64, ps [][]byte, r *passed) error {
 			if r.block == nil {
 				r.block, r.bars = make([]float64, compareBlock), make([]int64, m.o.Bins)

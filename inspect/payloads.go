@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -19,7 +21,7 @@ var ErrExternal = fmt.Errorf("%w: the elements are in another file", errors.ErrU
 // run side by side, whichever of a larger size alone, since work then uses all cores
 // itself. The last error is that of the context.
 func inOrder[J, R any](ctx context.Context, jobs iter.Seq[J], size func(J) int64,
-	work func(context.Context, J, Progress) R, progress Progress) iter.Seq2[R, error] {
+	work func(context.Context, J, counter) R, progress counter) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		type entry struct {
 			job    J
@@ -148,19 +150,17 @@ type PayloadStats struct {
 // StatsEach yields the statistics of many tensors, in order: of a dense one and of
 // quantised blocks those of its elements, of another one those of each part. An error
 // of one tensor is in its entry; the one that is yielded is that of the context, and
-// the last.
+// the last. For Progress all tensors are taken from ts first.
 func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
 	var o StatsOptions
 	if opts != nil {
 		o = *opts
 	}
-	work := func(ctx context.Context, t *tensor.Tensor, p Progress) (all []PayloadStats) {
-		o := o
-		o.Progress = p
+	work := func(ctx context.Context, t *tensor.Tensor, read counter) (all []PayloadStats) {
 		add := func(s PayloadStats, t *tensor.Tensor, err error) {
 			if err == nil {
-				s.Summary, err = Stats(ctx, t, &o)
+				s.Summary, err = stats(ctx, t, &o, read)
 			}
 			s.Err = err
 			all = append(all, s)
@@ -180,7 +180,53 @@ func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 		}
 		return all
 	}
-	return inOrder(ctx, ts, payload, work, o.Progress)
+	return metered(o.Progress, ts, sizeRead, func(ts iter.Seq[*tensor.Tensor],
+		read counter) iter.Seq2[[]PayloadStats, error] {
+		return inOrder(ctx, ts, payload, work, read)
+	})
+}
+
+// metered yields what each yields, and reports the progress: then it takes all tensors
+// from their sequence first.
+func metered[R any](progress func(done, total int64), ts iter.Seq[*tensor.Tensor],
+	size func(*tensor.Tensor) int64, each func(iter.Seq[*tensor.Tensor],
+		counter) iter.Seq2[R, error]) iter.Seq2[R, error] {
+	if progress == nil {
+		return each(ts, nil)
+	}
+	return func(yield func(R, error) bool) {
+		all, total := slices.Collect(ts), int64(0)
+		for _, t := range all {
+			total += size(t)
+		}
+		m := format.NewMeter(progress, total)
+		for r, err := range each(slices.Values(all), m.Add) {
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+		m.End()
+	}
+}
+
+// sizeRead is about how many bytes statistics of a tensor read: of dtypes of more than 16
+// bits all of them twice.
+func sizeRead(t *tensor.Tensor) int64 {
+	size := func(d tensor.DType, n int64) int64 {
+		if n = max(n, 0); d.Bits() > 16 {
+			n *= 2
+		}
+		return n
+	}
+	if _, ok := blocksOf(t); ok {
+		n, _ := t.Shape.Elements()
+		return size(tensor.F32, 4*n)
+	}
+	total := size(t.DType, t.Data.Size())
+	for i := range t.Parts {
+		total += size(partType(t, &t.Parts[i]), t.Parts[i].Data.Size())
+	}
+	return total
 }
 
 // A PayloadHash is the SHA-256 of the decoded bytes of a tensor, or of one of its parts.
@@ -192,12 +238,14 @@ type PayloadHash struct {
 
 // HashEach yields the hashes of many tensors, in order: of a dense tensor that of its
 // bytes in storage order, then those of the parts, if any. An error of one tensor is in
-// its entry; the one that is yielded is that of the context, and the last.
+// its entry; the one that is yielded is that of the context, and the last. progress, if
+// not nil, gets the bytes read so far and in all; then all tensors are taken from ts
+// first.
 func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
-	progress Progress) iter.Seq2[[]PayloadHash, error] {
-	work := func(ctx context.Context, t *tensor.Tensor, p Progress) (all []PayloadHash) {
+	progress func(done, total int64)) iter.Seq2[[]PayloadHash, error] {
+	work := func(ctx context.Context, t *tensor.Tensor, read counter) (all []PayloadHash) {
 		add := func(role string, b tensor.Blob) {
-			sum, err := Hash(ctx, b, p)
+			sum, err := hashBlob(ctx, b, read)
 			all = append(all, PayloadHash{role, sum, err})
 		}
 		switch err := t.Check(); {
@@ -218,5 +266,18 @@ func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	}
 	// One blob is hashed by one core, so that large tensors run side by side too.
 	size := func(*tensor.Tensor) int64 { return pieceSize }
-	return inOrder(ctx, ts, size, work, progress)
+	return metered(progress, ts, sizeStored, func(ts iter.Seq[*tensor.Tensor],
+		read counter) iter.Seq2[[]PayloadHash, error] {
+		return inOrder(ctx, ts, size, work, read)
+	})
+}
+
+// sizeStored is how many bytes the data and the parts of a tensor have, as far as it is
+// known.
+func sizeStored(t *tensor.Tensor) int64 {
+	n := max(t.Data.Size(), 0)
+	for i := range t.Parts {
+		n += max(t.Parts[i].Data.Size(), 0)
+	}
+	return n
 }

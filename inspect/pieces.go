@@ -23,7 +23,7 @@ const (
 // gets one piece of each and runs on all cores, use gets its results in order. Blobs
 // with a digest are streamed, so that it is checked; of others the workers read their
 // own pieces.
-func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progress,
+func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress counter,
 	work func(off int64, ps [][]byte, r *R) error, use func(r *R) error) error {
 	return readPieces(ctx, blobs, progress, func() any { return new(R) },
 		func(off int64, ps [][]byte, r any) error { return work(off, ps, r.(*R)) },
@@ -31,7 +31,7 @@ func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress Progres
 }
 
 // readPieces is eachPiece, compiled once for all types of results.
-func readPieces(ctx context.Context, blobs []tensor.Blob, progress Progress, result func() any,
+func readPieces(ctx context.Context, blobs []tensor.Blob, progress counter, result func() any,
 	work func(off int64, ps [][]byte, r any) error, use func(r any) error) error {
 	p := &pieceReader{blobs: blobs, size: blobs[0].Size(), progress: progress, result: result,
 		work: work, use: use}
@@ -76,7 +76,7 @@ type pieceReader struct {
 	mapped   [][]byte    // those of borrowed that can fault
 	free     []*pieceJob
 
-	progress Progress
+	progress counter
 	result   func() any
 	work     func(off int64, ps [][]byte, r any) error
 	use      func(r any) error

@@ -7,6 +7,7 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -17,9 +18,10 @@ type StatsOptions struct {
 	Bins int
 	// Quantiles are numbers from 0 to 1.
 	Quantiles []float64
-	// Progress is called with the number of bytes that were read. Dtypes of more than
-	// 16 bits are read twice.
-	Progress Progress
+	// Progress, if not nil, is called with the bytes read so far and in all, from one
+	// goroutine at a time; the last call has done = total.
+	// Dtypes of more than 16 bits are read twice.
+	Progress func(done, total int64)
 }
 
 // A Summary is the statistics of elements. All but the counts are over the finite ones;
@@ -54,14 +56,29 @@ type Quantile struct {
 // Stats returns the statistics of the elements of a dense tensor. It is an ErrDType
 // where the dtype has no numbers.
 func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary, error) {
-	m, err := newMeasuring(ctx, t, opts)
+	if opts == nil || t == nil {
+		return stats(ctx, t, opts, nil)
+	}
+	m := format.NewMeter(opts.Progress, sizeRead(t))
+	s, err := stats(ctx, t, opts, m.Add)
+	if err == nil {
+		m.End()
+	}
+	return s, err
+}
+
+// stats is Stats that counts what it reads.
+func stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
+	read counter) (*Summary, error) {
+	m, err := newMeasuring(ctx, t, opts, read)
 	if err != nil {
 		return nil, err
 	}
 	return m.summary()
 }
 
-func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*measuring, error) {
+func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
+	read counter) (*measuring, error) {
 	var o StatsOptions
 	if opts != nil {
 		o = *opts
@@ -95,7 +112,7 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*m
 		return nil, err
 	}
 	n, _ := t.Shape.Elements()
-	return &measuring{ctx: ctx, d: t.DType, data: t.Data, n: n, o: &o}, nil
+	return &measuring{ctx: ctx, d: t.DType, data: t.Data, n: n, o: &o, read: read}, nil
 }
 
 func (m *measuring) summary() (*Summary, error) {
@@ -119,6 +136,7 @@ type measuring struct {
 	data tensor.Blob
 	n    int64
 	o    *StatsOptions
+	read counter
 }
 
 // elements is how many whole elements of the first n a piece of that size at off has.
@@ -158,7 +176,7 @@ func (s *Summary) setMoments(mean, std float64) {
 
 func (m *measuring) complexNumbers() (*Summary, error) {
 	s := new(Summary)
-	err := eachPiece(m.ctx, []tensor.Blob{m.data}, m.o.Progress,
+	err := eachPiece(m.ctx, []tensor.Blob{m.data}, m.read,
 		func(off int64, ps [][]byte, r *Summary) error {
 			n := m.elements(off, len(ps[0]))
 			values, err := tensor.Convert[complex128](m.tensor(ps[0], n))

@@ -12,29 +12,48 @@ import (
 	"golang.org/x/term"
 )
 
-// minBarBytes is how many bytes an operation must have for its progress to be shown.
-const minBarBytes = 64 << 20
+// barDelay is how long an operation takes before its progress is shown.
+const barDelay = 500 * time.Millisecond
+
+// A progress gets the bytes of an operation that are done, and all of them.
+type progress = func(done, total int64)
 
 // A bar shows progress on standard error when that is a terminal. A nil one
 // shows nothing. It is safe for concurrent use.
 type bar struct {
-	a  *app
-	mu sync.Mutex
-	p  *progressbar.ProgressBar
+	a           *app
+	begin       time.Time
+	mu          sync.Mutex
+	p           *progressbar.ProgressBar
+	isShown     bool
+	done, total int64
 }
 
-// bar begins one for the work on a file of total bytes. It ends with done.
+// bar begins one for the work on a file of about total bytes. It ends with end.
 func (a *app) bar(what string, total int64) *bar {
-	if !a.bars || a.quiet || total < minBarBytes {
+	if !a.bars || a.quiet {
 		return nil
 	}
-	width, _, err := term.GetSize(int(a.stderr.(*os.File).Fd()))
-	if err != nil || width <= 0 {
-		width = 80
+	return &bar{a: a, begin: time.Now(), p: a.draw(what, total), total: total}
+}
+
+// progress returns a function that shows progress, and one that ends it.
+func (a *app) progress(what string) (show progress, end func()) {
+	b := a.bar(what, 0)
+	return b.set, b.end
+}
+
+// draw makes what is shown later.
+func (a *app) draw(what string, total int64) *progressbar.ProgressBar {
+	width := 80
+	if f, ok := a.stderr.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			width = w
+		}
 	}
 	opts := []progressbar.Option{
 		progressbar.OptionSetWriter(a.stderr), progressbar.OptionThrottle(100 * time.Millisecond),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetRenderBlankState(true),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(false),
 	}
 	// One line, whatever the name: what does not fit would stay behind on the
 	// screen each time that the bar is drawn.
@@ -49,22 +68,9 @@ func (a *app) bar(what string, total int64) *bar {
 	name := shortenMiddle([]byte(display(baseName(what))), max(1, min(30, rest-10)))
 	opts = append(opts, progressbar.OptionSetDescription(string(name)),
 		progressbar.OptionSetWidth(max(1, min(40, rest-columns(name)))))
-	b := &bar{a: a, p: progressbar.NewOptions64(total, opts...)}
-	a.shown.Store(b)
-	return b
-}
-
-// progress returns a function that shows progress from when it is known of how much, and
-// one that ends it.
-func (a *app) progress(what string) (show func(done, total int64), end func()) {
-	var b *bar
-	show = func(done, total int64) {
-		if b == nil {
-			b = a.bar(what, total)
-		}
-		b.set(done)
-	}
-	return show, func() { b.done() }
+	p := progressbar.NewOptions64(max(total, 1), opts...)
+	p.StartWithoutRender()
+	return p
 }
 
 // baseName is a name without its directories, and an address without its query.
@@ -86,24 +92,44 @@ func (a *program) hide() {
 	}
 }
 
-func (b *bar) set(done int64) {
+func (b *bar) set(done, total int64) {
 	if b != nil {
 		b.mu.Lock()
-		b.p.Set64(done)
-		b.mu.Unlock()
+		defer b.mu.Unlock()
+		b.done, b.total = done, total
+		b.show()
 	}
 }
 
 func (b *bar) add(n int64) {
 	if b != nil {
 		b.mu.Lock()
-		b.p.Add64(n)
-		b.mu.Unlock()
+		defer b.mu.Unlock()
+		b.done += n
+		b.show()
 	}
 }
 
-// done takes the bar away. A second done does nothing.
-func (b *bar) done() {
+// show draws what is done, of an operation that has taken a while.
+func (b *bar) show() {
+	b.total = max(b.total, b.done)
+	if !b.isShown {
+		if time.Since(b.begin) < barDelay || b.total == 0 {
+			return
+		}
+		b.isShown = true
+		progressbar.OptionSetVisibility(true)(b.p)
+		b.p.RenderBlank()
+		b.a.shown.Store(b)
+	}
+	if b.p.GetMax64() != b.total {
+		b.p.ChangeMax64(b.total)
+	}
+	b.p.Set64(b.done)
+}
+
+// end takes the bar away. A second end does nothing.
+func (b *bar) end() {
 	if b != nil && b.a.shown.CompareAndSwap(b, nil) {
 		b.mu.Lock()
 		b.p.Clear()

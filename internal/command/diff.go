@@ -100,10 +100,10 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	if len(c.filter) > 0 {
 		opts.Filter = c.passes
 	}
-	bar := a.bar(x.name, x.payload()+y.payload())
-	opts.Progress = bar.add
+	var end func()
+	opts.Progress, end = a.progress(x.name)
 	report, err := inspect.Diff(a.ctx, x.File, y.File, &opts)
-	bar.done()
+	end()
 	if err != nil {
 		if !isInterrupt(err) {
 			a.fail(x.name+", "+y.name, err)

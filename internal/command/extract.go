@@ -62,7 +62,7 @@ func (x *extraction) run(in *input) error {
 	defer x.to.Close()
 	d := &extractDocument{File: in.name, Tensors: []extractRow{}, Blobs: []extractRow{}}
 	bar := x.bar(in.name, in.payload())
-	defer bar.done()
+	defer bar.end()
 	err = x.tensors(in, d, bar)
 	if err == nil {
 		err = x.blobs(in, d)

@@ -43,7 +43,7 @@ no initial value counts with its name, dtype and shape.`,
 				return nil, advise("--content, or hash --file of each file in it",
 					errors.New("is a directory"))
 			case whole:
-				return a.hashOne(in, false, func(p inspect.Progress) (inspect.Sum, error) {
+				return a.hashOne(in, false, func(p progress) (inspect.Sum, error) {
 					return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
 				})
 			case content:
@@ -54,7 +54,7 @@ no initial value counts with its name, dtype and shape.`,
 				if err != nil {
 					return nil, err
 				}
-				return a.hashOne(in, true, func(p inspect.Progress) (inspect.Sum, error) {
+				return a.hashOne(in, true, func(p progress) (inspect.Sum, error) {
 					return inspect.Content(a.ctx, all, p)
 				})
 			}
@@ -84,10 +84,10 @@ func (d *fileHash) print(a *app) {
 
 // hashOne makes one hash of a file.
 func (a *app) hashOne(in *input, content bool,
-	sum func(inspect.Progress) (inspect.Sum, error)) (document, error) {
-	bar := a.bar(in.name, inspect.TotalSize(in.File))
-	defer bar.done()
-	s, err := sum(bar.add)
+	sum func(progress) (inspect.Sum, error)) (document, error) {
+	show, end := a.progress(in.name)
+	s, err := sum(show)
+	end()
 	if err != nil {
 		return nil, err
 	}
@@ -186,9 +186,9 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 				Shape: tensor.Shape{max(b.Size(), 0)}, Data: b})
 		}
 	}
-	bar := a.bar(in.name, in.payload())
-	defer bar.done()
-	next, stop := iter.Pull2(inspect.HashEach(a.ctx, slices.Values(ts), bar.add))
+	show, end := a.progress(in.name)
+	defer end()
+	next, stop := iter.Pull2(inspect.HashEach(a.ctx, slices.Values(ts), show))
 	defer stop()
 	for i := range rows {
 		r, t := &rows[i], a.resolve(rows[i].tensor)

@@ -99,7 +99,7 @@ func (a *app) write(name string, o *outputs, about int64, write func(w io.Writer
 		return nil
 	}
 	t := &target{a: a, bar: a.bar(name, about)}
-	defer t.bar.done()
+	defer t.bar.end()
 	if name == "-" {
 		a.answered = true
 		if err := write(t); err != nil {

@@ -221,10 +221,10 @@ func (a *app) writeModel(in *input, out string, plan *convert.Plan, c *conversio
 		}
 		names = append(names, to)
 	}
-	bar := a.bar(in.name, in.payload())
-	defer bar.done()
+	show, end := a.progress(in.name)
+	defer end()
 	weights, err := plan.WriteShards(a.ctx, filepath.Join(out, "model"),
-		&convert.SplitOptions{NoReplace: !c.force, Progress: bar.add})
+		&convert.SplitOptions{NoReplace: !c.force, Progress: show})
 	var exists *fs.PathError
 	if errors.As(err, &exists) && errors.Is(err, fs.ErrExist) {
 		err = &atomicfile.Error{Name: exists.Path, Err: fs.ErrExist}

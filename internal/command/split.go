@@ -73,9 +73,9 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 			return err
 		}
 		defer undo() // which leaves a directory with files
-		bar := a.bar(in.name, in.payload())
-		defer bar.done()
-		opts.Progress = bar.add
+		var end func()
+		opts.Progress, end = a.progress(in.name)
+		defer end()
 	}
 	names, err := convert.Split(a.ctx, in.File, name, opts)
 	var pe *fs.PathError

@@ -135,10 +135,10 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 		}
 	}
 	list := make([]statsRow, 0, len(all))
-	bar := a.bar(in.name, 2*in.payload()) // some are read twice
-	defer bar.done()
 	opts := m.opts
-	opts.Progress = bar.add
+	var end func()
+	opts.Progress, end = a.progress(in.name)
+	defer end()
 	results := inspect.StatsEach(a.ctx, func(yield func(*tensor.Tensor) bool) {
 		for i := range all {
 			if t := a.resolve(all[i].tensor); !all[i].empty && !yield(t) {

@@ -146,33 +146,12 @@ func (p Progress) rarely() Progress {
 	}
 }
 
-// added is a Progress for functions that report what has been read since the last call.
-func (p Progress) added(total int64) inspect.Progress {
-	done := int64(0)
-	return func(n int64) {
-		done = min(done+n, total)
-		p(done, total)
-	}
-}
-
 func diff(ctx context.Context, a, b *file, progress Progress) (*inspect.DiffReport, error) {
 	return inspect.Diff(ctx, a.File, b.File, &inspect.DiffOptions{
 		Figures:  true,
 		External: a.External,
-		Progress: progress.added(a.payload() + b.payload()),
+		Progress: progress,
 	})
-}
-
-// payload is how many bytes reading all tensors and blobs takes.
-func (f *file) payload() int64 {
-	n := int64(0)
-	for _, t := range f.tensors {
-		n += max(t.Size(), 0)
-	}
-	for _, b := range f.File.Blobs() {
-		n += max(b.Size(), 0)
-	}
-	return n
 }
 
 // An Error is the error of a call.

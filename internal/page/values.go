@@ -265,14 +265,10 @@ func (f *file) stats(ctx context.Context, p params, progress Progress) ([]summar
 	if err != nil {
 		return nil, err
 	}
-	size := max(inspect.DecodedSize(t), 0)
-	if t.DType.Bits() > 16 {
-		size *= 2 // which are read twice
-	}
 	out := []summary{}
 	for all, err := range inspect.StatsEach(ctx, slices.Values([]*tensor.Tensor{t}),
 		&inspect.StatsOptions{Bins: 48, Quantiles: []float64{.01, .25, .5, .75, .99},
-			Progress: progress.added(size)}) {
+			Progress: progress}) {
 		if err != nil {
 			return nil, err
 		}
