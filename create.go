@@ -208,66 +208,6 @@ func (o *WriterOptions) check(f Format) error {
 	return nil
 }
 
-// An rtenWriter writes a model of constants alone.
-type rtenWriter struct {
-	out  io.Writer
-	opts *rten.WriterOptions
-	g    *rten.GraphBuilder
-	done bool
-	err  error // the result of Close
-}
-
-func newRTenWriter(w io.Writer, opts *rten.WriterOptions) *rtenWriter {
-	return &rtenWriter{out: w, opts: opts, g: rten.NewGraphBuilder()}
-}
-
-func (w *rtenWriter) Check(t *tensor.Tensor) error {
-	if w.done {
-		return fs.ErrClosed
-	}
-	if err := w.opts.Check(); err != nil {
-		return err
-	}
-	return w.g.Check(t)
-}
-
-func (w *rtenWriter) Add(t *tensor.Tensor) error {
-	if err := w.Check(t); err != nil {
-		return err
-	}
-	w.g.Constant(t)
-	return w.g.Err()
-}
-
-func (w *rtenWriter) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	for t, err := range ts {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = w.Add(t)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-func (w *rtenWriter) Close() error {
-	if w.done {
-		return w.err
-	}
-	w.done, w.err = true, w.g.Write(context.Background(), w.out, w.opts)
-	return w.err
-}
-
-func (w *rtenWriter) Abort() {
-	if !w.done {
-		w.done, w.err = true, fs.ErrClosed
-	}
-}
-
 // A Leftover is a hidden file of a writer: what one that was killed has left, or what one
 // that still runs will rename.
 type Leftover struct {

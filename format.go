@@ -67,7 +67,7 @@ var formats = [numFormats]formatRow{
 	PTE: reads(pte.NewReader, pte.Detect,
 		formatRow{name: "pte", ext: ".pte", title: "ExecuTorch program",
 			reads: []string{"0"}, writes: []string{"0"}}),
-	RTen: reads(rten.NewReader, rten.Detect, writes(newRTenWriter, completeRTen,
+	RTen: reads(rten.NewReader, rten.Detect, writes(rten.NewWriter, completeRTen,
 		formatRow{name: "rten", ext: ".rten", title: "RTen model",
 			reads: []string{"1", "2"}, writes: []string{"2", "1"}})),
 	Primitiv: reads(primitiv.NewReader, primitiv.Detect, writes(primitiv.NewWriter, nil,

@@ -3,11 +3,8 @@ package tensorfile_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,55 +24,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-// A constants writes a .rten of constants alone to an io.Writer.
-type constants struct {
-	w    io.Writer
-	opts *rten.WriterOptions
-	g    *rten.GraphBuilder
-	done bool
-	err  error
-}
-
-func (c *constants) Check(t *tensor.Tensor) error {
-	if c.done {
-		return fs.ErrClosed
-	}
-	return c.g.Check(t)
-}
-
-func (c *constants) Add(t *tensor.Tensor) error {
-	if err := c.Check(t); err != nil {
-		return err
-	}
-	c.g.Constant(t)
-	return c.g.Err()
-}
-
-func (c *constants) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	for t, err := range ts {
-		if err = cmp.Or(err, ctx.Err()); err == nil {
-			err = c.Add(t)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-func (c *constants) Close() error {
-	if !c.done {
-		c.done, c.err = true, c.g.Write(context.Background(), c.w, c.opts)
-	}
-	return c.err
-}
-
-func (c *constants) Abort() {
-	if !c.done {
-		c.done, c.err = true, fs.ErrClosed
-	}
-}
 
 // target returns a Target of a format and version: with its Caps, and with Create of
 // package tensorfile unless the options are others than those.
@@ -192,8 +140,7 @@ func targets() (all []Target) {
 		EmptyName, NULName, NotUTF8Name, HugeDim)
 	for _, version := range tensorfile.RTen.Writes() {
 		x := target(tensorfile.RTen, version, "", func(w io.Writer) Writer {
-			return &constants{w: w, opts: &rten.WriterOptions{Version: version},
-				g: rten.NewGraphBuilder()}
+			return rten.NewWriter(w, &rten.WriterOptions{Version: version})
 		})
 		x.Nameless, x.FixedShape = true, true
 		add(x, NotUTF8Name, HugeDim)

@@ -87,7 +87,7 @@ func (g *GraphBuilder) Subgraph() *GraphBuilder {
 }
 
 func (g *GraphBuilder) fail(class error, format string, args ...any) {
-	g.note(errorf(class, format, args...))
+	g.note(errs.New(class, format, args...))
 }
 
 func (g *GraphBuilder) note(err error) {
@@ -150,7 +150,7 @@ func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 // type and shape are notes: RTen does not need them.
 func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	if _, ok := dataTypeNumber(d); !ok && d != tensor.Unknown {
-		g.fail(tensor.ErrDType, "value %s: RTen has no %v", naming.Quote(name), d)
+		g.fail(errors.ErrUnsupported, "value %s: RTen has no %v", naming.Quote(name), d)
 	}
 	for i, dim := range dims {
 		if s, symbolic := dim.Symbol(); symbolic && !utf8.ValidString(s) {
@@ -170,70 +170,28 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 // *Tensor twice stores its bytes once, and in one graph a *Tensor with a name is one
 // constant.
 func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
-	if err := g.Check(t); err != nil {
+	err := errs.Wrap(-1, "", t.Check())
+	if err == nil {
+		err = checkConstant(t)
+	}
+	if err == nil {
+		err = errs.Wrap(-1, format.Field(t.Name), format.CheckWritten("", len(t.Shape)))
+	}
+	if err != nil {
 		g.note(err)
 		t = &tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{0}}
 	}
 	n := &builtNode{kind: ConstantNode, tensor: t}
-	if t.Name == "" {
-		g.kept.Add("", t.Data)
-		return g.add(n)
-	}
-	if same := g.names[t.Name]; same != nil {
+	if same := g.names[t.Name]; same != nil && same.tensor == t {
 		return Ref{g, same.id}
 	}
 	g.kept.Add(t.Name, t.Data)
+	if t.Name == "" {
+		return g.add(n)
+	}
 	r := g.add(n)
 	g.name(n, t.Name)
 	return r
-}
-
-// Check returns what keeps t from being a constant of the graph, such as the name of
-// another one. It reads no data.
-func (g *GraphBuilder) Check(t *tensor.Tensor) error {
-	if err := checkConstant(t); err != nil {
-		return fmt.Errorf("rten: %w", err)
-	}
-	if n := g.names[t.Name]; n != nil && n.tensor != t && t.Name != "" {
-		return errorf(tensor.ErrDuplicate, "another constant or value is named %s",
-			naming.Quote(t.Name))
-	}
-	return nil
-}
-
-// checkConstant returns why t cannot be a constant.
-func checkConstant(t *tensor.Tensor) error {
-	if t == nil {
-		return fmt.Errorf("%w: a constant is nil", fs.ErrInvalid)
-	}
-	if err := t.Check(); err != nil {
-		return err
-	}
-	name := naming.Quote(t.Name)
-	switch _, ok := dataTypeNumber(t.DType); {
-	case !ok:
-		return fmt.Errorf("%w: constant %s: the format has no %v", tensor.ErrDType, name, t.DType)
-	case t.External || !t.Dense() || len(t.Parts) > 0:
-		return fmt.Errorf("%w: constant %s is not dense", errors.ErrUnsupported, name)
-	case !t.Order.RowMajor():
-		return fmt.Errorf("%w: constant %s is not row-major: see tensor.Reordered",
-			errors.ErrUnsupported, name)
-	case t.Data.Size() < 0:
-		return fmt.Errorf("%w: constant %s: its size is only known by decoding",
-			errors.ErrUnsupported, name)
-	case !utf8.ValidString(t.Name):
-		return fmt.Errorf("%w: the name %s is not UTF-8", errors.ErrUnsupported, name)
-	}
-	if err := format.CheckWritten(t.Name, len(t.Shape)); err != nil {
-		return fmt.Errorf("constant %s: %w", name, err)
-	}
-	for _, d := range t.Shape {
-		if d > math.MaxUint32 {
-			return fmt.Errorf("%w: constant %s: a dimension of %d, more than 32 bits hold",
-				errors.ErrUnsupported, name, d)
-		}
-	}
-	return nil
 }
 
 // Op adds an operator with one output, and returns that.
@@ -288,7 +246,7 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 		n.outputs = append(n.outputs, id)
 	}
 	if err := g.attributes(n, attrs, g.spatialRank(attrs, inputs)); err != nil {
-		g.note(fmt.Errorf("rten: %s: %w", op, err))
+		g.note(errs.Wrap(-1, "", fmt.Errorf("%s: %w", op, err)))
 	}
 	g.add(n)
 }

@@ -250,7 +250,7 @@ func enumNumber(enum string, v any) (uint32, error) {
 		if n, ok := dataTypeNumber(x); ok && enum == dataTypeEnum {
 			return uint32(n), nil
 		}
-		return 0, fmt.Errorf("%w: %v is not a %s", tensor.ErrDType, x, enum)
+		return 0, fmt.Errorf("%w: %v is not a %s", errors.ErrUnsupported, x, enum)
 	case string:
 		if n := slices.Index(names, x); n >= 0 {
 			return uint32(n), nil

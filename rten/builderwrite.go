@@ -108,20 +108,14 @@ func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 // placeGraph assigns the constants of a graph under construction their offsets.
 func (e *encoder) placeGraph(g *GraphBuilder) {
 	for _, n := range g.nodes {
-		e.placeNode(n)
+		if n.kind == ConstantNode {
+			if elements, _ := n.tensor.Shape.Elements(); e.outside(elements) {
+				e.place(n.tensor, n.name, n.tensor.Data)
+			}
+		}
 		for _, sub := range n.graphs {
 			e.placeGraph(sub.g)
 		}
-	}
-}
-
-// placeNode assigns a constant its offset, if it goes to the tensor data.
-func (e *encoder) placeNode(n *builtNode) {
-	if n.kind != ConstantNode {
-		return
-	}
-	if elements, _ := n.tensor.Shape.Elements(); e.outside(elements) {
-		e.place(n.tensor, n.name, n.tensor.Data)
 	}
 }
 

@@ -2,15 +2,11 @@ package rten
 
 import (
 	"encoding/binary"
-	"errors"
-	"io"
-	"math"
 	"slices"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -131,94 +127,4 @@ func (c *Constant) elements() (n int64, ok bool) {
 func (c *Constant) size() int64 {
 	n, _ := c.elements()
 	return n * int64(c.dtype.Size())
-}
-
-// constant returns the node as a constant, and what is wrong with it.
-func (n Node) constant() (Constant, error) {
-	c := Constant{n: n}
-	c.pos = uint32(n.data())
-	raw := c.raw()
-	t := raw.Table()
-	if c.rank = uint32(raw.ShapeLength()); c.rank > 0 {
-		c.shape = uint32(fb.FieldTarget(t, rtenfb.SlotConstantNodeShape)) + 4
-	}
-	elements, ok := c.elements()
-	if !ok {
-		return c, c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
-			"more than 2^63 elements")
-	}
-	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
-	if fb.FieldPos(t, rtenfb.SlotConstantNodeDataOffset) != 0 {
-		return c, c.readExternal(t, elements)
-	}
-	return c, c.readInline(elements)
-}
-
-// wrong makes the error of a field of the ConstantNode.
-func (c *Constant) wrong(class error, slot int, format string, args ...any) error {
-	t := c.raw().Table()
-	pos := fb.FieldPosOr(t, slot)
-	if slot == rtenfb.SlotConstantNodeShape {
-		pos = fb.FieldTarget(t, slot) + 4 // its first dimension
-	}
-	name := rtenfb.Schema.Tables[rtenfb.TableConstantNode].FieldName(slot)
-	return c.n.fail(class, pos, "data."+name, format, args...)
-}
-
-func (c *Constant) readExternal(t flatbuffers.Table, elements int64) error {
-	const offset = rtenfb.SlotConstantNodeDataOffset
-	r := c.n.m.r
-	at := fb.FieldPos(t, rtenfb.SlotConstantNodeDtype)
-	if at == 0 {
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
-			"absent, while the elements are outside of the model")
-	}
-	dtype := t.GetUint16(flatbuffers.UOffsetT(at))
-	switch {
-	case int(dtype) >= len(dataTypes):
-		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
-	case r.version == "1":
-		return c.wrong(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
-	}
-	c.dtype = dataTypes[dtype]
-	size, ok := c.dtype.Bytes(elements)
-	if !ok {
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 bytes")
-	}
-	rel := t.GetUint64Slot(offset, 0)
-	base := r.header.TensorOffset
-	switch {
-	case rel > math.MaxInt64:
-		return c.wrong(tensor.ErrMalformed, offset, "%d is beyond every file", rel)
-	case int64(rel) > r.size-base || size > r.size-base-int64(rel):
-		return c.wrong(io.ErrUnexpectedEOF, offset,
-			"%d bytes at %d of the tensor data, which has %d", size, rel, r.size-base)
-	}
-	c.off = base + int64(rel)
-	return nil
-}
-
-func (c *Constant) readInline(elements int64) error {
-	raw := c.raw()
-	c.inline = true
-	tag := int(raw.DataType())
-	var values flatbuffers.Table
-	switch {
-	case tag == 0 || !raw.Data(&values):
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeData,
-			"a constant without elements, inline or outside")
-	case tag >= len(inlineTypes):
-		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDataType,
-			"elements of kind %d", tag)
-	}
-	t := &inlineTypes[tag]
-	c.dtype = t.dtype
-	b, _ := fb.FieldBytes(values, t.slot, t.dtype.Size())
-	vector := fb.FieldTarget(values, t.slot)
-	if n := int64(len(b) / t.dtype.Size()); n != elements {
-		return c.n.fail(tensor.ErrMalformed, vector, "data.data.data",
-			"%d elements where the shape has %d", n, elements)
-	}
-	c.off = c.n.m.filePos(vector + 4)
-	return nil
 }

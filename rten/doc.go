@@ -24,6 +24,17 @@
 // Open refuses what no reader can use. What RTen's loader refuses but a
 // tool may want to show, such as an operator of a newer release, is in
 // [Reader.Warnings], and what RTen loads but cannot run is reported by [Reader.Verify].
+// The rules of each table of the schema, with their severities, are in one file:
+//
+//	header                      header.go
+//	Model, and every table      rules.go, and internal/fb
+//	Graph, node indices         rules_graph.go
+//	Node, ValueNode             rules_node.go
+//	OperatorNode, attributes    rules_operator.go, operators.go
+//	ConstantNode, tensor data   rules_constant.go
+//
+// A [Writer] writes constants alone, a [GraphBuilder] a model that computes, and an
+// [Edit] a copy of a file with other weights, names or metadata.
 //
 // # Lifetime of shared memory
 //

@@ -34,13 +34,13 @@ type encoder struct {
 	dummy fb.Offset    // what their offsets refer to until the tail has a position
 }
 
-// pieceOf returns data as a piece of a file at off.
-func pieceOf(off int64, data tensor.Blob, name string) format.Section {
+// section returns data as a section of a file at off.
+func section(off int64, data tensor.Blob, name string) format.Section {
 	return format.Section{Name: name, Off: off, Size: data.Size(), Data: data}
 }
 
-func modelPiece(off int64, b []byte) format.Section {
-	return pieceOf(off, tensor.BlobOf(b), "the model")
+func modelSection(off int64, b []byte) format.Section {
+	return section(off, tensor.BlobOf(b), "the model")
 }
 
 // A tailVector is a vector after the flatbuffer, and the table whose only
@@ -54,10 +54,6 @@ type tailVector struct {
 
 // tailSize is what makes a constant of version 1 worth streaming.
 const tailSize = 4 << 10
-
-func newEncoder(opts WriterOptions) *encoder {
-	return &encoder{opts: opts, placed: make(map[any]int64)}
-}
 
 // fail notes the first error.
 func (e *encoder) fail(err error) {
@@ -82,11 +78,11 @@ func (e *encoder) place(key any, name string, data tensor.Blob) {
 		e.end, ok = align.Add(off, data.Size())
 	}
 	if !ok {
-		e.fail(errorf(tensor.ErrLimit, "more than 2^63 bytes of tensor data"))
+		e.fail(errs.New(tensor.ErrLimit, "more than 2^63 bytes of tensor data"))
 		return
 	}
 	e.placed[key] = off
-	e.external = append(e.external, pieceOf(off, data, name))
+	e.external = append(e.external, section(off, data, name))
 }
 
 // int32s is the form of a vector of node indices, or of dimensions.
@@ -126,11 +122,11 @@ func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) 
 			e.dummy = e.b.Scalars(nil, 4, 4)
 		}
 		table := e.b.Table(fb.Ref(t.slot, e.dummy))
-		e.tail = append(e.tail, tailVector{table, t.slot, count, pieceOf(0, data, name)})
+		e.tail = append(e.tail, tailVector{table, t.slot, count, section(0, data, name)})
 		return table
 	}
 	if data.Size() > maxModel {
-		e.fail(errorf(tensor.ErrLimit, "constant %s of %d bytes in a model of less than 2 GiB",
+		e.fail(errs.New(tensor.ErrLimit, "constant %s of %d bytes in a model of less than 2 GiB",
 			naming.Quote(name), data.Size()))
 	}
 	if e.err != nil {
@@ -138,7 +134,7 @@ func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) 
 	}
 	var b bytes.Buffer // by the stream, which checks a digest
 	if _, err := format.CopyBlob(&b, data, data.Size()); err != nil {
-		e.fail(fmt.Errorf("rten: constant %s: %w", naming.Quote(name), err))
+		e.fail(errs.Wrap(-1, format.Field(name), err))
 	}
 	return e.b.Table(fb.Ref(t.slot, e.b.Scalars(b.Bytes(), t.dtype.Size(), 4)))
 }
@@ -165,39 +161,58 @@ func (e *encoder) model(graph, metadata fb.Offset) fb.Offset {
 		fb.Stored(rtenfb.SlotModelSchemaVersion, 4, schemaVersion))
 }
 
-// finish closes the flatbuffer and returns the layout of the file.
-func (e *encoder) finish(root fb.Offset) (*layout, error) {
+// finish closes the flatbuffer and returns the sections of the file.
+func (e *encoder) finish(root fb.Offset) (*sections, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
 	buf, err := e.b.Finish(root, "")
 	if err != nil {
-		return nil, errorf(tensor.ErrLimit,
+		return nil, errs.New(tensor.ErrLimit,
 			"the model without the tensor data takes more than 2 GiB")
 	}
-	if n := e.b.Tables(); n > rtenMaxTables && !e.opts.Unlimited {
-		return nil, errorf(tensor.ErrLimit,
+	if n := e.b.Tables(); n > rtenMaxTables {
+		return nil, errs.New(tensor.ErrLimit,
 			"the model has %d tables, and RTen loads none of more than %d", n, rtenMaxTables)
 	}
 	limits := fb.Limits{MaxDepth: rtenMaxDepth}
 	err = fb.Verify(buf, &rtenfb.Schema, rtenfb.TableModel, limits)
 	if bad := (*fb.Error)(nil); errors.As(err, &bad) && bad.Limit {
-		return nil, errorf(tensor.ErrLimit, "%s: RTen does not load the model", bad.Reason)
+		return nil, errs.New(tensor.ErrLimit, "%s: RTen does not load the model", bad.Reason)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rten: the encoded model: %w", err)
+		return nil, errs.Wrap(-1, "", fmt.Errorf("the encoded model: %w", err))
 	}
 	if e.opts.Version == "1" {
 		return e.version1(buf)
 	}
-	return version2Layout([]format.Section{modelPiece(0, buf)}, int64(len(buf)),
-		e.external, e.end, e.opts.Alignment)
+	return e.version2(buf)
+}
+
+// version2 puts a header before the flatbuffer, and the tensor data after it.
+func (e *encoder) version2(buf []byte) (*sections, error) {
+	h := Header{ModelOffset: headerSize, ModelSize: int64(len(buf))}
+	l := &sections{list: []format.Section{{}, modelSection(headerSize, buf)}}
+	var ok bool
+	h.TensorOffset, ok = align.Up(headerSize+h.ModelSize, max(e.opts.Alignment, 64))
+	if ok {
+		l.size, ok = align.Add(h.TensorOffset, e.end)
+	}
+	if !ok {
+		return nil, errs.New(tensor.ErrLimit, "more than 2^63 bytes")
+	}
+	l.list[0] = section(0, tensor.BlobOf(h.append(nil)), "the header")
+	for _, p := range e.external {
+		p.Off += h.TensorOffset
+		l.list = append(l.list, p)
+	}
+	return l, nil
 }
 
 // version1 appends the large vectors to the flatbuffer and sets the offsets that wait
 // for them.
-func (e *encoder) version1(buf []byte) (*layout, error) {
-	l := &layout{pieces: []format.Section{modelPiece(0, buf)}, size: int64(len(buf))}
+func (e *encoder) version1(buf []byte) (*sections, error) {
+	l := &sections{list: []format.Section{modelSection(0, buf)}, size: int64(len(buf))}
 	// The last that was encoded is the first in the order of nodes.
 	for i := len(e.tail) - 1; i >= 0; i-- {
 		t := &e.tail[i]
@@ -206,12 +221,12 @@ func (e *encoder) version1(buf []byte) (*layout, error) {
 		field := fb.FieldPos(table, t.slot)
 		end := at + 4 + t.Size
 		if end > maxModel || end < at {
-			return nil, errorf(tensor.ErrLimit, "a file of version 1 is less than 2 GiB long")
+			return nil, errs.New(tensor.ErrLimit, "a file of version 1 is less than 2 GiB long")
 		}
 		binary.LittleEndian.PutUint32(buf[field:], uint32(at-int64(field)))
 		count := binary.LittleEndian.AppendUint32(nil, uint32(t.count))
 		t.Off = at + 4
-		l.pieces = append(l.pieces, modelPiece(at, count), t.Section)
+		l.list = append(l.list, modelSection(at, count), t.Section)
 		l.size = end
 	}
 	return l, nil

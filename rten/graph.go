@@ -2,6 +2,7 @@ package rten
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -115,17 +116,14 @@ type graphLinks struct {
 func (m *Model) makeLinks() []graphLinks {
 	all := make([]graphLinks, len(m.graphs))
 	for i := range all {
-		all[i] = newGraphLinks(m.graph(i))
+		all[i] = m.graph(i).links()
 	}
 	return all
 }
 
-func newGraphLinks(g *Graph) graphLinks {
-	l := graphLinks{names: make(map[string]int32), producer: make([]int32, g.Len()),
-		consumers: make([][]int32, g.Len())}
-	for i := range l.producer {
-		l.producer[i] = -1
-	}
+func (g *Graph) links() graphLinks {
+	l := graphLinks{make(map[string]int32), slices.Repeat([]int32{-1}, g.Len()),
+		make([][]int32, g.Len())}
 	for n := range g.Nodes() {
 		op, ok := n.Operator()
 		if !ok {

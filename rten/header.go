@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
-	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 const (
@@ -31,15 +28,15 @@ type Header struct {
 // 32 bytes, or all of a shorter file.
 func parseHeader(b []byte, size int64) (h Header, err error) {
 	if len(b) < 8 {
-		return h, fail(io.ErrUnexpectedEOF, int64(len(b)), "header.version",
+		return h, errs.Truncated(int64(len(b)), "header.version",
 			"a header has %d bytes", headerSize)
 	}
 	if v := binary.LittleEndian.Uint32(b[4:]); v != version2 {
-		return h, fail(errors.ErrUnsupported, 4, "header.version",
+		return h, errs.At(4, "header.version", errors.ErrUnsupported,
 			"version %d; 2 is the only one", v)
 	}
 	if len(b) < headerSize {
-		return h, fail(io.ErrUnexpectedEOF, int64(len(b)), "header", "a header has %d bytes",
+		return h, errs.Truncated(int64(len(b)), "header", "a header has %d bytes",
 			headerSize)
 	}
 	for _, f := range []struct {
@@ -55,16 +52,16 @@ func parseHeader(b []byte, size int64) (h Header, err error) {
 		v := binary.LittleEndian.Uint64(b[f.at:])
 		switch {
 		case v > math.MaxInt64:
-			return h, fail(tensor.ErrMalformed, f.at, f.name, "%d is beyond every file", v)
+			return h, errs.Malformed(f.at, f.name, "%d is beyond every file", v)
 		case v < uint64(f.min):
-			return h, fail(tensor.ErrMalformed, f.at, f.name, "%d is inside the header", v)
+			return h, errs.Malformed(f.at, f.name, "%d is inside the header", v)
 		case v > uint64(size):
-			return h, fail(io.ErrUnexpectedEOF, f.at, f.name, "%d in a file of %d bytes", v, size)
+			return h, errs.Truncated(f.at, f.name, "%d in a file of %d bytes", v, size)
 		}
 		*f.v = int64(v)
 	}
 	if h.ModelSize > size-h.ModelOffset {
-		return h, fail(io.ErrUnexpectedEOF, 16, "header.model_data_len",
+		return h, errs.Truncated(16, "header.model_data_len",
 			"%d bytes at %d of a file of %d", h.ModelSize, h.ModelOffset, size)
 	}
 	return h, nil
@@ -77,22 +74,6 @@ func (h Header) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.ModelOffset))
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.ModelSize))
 	return binary.LittleEndian.AppendUint64(b, uint64(h.TensorOffset))
-}
-
-// piece returns the header as the start of a file.
-func (h Header) piece() format.Section {
-	return pieceOf(0, tensor.BlobOf(h.append(nil)), "the header")
-}
-
-// fail makes the error of a rule that the file breaks at off.
-func fail(class error, off int64, field, format string, args ...any) error {
-	return &tensor.FormatError{Format: "rten", Offset: off, Field: field,
-		Err: fmt.Errorf("%w: "+format, append([]any{class}, args...)...)}
-}
-
-// errorf makes an error that is not about a byte of a file.
-func errorf(class error, format string, args ...any) error {
-	return fmt.Errorf("rten: %w: "+format, append([]any{class}, args...)...)
 }
 
 // Plausible reports whether a file of that size may be a .rten file, by its first bytes

@@ -13,7 +13,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // schemaVersion is that of every release.
@@ -90,12 +89,12 @@ func metadataIndex(key, value string) (int, error) {
 		switch names = append(names, f.Name); {
 		case f.Name != key:
 		case !utf8.ValidString(value):
-			return 0, errorf(tensor.ErrMalformed, "the value of %s is not UTF-8", key)
+			return 0, errs.New(errors.ErrUnsupported, "the value of %s is not UTF-8", key)
 		default:
 			return i, nil
 		}
 	}
-	return 0, errorf(errors.ErrUnsupported, "the format has no metadata named %s, only %s",
+	return 0, errs.New(errors.ErrUnsupported, "the format has no metadata named %s, only %s",
 		naming.Quote(key), strings.Join(names, ", "))
 }
 
@@ -133,5 +132,5 @@ func (m *Model) filePos(pos int) int64 { return m.base + int64(pos) }
 
 // fail makes the error of something at pos of the flatbuffer.
 func (m *Model) fail(class error, pos int, field, format string, args ...any) error {
-	return fail(class, m.filePos(pos), field, format, args...)
+	return errs.At(m.filePos(pos), field, class, format, args...)
 }

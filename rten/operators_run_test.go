@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -319,7 +319,7 @@ func sameRun(t testing.TB, what, file string, random bool, inputs ...string) str
 	for _, opts := range []WriterOptions{{Version: "1"}, {Version: "2"},
 		{Version: "2", Alignment: 4096}, {Version: "2", InlineElements: -1}, {}} {
 		p := NewEdit(r)
-		if opts == (WriterOptions{}) || opts.Alignment != 0 {
+		if opts.Version == "" || opts.Alignment != 0 {
 			if err := p.SetAttribute("run_id",
 				"a longer string than any that was there"); err != nil {
 				t.Fatal(err)
@@ -343,12 +343,12 @@ func TestEveryOperatorRuns(t *testing.T) {
 	used := make(map[string]bool)
 	run := func(name string, g *GraphBuilder, inputs ...string) {
 		t.Helper()
-		file := write(t, g, nil)
+		file := writeModel(t, g, nil)
 		random := strings.Contains(name, "Random") || strings.HasPrefix(name, "Dropout") ||
 			strings.HasPrefix(name, "Multinomial")
 		want := sameRun(t, name, file, random, inputs...)
 		for layout, opts := range layouts {
-			if got, err := rtenproof(t, write(t, g, opts), inputs...); err != nil ||
+			if got, err := rtenproof(t, writeModel(t, g, opts), inputs...); err != nil ||
 				got != want && !random {
 				t.Errorf("%s, %s:\n%s%v\nwant\n%s", name, layout, got, err, want)
 			}
@@ -475,8 +475,8 @@ func unverified(t *testing.T, g *GraphBuilder) (file string) {
 		t.Fatal(err)
 	}
 	file = filepath.Join(t.TempDir(), "model.rten")
-	if err := atomicfile.Write(file, func(w io.Writer) error {
-		return l.write(t.Context(), w)
+	if err := format.CreateFile(t.Context(), file, func(out *format.Output) error {
+		return format.WriteSections(out, nil, l.list, l.size)
 	}); err != nil {
 		t.Fatal(err)
 	}

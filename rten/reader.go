@@ -3,10 +3,10 @@ package rten
 import (
 	"io"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -18,19 +18,26 @@ import (
 // refers to no other file.
 type ReaderOptions = tensor.ReadOptions
 
-// A Reader gives access to the constants and the graph of a .rten file. It is
-// safe for concurrent use.
+// A Reader is an open model, with the methods of every Reader: Close, Size, Len, Tensors,
+// Tensor, Blobs and Attributes. Tensors are the constants of all graphs, depth first in
+// the order of the nodes. A constant of the top graph has its own name, or #INDEX if it
+// has none, INDEX being the index of its node; a constant of a subgraph has the path of
+// its graph and a slash before that, as in nodes[6].then_branch/w. Attributes are the
+// metadata that is set, by the schema's names and in its order. There are no Blobs.
+// Names, shapes and the graph stay valid after Close. A Reader is safe for concurrent
+// use.
 type Reader struct {
+	format.Base
 	src     *source.Source
-	size    int64
 	version string
 	header  Header // zero in version 1
 	model   *Model
 
 	tensors  func() []tensor.Tensor // of all constants; the first call makes them
-	lookup   func() *naming.Table
 	warnings func() []error
 }
+
+const errs = format.Errors("rten")
 
 // Open opens the named file and maps it where the platform can.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
@@ -82,39 +89,41 @@ const maxModel = 1<<31 - 1
 // read reads and checks all metadata.
 func read(in *format.Input) (_ *Reader, err error) {
 	src, limits := in.Source, in.Options.Limits
-	r := &Reader{src: src, size: src.Size(), version: "1"}
+	r := &Reader{src: src, version: "1"}
+	format.InitBase(&r.Base, errs, in)
+	size := src.Size()
 	window := int64(headerSize)
 	if !src.Mapped() {
 		window = firstWindow
 	}
-	head, err := src.Metadata(0, min(window, r.size))
+	head, err := src.Metadata(0, min(window, size))
 	if err != nil {
 		return nil, err
 	}
 	var at, n int64
 	switch {
 	case len(head) < 4:
-		return nil, fail(io.ErrUnexpectedEOF, r.size, "", "a model takes more than %d bytes",
-			r.size)
+		return nil, errs.Truncated(size, "", "a model takes more than %d bytes",
+			size)
 	case hasMagic(head):
-		if r.header, err = parseHeader(head, r.size); err != nil {
+		if r.header, err = parseHeader(head, size); err != nil {
 			return nil, err
 		}
 		r.version = "2"
 		at, n = r.header.ModelOffset, r.header.ModelSize
 	default:
-		n = r.size
+		n = size
 		if in.Asked.MaxMetadata == 0 {
 			limits.MaxMetadata = maxModel
 		}
 		// All of a file is read only after a few bytes look like a model.
-		if !plausible(head, src, r.size) {
-			return nil, fail(tensor.ErrMalformed, 0, "",
+		if !plausible(head, src, size) {
+			return nil, errs.Malformed(0, "",
 				"neither the magic number RTEN nor a flatbuffer")
 		}
 	}
 	if n > min(limits.MaxMetadata, maxModel) {
-		return nil, fail(tensor.ErrLimit, at, "model", "a model of %d bytes, more than %d", n,
+		return nil, errs.Limit(at, "model", "a model of %d bytes, more than %d", n,
 			min(limits.MaxMetadata, maxModel))
 	}
 	buf, err := r.metadata(head, at, n, in.Memory)
@@ -126,10 +135,13 @@ func read(in *format.Input) (_ *Reader, err error) {
 		return nil, err
 	}
 	r.tensors = sync.OnceValue(r.makeTensors)
-	r.lookup = sync.OnceValue(func() *naming.Table {
-		t, _ := naming.Build(r.Len(), func(i int) string { return r.tensors()[i].Name })
-		return t
-	})
+	format.SetTensors(&r.Base, len(r.model.constants),
+		func(i int) *tensor.Tensor { return &r.tensors()[i] }, nil)
+	var attributes [][2]string
+	for k, v := range r.model.Metadata() {
+		attributes = append(attributes, [2]string{k, v})
+	}
+	format.SetAttributes(&r.Base, attributes)
 	r.model.subgraphs = sync.OnceValue(r.model.graphIndex)
 	r.model.links = sync.OnceValue(r.model.makeLinks)
 	r.warnings = sync.OnceValue(r.model.warnings)
@@ -150,33 +162,14 @@ func (r *Reader) metadata(head []byte, at, n int64, memory []byte) ([]byte, erro
 	return r.src.Metadata(at, n)
 }
 
-// Close releases the file. Borrowed slices are invalid afterwards, reads fail with
-// fs.ErrClosed; names, shapes and the graph stay. A second Close does nothing.
-func (r *Reader) Close() error { return r.src.Close() }
-
 // Version is "2" for a file with a header and "1" for a bare flatbuffer.
 func (r *Reader) Version() string { return r.version }
 
 // Header returns the header, and false for a version 1 file, which has none.
 func (r *Reader) Header() (Header, bool) { return r.header, r.version == "2" }
 
-// Size is the length of the file.
-func (r *Reader) Size() int64 { return r.size }
-
 // Model is the content of the file.
 func (r *Reader) Model() *Model { return r.model }
-
-// Len is the number of constants of all graphs.
-func (r *Reader) Len() int { return len(r.model.constants) }
-
-// Tensors yields the constants of all graphs, depth first in the order of the
-// nodes. A constant of the top graph has its own name, or #INDEX if it has none,
-// INDEX being that of its node; one of a subgraph has the path of its graph and
-// a slash before that, as in nodes[6].then_branch/w.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	all := r.tensors()
-	return format.Each(len(all), func(i int) *tensor.Tensor { return &all[i] })
-}
 
 func (r *Reader) makeTensors() []tensor.Tensor {
 	all, extents := make([]tensor.Tensor, r.Len()), make([]source.Extent, r.Len())
@@ -189,34 +182,16 @@ func (r *Reader) makeTensors() []tensor.Tensor {
 	return all
 }
 
-// Tensor returns the first constant of that name, nil if there is none. Names may
-// repeat: Tensors has them all. The first call builds an index.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	i := r.lookup().Lookup(name)
-	if i < 0 {
-		return nil
-	}
-	return &r.tensors()[i]
-}
-
-// Blobs yields nothing: all that a .rten file holds are tensors.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
-
-// Attributes yields the metadata that is set, by the schema's names and in its order.
-func (r *Reader) Attributes() iter.Seq2[string, string] { return r.model.Metadata() }
-
 // Warnings returns the departures from what RTen's writers make that did not prevent
 // reading, each a *tensor.FormatError; at most some hundred of them.
-func (r *Reader) Warnings() []error { return r.warnings() }
+func (r *Reader) Warnings() []error { return slices.Clone(r.warnings()) }
 
 // Spans yields what every byte of the file is for, in the order of offsets. In version 1
 // the tensors are inside the metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h, ok := r.Header()
 	if !ok {
-		return format.SpansOf(r, format.MetadataSpan(0, r.size))
+		return format.SpansOf(r, format.MetadataSpan(0, r.Size()))
 	}
 	return format.SpansOf(r, format.HeaderSpan(0, headerSize), format.MetadataSpan(h.ModelOffset,
 		h.ModelSize))

@@ -1,51 +1,75 @@
 package rten
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A rebuilder writes all tables of a model anew, so that constants can move in or out of
-// the flatbuffer and nodes can come and go. Absent fields stay absent. Tables are
-// written as often as they are referred to: sharing could make the copy so small that it
-// looks like an attack.
+// the flatbuffer, or go. Absent fields stay absent. Tables are written as often as they
+// are referred to: sharing could make the copy so small that it looks like an attack.
 type rebuilder struct {
-	e    *Edit
-	enc  *encoder
-	over *overlay // for the elements
-	next int      // constant
+	e       *Edit
+	enc     *encoder
+	changes changes
+	next    int // constant
 }
 
-// key is how the encoder knows constants that share their bytes.
-func (c Constant) key() fileRange { return c.bytes(-1) }
-
-func (e *Edit) rebuild(o WriterOptions, over *overlay) (*layout, error) {
-	m := e.r.model
-	tree, err := fb.Take(m.buf, &rtenfb.Schema, rtenfb.TableModel,
+func (e *Edit) rebuild(o WriterOptions, all changes) (*sections, error) {
+	tree, err := fb.Take(e.r.model.buf, &rtenfb.Schema, rtenfb.TableModel,
 		func(table, slot int) int { return 4 })
 	if err != nil {
-		return nil, fmt.Errorf("rten: %w", err)
+		return nil, errs.New(errors.ErrUnsupported, "%w", err)
 	}
-	b := &rebuilder{e: e, enc: newEncoder(o), over: over}
-	for c := range m.Constants() {
-		if n, _ := c.elements(); !e.removed[c.n.id()] && b.enc.outside(n) {
-			b.enc.place(c.key(), c.n.tensorName(), over.blob(c.off, c.size()))
-		}
-	}
-	for i := range m.graphs {
-		for _, n := range e.operators(i).inserted {
-			b.enc.placeNode(n)
-		}
-	}
-	if len(e.metadata) > 0 {
+	b := &rebuilder{e: e, enc: &encoder{opts: o, placed: make(map[any]int64)}, changes: all}
+	b.place()
+	if e.changed {
 		tree.SetChild(rtenfb.SlotModelMetadata, fb.Custom(func(*fb.Builder) fb.Offset {
-			return b.enc.metadata(e.mergedMetadata())
+			return b.enc.metadata(e.metadata)
 		}))
 	}
 	b.graph(tree.Child(rtenfb.SlotModelGraph), 0)
 	return b.enc.finish(tree.WriteBackward(&b.enc.b))
+}
+
+// place assigns constants their offsets in the tensor data. Of constants that overlap
+// the bytes are stored once.
+func (b *rebuilder) place() {
+	m := b.e.r.model
+	var ranges []fileRange
+	for i := range m.constants {
+		c := m.Constant(i)
+		n, _ := c.elements()
+		if ch := b.changes[c.n.id()]; !ch.Removed && ch.Tensor == nil && b.enc.outside(n) {
+			ranges = append(ranges, c.bytes(i))
+		}
+	}
+	sortRanges(ranges)
+	whole := make(map[int]fileRange, len(ranges)) // by constant: itself and what overlaps
+	for i := 0; i < len(ranges); {
+		x, first := ranges[i], i
+		for i++; i < len(ranges) && ranges[i].off < x.end; i++ {
+			x.end = max(x.end, ranges[i].end)
+		}
+		x.constant = -1
+		for _, y := range ranges[first:i] {
+			whole[y.constant] = x
+		}
+	}
+	for i := range m.constants {
+		c, t := m.Constant(i), &b.e.r.tensors()[i]
+		n, _ := c.elements()
+		if ch := b.changes[c.n.id()]; ch.Tensor != nil && b.enc.outside(n) {
+			b.enc.place(i, t.Name, ch.Tensor.Data)
+		} else if x, ok := whole[i]; ok {
+			data, _ := b.e.r.src.Extent(x.off, x.end-x.off)
+			b.enc.place(x, t.Name, tensor.NewBlob(&data))
+			b.enc.placed[i] = b.enc.placed[x] + c.off - x.off
+		}
+	}
 }
 
 // graph changes a graph and those inside.
@@ -53,69 +77,53 @@ func (b *rebuilder) graph(t *fb.Node, graph int) {
 	g := b.e.r.model.graph(graph)
 	nodes := t.Children(rtenfb.SlotGraphNodes)
 	for i, node := range nodes {
-		b.e.steps++
 		n := g.Node(i)
-		if s, ok := b.e.names[n.id()]; ok {
-			node.SetString(rtenfb.SlotNodeName, s)
+		c := b.changes[n.id()]
+		if c.Renamed {
+			node.SetString(rtenfb.SlotNodeName, c.Name)
 		}
 		switch data := node.Child(rtenfb.SlotNodeData); n.Kind() {
 		case ConstantNode:
-			b.constant(data)
+			b.constant(data, c.Tensor)
 		case OperatorNode:
 			b.subgraphs(data, n)
 		}
 	}
-	if len(b.e.removed) > 0 || len(b.e.graphs) > 0 {
-		b.renumber(t, g, nodes)
-	}
+	b.renumber(t, g, nodes)
 }
 
-// renumber gives a graph the nodes that it has after the changes, and those their new
-// numbers.
+// renumber leaves out the nodes that are removed, and gives the others their new numbers.
 func (b *rebuilder) renumber(t *fb.Node, g *Graph, nodes []*fb.Node) {
-	ops := b.e.operators(g.i)
-	number := make([]int, len(nodes)+len(ops.inserted))
+	number := make([]int, len(nodes))
 	var kept []*fb.Node
-	renumbered := func(ids []int) []int {
-		out := make([]int, len(ids))
-		for i, id := range ids {
-			if out[i] = id; id >= 0 {
-				out[i] = number[id]
-			}
-		}
-		return out
-	}
-	add := func(id int, n *fb.Node) {
-		number[id] = len(kept)
-		kept = append(kept, n)
-	}
 	for i, n := range nodes {
-		if number[i] = len(kept); !b.e.removed[nodeID{g.i, i}] {
-			add(i, n)
+		if number[i] = len(kept); !b.changes[nodeID{g.i, i}].Removed {
+			kept = append(kept, n)
 		}
-		for _, id := range ops.after[i] {
-			n := *ops.inserted[id-len(nodes)]
-			add(id, fb.Custom(func(*fb.Builder) fb.Offset {
-				n.inputs, n.outputs = renumbered(n.inputs), renumbered(n.outputs)
-				return b.enc.node(&n)
-			}))
-		}
+	}
+	if len(kept) == len(nodes) {
+		return
 	}
 	vector := func(t *fb.Node, slot int, ids []int) {
+		for i, id := range ids {
+			if id >= 0 {
+				ids[i] = number[id]
+			}
+		}
 		if t.Has(slot) {
-			t.SetVector(slot, int32s(renumbered(ids)), 4)
+			t.SetVector(slot, int32s(ids), 4)
 		}
 	}
 	for i, n := range nodes {
-		if op, ok := g.Node(i).Operator(); ok && !b.e.removed[op.n.id()] {
+		if op, ok := g.Node(i).Operator(); ok {
 			data := n.Child(rtenfb.SlotNodeData)
-			vector(data, rtenfb.SlotOperatorNodeInputs, ops.redirect(op.Inputs()))
+			vector(data, rtenfb.SlotOperatorNodeInputs, op.Inputs())
 			vector(data, rtenfb.SlotOperatorNodeOutputs, op.Outputs())
 		}
 	}
 	t.SetChildren(rtenfb.SlotGraphNodes, kept)
 	vector(t, rtenfb.SlotGraphInputs, g.Inputs())
-	vector(t, rtenfb.SlotGraphOutputs, ops.redirect(g.Outputs()))
+	vector(t, rtenfb.SlotGraphOutputs, g.Outputs())
 	vector(t, rtenfb.SlotGraphCaptures, g.Captures())
 }
 
@@ -132,11 +140,15 @@ func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 }
 
 // constant has the next constant written with its elements where the options put them.
-func (b *rebuilder) constant(data *fb.Node) {
-	c := b.e.r.model.Constant(b.next)
+func (b *rebuilder) constant(data *fb.Node, replacement *tensor.Tensor) {
+	i := b.next
 	b.next++
+	t := &b.e.r.tensors()[i]
+	elements := t.Data
+	if replacement != nil {
+		elements = replacement.Data
+	}
 	data.SetCustom(func(*fb.Builder) fb.Offset {
-		t := c.Tensor()
-		return b.enc.constant(c.key(), t.Name, t.DType, t.Shape, b.over.blob(c.off, c.size()))
+		return b.enc.constant(i, t.Name, t.DType, t.Shape, elements)
 	})
 }

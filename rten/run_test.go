@@ -32,7 +32,7 @@ func rtenproof(t testing.TB, file string, inputs ...string) (string, error) {
 	return outputs, err
 }
 
-func write(t testing.TB, g *GraphBuilder, opts *WriterOptions) string {
+func writeModel(t testing.TB, g *GraphBuilder, opts *WriterOptions) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "model.rten")
 	if err := g.WriteFile(t.Context(), name, opts); err != nil {
@@ -55,7 +55,7 @@ func TestMinimalModelRuns(t *testing.T) {
 	b := g.Constant(tensor.New("b", tensor.Shape{3}, []float32{.5, -.5, .25}))
 	g.Output("y", g.Op("Add", nil, g.Op("MatMul", nil, x, w), b))
 	for name, opts := range layouts {
-		got, err := rtenproof(t, write(t, g, opts), "x:1x2=1,2")
+		got, err := rtenproof(t, writeModel(t, g, opts), "x:1x2=1,2")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

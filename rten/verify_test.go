@@ -342,7 +342,7 @@ func TestRequires(t *testing.T) {
 		if c.v1 {
 			opts.Version = "1"
 		}
-		r, err := Open(write(t, c.call.build(t), opts), nil)
+		r, err := Open(writeModel(t, c.call.build(t), opts), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

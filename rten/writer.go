@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"math"
 	"math/bits"
+	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/align"
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -23,23 +23,15 @@ type WriterOptions struct {
 	// version of the file that is changed.
 	Version string
 	// Alignment is where in the file the tensors of version 2 begin: at multiples of this
-	// power of two. 0 is 64, and in an [Edit] leaves tensors where they are.
+	// power of two. 0 is 64.
 	Alignment int64
 	// InlineElements is the most elements of a constant that version 2 keeps in
-	// the model. 0 is 16; negative keeps none there. A version 1 file with content
-	// that is newer than this library cannot be taken apart: as version 2 it keeps
-	// all constants in the model, where RTen reads them too, and it does not become
-	// version 1 again.
+	// the model. 0 is 16; negative keeps none there.
 	InlineElements int
-	// Unlimited writes models of more than a million tables, which RTen refuses
-	// to load.
-	Unlimited bool
-}
-
-// Check returns an error for options that no file can be written with.
-func (o *WriterOptions) Check() error {
-	_, err := o.withDefaults()
-	return err
+	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Progress, if not nil, is called with the bytes written so far and in all.
+	Progress func(done, total int64)
 }
 
 // withDefaults checks the options.
@@ -50,10 +42,10 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	}
 	switch {
 	case out.Version != "" && out.Version != "1" && out.Version != "2":
-		return out, errorf(errors.ErrUnsupported, "version %q; there are 1 and 2", out.Version)
+		return out, errs.New(errors.ErrUnsupported, "version %q; there are 1 and 2", out.Version)
 	case out.Alignment != 0 && (out.Alignment < 4 || out.Alignment > 1<<30 ||
 		bits.OnesCount64(uint64(out.Alignment)) != 1):
-		return out, fmt.Errorf("rten: alignment %d is not a power of two from 4 to 2^30",
+		return out, errs.New(fs.ErrInvalid, "alignment %d is not a power of two from 4 to 2^30",
 			out.Alignment)
 	}
 	out.Version = cmp.Or(out.Version, "2")
@@ -62,90 +54,180 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	return out, nil
 }
 
+// A Writer writes a model of constants alone, with the methods of every Writer: Check,
+// Add, AddAll, Close and Abort. A [GraphBuilder] writes models that compute. Tensors are
+// dense and row-major, of float32, int32, int8 or uint8, with dimensions of less than
+// 2^32; anything else is errors.ErrUnsupported. A tensor may have the empty name, which
+// then is none.
+type Writer struct {
+	format.Writer[*tensor.Tensor]
+}
+
+// NewWriter returns a Writer to w, which it neither seeks nor closes.
+func NewWriter(w io.Writer, opts *WriterOptions) *Writer {
+	return &Writer{format.NewWriter(w, opts.encoding(constants))}
+}
+
+// Create returns a Writer of the file of that name, which appears whole when Close
+// succeeds, or not at all. A process that is killed leaves a hidden file,
+// .NAME.tensorfile-tmp-…, which 'tensorfile clean' removes.
+func Create(name string, opts *WriterOptions) (*Writer, error) {
+	w, err := format.Create(name, opts.encoding(constants))
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{w}, nil
+}
+
+// WriteFile writes a whole file: it appears with all constants, or not at all.
+func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
+	opts *WriterOptions) error {
+	return format.WriteFile(ctx, name, ts, opts.encoding(constants))
+}
+
+// encoding is how a file is written, of which assemble returns the sections.
+func (o *WriterOptions) encoding(assemble func(o WriterOptions,
+	ts []*tensor.Tensor) (*sections, error)) *format.Encoding[*tensor.Tensor] {
+	given, err := o.withDefaults()
+	return &format.Encoding[*tensor.Tensor]{Format: errs, Err: err, NoReplace: given.NoReplace,
+		Progress: given.Progress, Unnamed: true,
+		Item: func(t *tensor.Tensor) (*tensor.Tensor, error) { return t, checkConstant(t) },
+		Encode: func(out *format.Output, ts []*tensor.Tensor) error {
+			l, err := assemble(given, ts)
+			if err == nil {
+				err = errs.Wrap(-1, "", format.WriteSections(out, nil, l.list, l.size))
+			}
+			return err
+		}}
+}
+
+// constants makes the sections of a model of constants alone.
+func constants(o WriterOptions, ts []*tensor.Tensor) (*sections, error) {
+	g := NewGraphBuilder()
+	for _, t := range ts {
+		g.Constant(t)
+	}
+	return g.sections(context.Background(), o)
+}
+
+// checkConstant returns why no model can have t as a constant.
+func checkConstant(t *tensor.Tensor) error {
+	refuse := func(text string, args ...any) error {
+		return errs.Tensor(t.Name, errors.ErrUnsupported, text, args...)
+	}
+	switch _, ok := dataTypeNumber(t.DType); {
+	case !ok:
+		return refuse("the format does not have %v", t.DType)
+	case t.External || !t.Dense() || len(t.Parts) > 0:
+		return refuse("only dense tensors are supported")
+	case !t.Order.RowMajor():
+		return refuse("the order %v is not row-major (tensor.Reordered)", []int(t.Order))
+	case t.Data.Size() < 0:
+		return refuse("its size is only known after decoding")
+	case !utf8.ValidString(t.Name):
+		return refuse("the name is not UTF-8")
+	}
+	for _, d := range t.Shape {
+		if d > math.MaxUint32 {
+			return refuse("a dimension of %d, more than 32 bits hold", d)
+		}
+	}
+	return nil
+}
+
+// nothing are the tensors of a Writer whose Encoding has its content from elsewhere.
+func nothing(func(*tensor.Tensor, error) bool) {}
+
+// write writes what enc encodes to w.
+func write(ctx context.Context, w io.Writer, enc *format.Encoding[*tensor.Tensor]) error {
+	out := format.NewWriter(w, enc)
+	return format.WriteAll(ctx, &out, nothing)
+}
+
 // WriteFile writes the model that g has assembled, or reports what went wrong while it
 // was. The file appears whole, or not at all.
 func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return atomicfile.Write(name, func(w io.Writer) error { return g.Write(ctx, w, opts) })
+	return format.WriteFile(ctx, name, nothing, g.encoding(ctx, opts))
 }
 
 // Write writes the model that g has assembled to w, from the start to the end, or
 // reports what went wrong while it was, and what Verify would report of the model. The
 // bytes depend on nothing but the model and the options.
 func (g *GraphBuilder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	l, err := g.layout(ctx, opts)
-	if err != nil {
-		return err
-	}
-	return l.write(ctx, w)
+	return write(ctx, w, g.encoding(ctx, opts))
 }
 
-func (g *GraphBuilder) layout(ctx context.Context, opts *WriterOptions) (*layout, error) {
-	o, err := opts.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+func (g *GraphBuilder) encoding(ctx context.Context,
+	opts *WriterOptions) *format.Encoding[*tensor.Tensor] {
+	return opts.encoding(func(o WriterOptions, _ []*tensor.Tensor) (*sections, error) {
+		return g.sections(ctx, o)
+	})
+}
+
+func (g *GraphBuilder) sections(ctx context.Context, o WriterOptions) (*sections, error) {
 	if g.up != nil {
-		return nil, errorf(fs.ErrInvalid, "a model is written from its top graph")
+		return nil, errs.New(fs.ErrInvalid, "a model is written from its top graph")
 	}
 	g.finish()
-	if err := g.Err(); err != nil {
-		return nil, err
+	err := g.Err()
+	if err == nil {
+		err = errs.Wrap(-1, "", g.kept.Check())
 	}
-	if err := g.kept.Check(); err != nil {
-		return nil, fmt.Errorf("rten: %w", err)
+	if err == nil {
+		err = g.verify(ctx, o)
 	}
-	if err := g.verify(ctx, o); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return g.encode(o)
 }
 
-func (g *GraphBuilder) encode(o WriterOptions) (*layout, error) {
-	e := newEncoder(o)
+func (g *GraphBuilder) encode(o WriterOptions) (*sections, error) {
+	e := &encoder{opts: o, placed: make(map[any]int64)}
 	e.placeGraph(g)
 	metadata := e.metadata(g.metadata)
 	return e.finish(e.model(e.graph(g), metadata))
 }
 
-// A layout is a file as pieces in ascending order; between them are zeros.
-type layout struct {
-	pieces []format.Section
-	size   int64
+// A sections is a file as its parts in ascending order; between them are zeros.
+type sections struct {
+	list []format.Section
+	size int64
 }
 
-// version2Layout puts a header before the model's pieces, which begin at 0, and
-// the tensor data after it. Pieces may be empty.
-func version2Layout(model []format.Section, modelSize int64, external []format.Section,
-	externalSize,
-	alignment int64) (*layout, error) {
-	h := Header{ModelOffset: headerSize, ModelSize: modelSize}
-	l := new(layout)
-	var ok bool
-	if h.TensorOffset, ok = align.Up(headerSize+modelSize, max(alignment, 64)); ok {
-		l.size, ok = align.Add(h.TensorOffset, externalSize)
+// verify returns what Verify reports of the model, warnings too. Constants in the model
+// are part of a file of version 1, so that it is asked for as one of version 2 as well.
+func (g *GraphBuilder) verify(ctx context.Context, o WriterOptions) error {
+	o.Version, o.InlineElements = "2", -1
+	l, err := g.encode(o)
+	if err != nil {
+		return err
 	}
-	if !ok {
-		return nil, errorf(tensor.ErrLimit, "more than 2^63 bytes")
+	r, err := NewReader(l, l.size, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: maxModel}})
+	if err != nil {
+		return err
 	}
-	l.add(0, h.piece())
-	l.add(headerSize, model...)
-	l.add(h.TensorOffset, external...)
-	return l, nil
+	found := format.NewFindings(&tensor.VerifyOptions{Strict: true})
+	for err := range r.model.deviations() {
+		found.Warn(err)
+	}
+	if err := r.model.verifyGraphs(ctx, found); err != nil {
+		return err
+	}
+	return found.Err()
 }
 
-// add appends pieces whose offsets count from base.
-func (l *layout) add(base int64, list ...format.Section) {
-	for _, p := range list {
-		p.Off += base
-		l.pieces = append(l.pieces, p)
+// ReadAt reads the file, with zeros in place of data that is not in memory.
+func (l *sections) ReadAt(p []byte, off int64) (n int, err error) {
+	if int64(len(p)) > l.size-off {
+		p, err = p[:max(l.size-off, 0)], io.EOF
 	}
-}
-
-func (l *layout) write(ctx context.Context, w io.Writer) error {
-	if err := format.WriteTo(ctx, w, func(out *format.Output) error {
-		return format.WriteSections(out, nil, l.pieces, l.size)
-	}); err != nil {
-		return fmt.Errorf("rten: %w", err)
+	clear(p)
+	for _, x := range l.list {
+		b, ok := x.Data.Memory()
+		if from := off - x.Off; ok && from < int64(len(b)) && from > -int64(len(p)) {
+			copy(p[max(-from, 0):], b[max(from, 0):])
+		}
 	}
-	return nil
+	return len(p), err
 }
