@@ -58,7 +58,7 @@ func wrongIndex(t flatbuffers.Table, table int, wrong func(id uint32) bool,
 	return 0, "", 0
 }
 
-// graph looks for values that nothing gives or computes, and then at the rest of the graph.
+// graph looks for values that nothing gives or computes, then at all else of a graph.
 func (v *verifier) graph() {
 	g := v.g
 	v.producer = slices.Repeat([]int32{nobody}, g.Len())

@@ -55,7 +55,7 @@ func (c *checker) node(n Node) error {
 	return nil
 }
 
-// input looks at a ValueNode: dimensions of 0 of an input; of another value that may be meant.
+// input looks for dimensions of 0 of an input; of another ValueNode that may be meant.
 func (d *deviations) input(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {
