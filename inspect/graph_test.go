@@ -214,8 +214,8 @@ func TestGraphShowsNamelessState(t *testing.T) {
 	x := m.Input(tensor.F32, tensor.Shape{4}).Place(1, 0)
 	state := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 16)
 	sum := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 32)
-	m.Call("aten::add.out", state, x, m.Int(1), sum, sum)
-	m.Call("aten::copy_", state, sum, m.Bool(false), state)
+	m.Call("aten::add.out", state, x, m.Value(1), sum, sum)
+	m.Call("aten::copy_", state, sum, m.Value(false), state)
 	m.Return(sum)
 	var w bytes.Buffer
 	if err := b.Write(t.Context(), &w, nil); err != nil {

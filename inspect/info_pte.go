@@ -128,7 +128,8 @@ func pteInfo(f *tensorfile.File, r *pte.Reader) *PTEInfo {
 	d.Header = PTEHeader{int64(h.Length), int64(h.ProgramSize), int64(h.SegmentBase),
 		int64(h.SegmentDataSize)}
 	if b := r.Bundle(); b != nil {
-		d.Bundle = &PTEBundle{int64(b.Version), r.Start(), r.Size(), []PTESuite{}}
+		at, size := r.Range()
+		d.Bundle = &PTEBundle{int64(b.Version), at, size, []PTESuite{}}
 		for _, s := range b.Suites {
 			d.Bundle.Suites = append(d.Bundle.Suites, PTESuite{s.Method, len(s.Cases)})
 		}
@@ -219,15 +220,11 @@ func pteValueInfo(v pte.Value) PTEValue {
 		d.Planned = &t.Planned
 		return d
 	}
-	switch v.Kind() {
-	case pte.KindInt:
-		d.Value = v.Int()
-	case pte.KindBool:
-		d.Value = v.Bool()
-	case pte.KindDouble:
-		d.Value = Float(v.Double())
-	case pte.KindString:
-		d.Value = v.Text()
+	switch x := v.Constant().(type) {
+	case int64, bool, string:
+		d.Value = x
+	case float64:
+		d.Value = Float(x)
 	}
 	return d
 }

@@ -78,21 +78,23 @@ func pteDescription(v pte.Value) string {
 		if t.RequiresGrad {
 			s += " requires_grad"
 		}
-		if t.Dynamism != pte.Static && t.Dynamism != pte.Bound {
-			s += " " + t.Dynamism.String()
+		switch word := t.Dynamism.String(); word {
+		case "STATIC", "DYNAMIC_BOUND":
+		default:
+			s += " " + word
 		}
 		if t.DimOrder != nil {
 			s += fmt.Sprintf(" dim_order %d", t.DimOrder)
 		}
 		return s
-	case v.Kind().IsList():
+	case v.Items() != nil:
 		return fmt.Sprintf("%v%v", v.Kind(), v.Items())
-	case v.Kind() == pte.KindDoubleList:
-		return fmt.Sprintf("%v%v", v.Kind(), v.Doubles())
-	case v.Kind() == pte.KindBoolList:
-		return fmt.Sprintf("%v%v", v.Kind(), v.Bools())
-	case v.Kind() == pte.KindString:
-		return strconv.Quote(v.Text())
+	}
+	switch x := v.Constant().(type) {
+	case []float64, []bool:
+		return fmt.Sprintf("%v%v", v.Kind(), x)
+	case string:
+		return strconv.Quote(x)
 	}
 	return v.String()
 }

@@ -16,7 +16,7 @@ func programOf(t *testing.T, names ...string) string {
 	b := pte.NewBuilder()
 	m := b.Method("forward")
 	for _, n := range names {
-		m.External(n, tensor.F32, tensor.Shape{2, 3})
+		m.Declare(pte.RoleExternal, n, tensor.F32, tensor.Shape{2, 3})
 	}
 	m.Return(m.Constant(tensor.New("one", tensor.Shape{1}, []float32{1})))
 	var out bytes.Buffer

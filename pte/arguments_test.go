@@ -22,10 +22,10 @@ func callOf(operator string, n int) *Builder {
 	m := b.Method("forward")
 	args := make([]Ref, n)
 	for i := range args {
-		args[i] = m.Null()
+		args[i] = m.Value(nil)
 	}
 	m.Call(operator, args...)
-	m.Return(m.Int(1))
+	m.Return(m.Value(1))
 	return b
 }
 

@@ -25,13 +25,13 @@ func large(t testing.TB, n int) []byte {
 	m := b.Method("forward")
 	weight := tensor.BlobOf(make([]byte, 4*16))
 	x := m.Input(tensor.F32, tensor.Shape{4, 4})
-	one := m.Int(1)
+	one := m.Value(1)
 	for len(m.values) < n {
 		w := m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{4, 4}, Data: weight})
 		y := m.Tensor(tensor.F32, tensor.Shape{4, 4})
 		m.Call("aten::mul.out", x, w, y, y)
 		z := m.Tensor(tensor.F32, tensor.Shape{4, 4})
-		m.Call("aten::add.out", y, x, m.Int(1), z, z)
+		m.Call("aten::add.out", y, x, m.Value(1), z, z)
 		m.TensorList(y, z)
 		x = z
 	}
@@ -138,7 +138,7 @@ func big(b *testing.B, n int64) string {
 		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64},
 			Data: tensor.BlobOf(slices.Clone(piece))})
 	}
-	m.Return(m.Int(1))
+	m.Return(m.Value(1))
 	name := filepath.Join(b.TempDir(), "big.pte")
 	if err := p.WriteFile(b.Context(), name, nil); err != nil {
 		b.Fatal(err)

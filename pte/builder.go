@@ -1,13 +1,13 @@
 package pte
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -42,7 +42,7 @@ func NewBuilder() *Builder {
 // fail keeps the first error.
 func (b *Builder) fail(class error, format string, args ...any) {
 	if b.err == nil {
-		b.err = fmt.Errorf("pte: %w: "+format, append([]any{class}, args...)...)
+		b.err = errs.New(class, format, args...)
 	}
 }
 
@@ -64,30 +64,15 @@ func (b *Builder) Method(name string) *MethodBuilder {
 }
 
 // Metadata adds a constant getter: a method that returns values and does nothing. Values
-// are int, int64, bool, float64, string, nil, or a *tensor.Tensor.
+// are those of [MethodBuilder.Value], or a *tensor.Tensor.
 func (b *Builder) Metadata(name string, values ...any) {
 	m := b.Method(name)
 	refs := make([]Ref, len(values))
 	for i, v := range values {
-		switch v := v.(type) {
-		case int:
-			refs[i] = m.Int(int64(v))
-		case int64:
-			refs[i] = m.Int(v)
-		case bool:
-			refs[i] = m.Bool(v)
-		case float64:
-			refs[i] = m.Double(v)
-		case string:
-			refs[i] = m.String(v)
-		case nil:
-			refs[i] = m.Null()
-		case *tensor.Tensor:
-			refs[i] = m.Constant(v)
-		default:
-			b.fail(fs.ErrInvalid, "metadata %s: a %T is not a value of a program",
-				naming.Quote(name), v)
-			return
+		if t, ok := v.(*tensor.Tensor); ok {
+			refs[i] = m.Constant(t)
+		} else {
+			refs[i] = m.Value(v)
 		}
 	}
 	m.Return(refs...)
@@ -115,35 +100,23 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 
 // Write writes the program. It never seeks.
 func (b *Builder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	o, err := b.output(opts)
-	if err != nil {
-		return err
-	}
-	return o.writeTo(ctx, w)
+	return write(ctx, w, opts.encoding(b.output))
 }
 
 // WriteFile writes the program into a file, which appears whole or not at all.
 func (b *Builder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return atomicfile.Write(name, func(w io.Writer) error { return b.Write(ctx, w, opts) })
+	return format.WriteFile(ctx, name, nothing, opts.encoding(b.output))
 }
 
 // output makes the flatbuffer and lays out the payloads.
-func (b *Builder) output(opts *WriterOptions) (*output, error) {
-	if opts == nil {
-		opts = new(WriterOptions)
+func (b *Builder) output(opts WriterOptions) (*output, error) {
+	segmentAlign, tensorAlign, _ := opts.alignments()
+	err := cmp.Or(b.err, errs.Wrap(-1, "", b.kept.Check()))
+	if err == nil && len(b.methods) == 0 {
+		err = errs.New(fs.ErrInvalid, "a program without methods")
 	}
-	segmentAlign, tensorAlign, err := opts.alignments()
 	if err != nil {
 		return nil, err
-	}
-	if b.err != nil {
-		return nil, b.err
-	}
-	if err := b.kept.Check(); err != nil {
-		return nil, fmt.Errorf("pte: %w", err)
-	}
-	if len(b.methods) == 0 {
-		return nil, fmt.Errorf("pte: %w: a program without methods", fs.ErrInvalid)
 	}
 	d := &draft{tree: new(fb.Node), inner: defaultTensorAlignment}
 	plans := make([]*fb.Node, len(b.methods))

@@ -28,7 +28,7 @@ var built = []struct {
 		x := m.Input(tensor.F32, tensor.Shape{2, 3})
 		w := m.Constant(tensor.New("w", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6}))
 		y := m.Tensor(tensor.F32, tensor.Shape{2, 3})
-		m.Call("aten::add.out", x, w, m.Int(1), y, y)
+		m.Call("aten::add.out", x, w, m.Value(1), y, y)
 		m.Return(y)
 	}, func(t *testing.T, file string) {
 		a, b := runProgram(t, file, "forward", floatInput("2,3", 10, 20, 30, 40, 50, 60))
@@ -54,9 +54,9 @@ var built = []struct {
 		x := m.Input(tensor.F32, tensor.Shape{1, 1, 3, 3})
 		w := m.Constant(tensor.New("w", tensor.Shape{1, 1, 2, 2}, []float32{1, 0, 0, 1}))
 		y := m.Tensor(tensor.F32, tensor.Shape{1, 1, 2, 2})
-		one, zero := m.Ints(1, 1), m.Ints(0, 0)
-		m.Call("aten::convolution.out", x, w, m.Null(), one, zero, one, m.Bool(false), zero,
-			m.Int(1), y, y)
+		one, zero := m.Value([]int64{1, 1}), m.Value([]int64{0, 0})
+		m.Call("aten::convolution.out", x, w, m.Value(nil), one, zero, one, m.Value(false), zero,
+			m.Value(1), y, y)
 		m.Return(y)
 	}, func(t *testing.T, file string) {
 		a, _ := runProgram(t, file, "forward", floatInput("1,1,3,3", 1, 2, 3, 4, 5, 6, 7, 8, 9))
@@ -103,11 +103,11 @@ var built = []struct {
 		sum, product, y := m.Tensor(tensor.F32, tensor.Shape{2}),
 			m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
 		other, end := m.Label(), m.Label()
-		m.Call("aten::gt.Scalar_out", x, m.Double(0), positive, positive)
+		m.Call("aten::gt.Scalar_out", x, m.Value(float64(0)), positive, positive)
 		m.JumpFalse(positive, other)
-		m.Call("aten::add.out", x, x, m.Int(1), sum, sum)
+		m.Call("aten::add.out", x, x, m.Value(1), sum, sum)
 		m.Move(sum, y)
-		m.JumpFalse(m.Bool(false), end)
+		m.JumpFalse(m.Value(false), end)
 		m.Mark(other)
 		m.Call("aten::mul.out", x, x, product, product)
 		m.Move(product, y)
@@ -129,8 +129,8 @@ var built = []struct {
 		twos := m.Tensor(tensor.F32, tensor.Shape{4})
 		y := m.Tensor(tensor.F32, tensor.Shape{4})
 		tmp := m.Tensor(tensor.F32, tensor.Shape{4})
-		alpha, n, step, limit := m.Int(1), m.Int(0), m.Int(1), m.Int(5)
-		done := m.Bool(false)
+		alpha, n, step, limit := m.Value(1), m.Value(0), m.Value(1), m.Value(5)
+		done := m.Value(false)
 		m.Call("aten::add.out", one, one, alpha, twos, twos)
 		m.Call("aten::mul.out", x, one, y, y)
 		head := m.Label()
@@ -162,10 +162,10 @@ var built = []struct {
 	{"state", nil, func(b *Builder) {
 		m := b.Method("forward")
 		count := m.State(tensor.New("count", tensor.Shape{2}, []float32{10, 20}))
-		m.NamedState("cache", tensor.F32, tensor.Shape{3})
+		m.Declare(RoleState, "cache", tensor.F32, tensor.Shape{3})
 		one := m.Constant(tensor.New("", tensor.Shape{2}, []float32{1, 2}))
 		sum, y := m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
-		alpha, never, none := m.Int(1), m.Bool(false), m.Null()
+		alpha, never, none := m.Value(1), m.Value(false), m.Value(nil)
 		m.Call("aten::add.out", count, one, alpha, sum, sum)
 		m.Call("aten::copy_", count, sum, never, count)
 		m.Call("aten::clone.out", sum, none, y, y)
@@ -178,15 +178,15 @@ var built = []struct {
 	{"lists", nil, func(b *Builder) {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2})
-		m.Accept(m.Int(7))
+		m.Accept(m.Value(7))
 		c := m.Constant(tensor.New("", tensor.Shape{2}, []float32{5, 6}))
 		y := m.Tensor(tensor.F32, tensor.Shape{4})
-		m.Call("aten::cat.out", m.TensorList(x, c), m.Int(0), y, y)
-		m.OptionalTensorList(x, Ref{}, m.Null())
-		m.DoubleList(1.5, -2)
-		m.BoolList(true, false)
-		m.String("héllo")
-		m.Return(y, m.Double(2.5))
+		m.Call("aten::cat.out", m.TensorList(x, c), m.Value(0), y, y)
+		m.OptionalTensorList(x, Ref{}, m.Value(nil))
+		m.Value([]float64{1.5, -2})
+		m.Value([]bool{true, false})
+		m.Value("héllo")
+		m.Return(y, m.Value(2.5))
 	}, func(t *testing.T, file string) {
 		a, _ := runProgram(t, file, "forward", floatInput("2", 1, 2), "int=7")
 		wantFloats(t, a[0], 1, 2, 5, 6)
@@ -195,9 +195,9 @@ var built = []struct {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2}).Place(2, 1<<12)
 		y := m.Tensor(tensor.F32, tensor.Shape{2}).Place(1, 0)
-		z := m.Tensor(tensor.F32, tensor.Shape{2}).ByCaller()
+		z := m.Declare(RoleCaller, "", tensor.F32, tensor.Shape{2})
 		m.Call("aten::mul.out", x, x, y, y)
-		m.Call("aten::add.out", x, y, m.Int(2), z, z)
+		m.Call("aten::add.out", x, y, m.Value(2), z, z)
 		m.Return(z)
 	}, func(t *testing.T, file string) {
 		a, _ := runProgram(t, file, "forward", floatInput("2", 1, 2))
@@ -210,7 +210,7 @@ var built = []struct {
 		c.Order = order
 		x := m.Input(tensor.F32, tensor.Shape{1, 2, 1, 2}).Order(order)
 		y := m.Tensor(tensor.F32, tensor.Shape{1, 2, 1, 2}).Order(order)
-		m.Call("aten::add.out", x, m.Constant(c), m.Int(1), y, y)
+		m.Call("aten::add.out", x, m.Constant(c), m.Value(1), y, y)
 		m.Return(y)
 	}, func(t *testing.T, file string) {
 		a, _ := runProgram(t, file, "forward", floatInput("1,2,1,2", 1, 2, 3, 4))
@@ -228,9 +228,9 @@ var built = []struct {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2})
 		y, z := m.Tensor(tensor.F32, tensor.Shape{2}), m.Tensor(tensor.F32, tensor.Shape{2})
-		w := m.External("w", tensor.F32, tensor.Shape{2})
-		count := m.ExternalState("count", tensor.F32, tensor.Shape{2})
-		one, never := m.Int(1), m.Bool(false)
+		w := m.Declare(RoleExternal, "w", tensor.F32, tensor.Shape{2})
+		count := m.Declare(RoleExternalState, "count", tensor.F32, tensor.Shape{2})
+		one, never := m.Value(1), m.Value(false)
 		m.Call("aten::mul.out", x, w, y, y)
 		m.Call("aten::add.out", y, count, one, z, z)
 		m.Call("aten::copy_", count, z, never, count)
@@ -253,13 +253,13 @@ var built = []struct {
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{2, 2})
 		x2 := m.Tensor(tensor.F32, tensor.Shape{2, 2})
-		flat := m.Tensor(tensor.F32, tensor.Shape{4}).ByCaller()
+		flat := m.Declare(RoleCaller, "", tensor.F32, tensor.Shape{4})
 		other, y := m.Tensor(tensor.F32, tensor.Shape{4}), m.Tensor(tensor.F32, tensor.Shape{4})
 		c := m.Constant(tensor.New("", tensor.Shape{4}, []float32{1, 1, 1, 1}))
-		one := m.Int(1)
+		one := m.Value(1)
 		m.Alias(x2, flat)
 		m.Call("aten::mul.out", x, x, x2, x2)
-		m.Call("executorch_prim::et_view.default", x2, m.Ints(4), flat)
+		m.Call("executorch_prim::et_view.default", x2, m.Value([]int64{4}), flat)
 		m.Call("aten::add.out", c, c, one, other, other)
 		m.Call("aten::add.out", flat, other, one, y, y)
 		m.Return(y)
@@ -279,9 +279,9 @@ var built = []struct {
 		x := m.Input(tensor.F32, tensor.Shape{0, 3})
 		w := m.Constant(tensor.New("", tensor.Shape{0, 3}, []float32{}))
 		m.State(tensor.New("s", tensor.Shape{0}, []float32{}))
-		m.NamedState("room", tensor.F32, tensor.Shape{1}) // a state needs memory that is there
+		m.Declare(RoleState, "room", tensor.F32, tensor.Shape{1}) // gives it a memory
 		y := m.Tensor(tensor.F32, tensor.Shape{0, 3})
-		m.Call("aten::add.out", x, w, m.Int(1), y, y)
+		m.Call("aten::add.out", x, w, m.Value(1), y, y)
 		m.Return(y)
 	}, func(t *testing.T, file string) {
 		a, _ := runProgram(t, file, "forward", floatInput("0,3"))
@@ -290,7 +290,7 @@ var built = []struct {
 	{"planner", nil, func(b *Builder) { // a long chain: memory is used again
 		m := b.Method("forward")
 		x := m.Input(tensor.F32, tensor.Shape{16})
-		one := m.Int(1)
+		one := m.Value(1)
 		for range 50 {
 			y := m.Tensor(tensor.F32, tensor.Shape{16})
 			m.Call("aten::add.out", x, x, one, y, y)
@@ -383,7 +383,7 @@ func TestBuilderMakesProgramsThatRun(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	cuda := Device{Type: CUDA, Index: 2}
+	cuda := Device{Type: ptefb.DeviceTypeCUDA, Index: 2}
 	b := NewBuilder()
 	m := b.Method("forward")
 	x := m.Input(tensor.F32, tensor.Shape{2}).Name("tokens").Place(2, 0)
@@ -416,7 +416,7 @@ func TestDevices(t *testing.T) {
 
 func TestBuilderNamesOnlyTensors(t *testing.T) {
 	b := NewBuilder()
-	b.Method("forward").String("x").Name("no tensor")
+	b.Method("forward").Value("x").Name("no tensor")
 	if b.Err() == nil || b.Write(t.Context(), io.Discard, nil) != b.Err() {
 		t.Errorf("a string is given a tensor's name: %v", b.Err())
 	}
@@ -473,8 +473,8 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 	}
 	m := b.Method("forward")
 	l := m.Label()
-	m.JumpFalse(m.Bool(false), l)
-	m.Return(m.Int(1))
+	m.JumpFalse(m.Value(false), l)
+	m.Return(m.Value(1))
 	if err := b.Write(t.Context(), io.Discard, nil); err == nil || b.Err() != nil {
 		t.Errorf("a label that is not marked: %v, %v", err, b.Err())
 	}

@@ -3,7 +3,6 @@ package pte
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"slices"
@@ -52,8 +51,7 @@ func (m *MethodBuilder) fail(class error, format string, args ...any) {
 }
 
 func (m *MethodBuilder) errorf(class error, format string, args ...any) error {
-	return fmt.Errorf("pte: method %s: %w: "+format,
-		append([]any{naming.Quote(m.name), class}, args...)...)
+	return errs.At(-1, "method "+naming.Quote(m.name), class, format, args...)
 }
 
 func (m *MethodBuilder) add(v value) Ref {
@@ -97,74 +95,61 @@ func items(k Kind, list any) *fb.Node {
 	return new(fb.Node).SetVector(slot, vector(list), size)
 }
 
-func (m *MethodBuilder) number(k Kind, slot, size int, bits uint64) Ref {
-	return m.add(value{kind: k, node: new(fb.Node).SetNumber(slot, size, bits)})
+// Value adds a number, an int, int64 or float64, a bool, a string, nil for None, or a
+// list: []int64, whose numbers are values too, []float64 or []bool.
+func (m *MethodBuilder) Value(x any) Ref {
+	node, kind := new(fb.Node), kindNull
+	switch x := x.(type) {
+	case nil:
+	case int:
+		return m.Value(int64(x))
+	case int64:
+		kind = kindInt
+		node.SetNumber(ptefb.SlotIntIntVal, 8, uint64(x))
+	case bool:
+		kind = kindBool
+		node.SetNumber(ptefb.SlotBoolBoolVal, 1, bit(x))
+	case float64:
+		kind = kindDouble
+		node.SetNumber(ptefb.SlotDoubleDoubleVal, 8, math.Float64bits(x))
+	case string:
+		kind = kindString
+		node.SetString(ptefb.SlotStringStringVal, x)
+	case []float64:
+		kind, node = kindDoubleList, items(kindDoubleList, x)
+	case []bool:
+		kind, node = kindBoolList, items(kindBoolList, x)
+	case []int64:
+		return m.IntList(convert(x, func(n int64) Ref { return m.Value(n) })...)
+	default:
+		m.fail(fs.ErrInvalid, "a %T is not a value of a program", x)
+	}
+	return m.add(value{kind: kind, node: node})
 }
-
-// Int adds a number.
-func (m *MethodBuilder) Int(v int64) Ref {
-	return m.number(KindInt, ptefb.SlotIntIntVal, 8, uint64(v))
-}
-
-// Bool adds a bool.
-func (m *MethodBuilder) Bool(v bool) Ref {
-	return m.number(KindBool, ptefb.SlotBoolBoolVal, 1, bit(v))
-}
-
-// Double adds a float.
-func (m *MethodBuilder) Double(v float64) Ref {
-	return m.number(KindDouble, ptefb.SlotDoubleDoubleVal, 8, math.Float64bits(v))
-}
-
-// String adds a string.
-func (m *MethodBuilder) String(v string) Ref {
-	return m.add(value{kind: KindString,
-		node: new(fb.Node).SetString(ptefb.SlotStringStringVal, v)})
-}
-
-// Null adds None.
-func (m *MethodBuilder) Null() Ref { return m.add(value{kind: KindNull, node: new(fb.Node)}) }
 
 // IntList adds a list of numbers that are values: constants, or what instructions
 // compute.
-func (m *MethodBuilder) IntList(items ...Ref) Ref {
-	return m.list(KindIntList, items)
-}
-
-// Ints adds constants, and the list of them.
-func (m *MethodBuilder) Ints(vs ...int64) Ref {
-	return m.IntList(convert(vs, m.Int)...)
-}
-
-// DoubleList adds a list of numbers.
-func (m *MethodBuilder) DoubleList(vs ...float64) Ref {
-	return m.add(value{kind: KindDoubleList, node: items(KindDoubleList, vs)})
-}
-
-// BoolList adds a list of bools.
-func (m *MethodBuilder) BoolList(vs ...bool) Ref {
-	return m.add(value{kind: KindBoolList, node: items(KindBoolList, vs)})
-}
+func (m *MethodBuilder) IntList(items ...Ref) Ref { return m.list(kindIntList, items) }
 
 // TensorList adds a list of tensors.
 func (m *MethodBuilder) TensorList(items ...Ref) Ref {
-	return m.list(KindTensorList, items)
+	return m.list(kindTensorList, items)
 }
 
 // OptionalTensorList adds a list of tensors in which the zero Ref stands for None.
 func (m *MethodBuilder) OptionalTensorList(items ...Ref) Ref {
-	return m.list(KindOptionalTensorList, items)
+	return m.list(kindOptionalTensorList, items)
 }
 
 func (m *MethodBuilder) list(k Kind, refs []Ref) Ref {
 	v := value{kind: k, items: make([]int, len(refs))}
 	for i, r := range refs {
 		v.items[i] = -1
-		if r != (Ref{}) || k != KindOptionalTensorList {
+		if r != (Ref{}) || k != kindOptionalTensorList {
 			v.items[i] = int(m.use(r, k.String()))
 		}
 	}
-	if k == KindIntList {
+	if k == kindIntList {
 		v.node = items(k, convert(v.items, func(i int) int64 { return int64(i) }))
 	} else {
 		v.node = items(k, convert(v.items, func(i int) int32 { return int32(i) }))
@@ -175,10 +160,10 @@ func (m *MethodBuilder) list(k Kind, refs []Ref) Ref {
 // newTensor adds a tensor like t, without its bytes.
 func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	v := &tensorValue{node: new(fb.Node), shape: slices.Clone(t.Shape), role: role}
-	r := m.add(value{kind: KindTensor, node: v.node, tensor: v})
+	r := m.add(value{kind: kindTensor, node: v.node, tensor: v})
 	scalar, ok := executorch.ScalarType(t.DType)
 	if !ok {
-		m.fail(tensor.ErrDType, "%v: %v is not a dtype of ExecuTorch", role, t.DType)
+		m.fail(errors.ErrUnsupported, "%v: the format does not have %v", role, t.DType)
 	}
 	if err := t.Check(); err != nil {
 		m.fail(err, "%v", role)
@@ -203,18 +188,23 @@ func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	return r
 }
 
-// declared adds a tensor without bytes in the program.
-func (m *MethodBuilder) declared(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
-	if name == "" && role != RolePlanned {
-		m.fail(fs.ErrInvalid, "%v without a name", role)
+// Declare adds a tensor without bytes in the program: an intermediate result or an output
+// whose memory the caller gives, a constant or state that the runtime takes from a .ptd,
+// where its key is name, or state without an initial value, which is found by its name.
+func (m *MethodBuilder) Declare(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
+	switch {
+	case role == RoleConstant || role > RoleExternalState:
+		m.fail(fs.ErrInvalid, "%v without bytes", role)
+	case (name == "") != (role == RolePlanned || role == RoleCaller):
+		m.fail(fs.ErrInvalid, "%v of the name %s", role, naming.Quote(name))
 	}
 	return m.newTensor(role, &tensor.Tensor{Name: name, DType: d, Shape: s, External: true})
 }
 
 // Tensor adds an intermediate result. Its memory is planned: see [Ref.Place] and
-// [Ref.ByCaller] for other ways.
+// [MethodBuilder.Declare] for other ways.
 func (m *MethodBuilder) Tensor(d tensor.DType, s tensor.Shape) Ref {
-	return m.declared(RolePlanned, "", d, s)
+	return m.Declare(RolePlanned, "", d, s)
 }
 
 // Input adds a tensor that the caller gives. Inputs are numbered in the order of these
@@ -246,29 +236,18 @@ func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleCon
 func (m *MethodBuilder) State(t *tensor.Tensor) Ref { return m.stored(RoleState, t) }
 
 func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
-	if err := checkStored(t); err != nil {
+	err := t.Check()
+	if err == nil {
+		err = checkStored(t)
+	}
+	if err != nil {
 		m.fail(err, "%v", role)
-		return m.Null()
+		return m.Value(nil)
 	}
 	r := m.newTensor(role, t)
 	m.b.kept.Add(t.Name, t.Data)
 	m.values[r.Index()].tensor.data = t
 	return r
-}
-
-// External adds a constant that the runtime takes from a .ptd, where its key is name.
-func (m *MethodBuilder) External(name string, d tensor.DType, s tensor.Shape) Ref {
-	return m.declared(RoleExternal, name, d, s)
-}
-
-// ExternalState adds state whose initial value is in a .ptd under that name.
-func (m *MethodBuilder) ExternalState(name string, d tensor.DType, s tensor.Shape) Ref {
-	return m.declared(RoleExternalState, name, d, s)
-}
-
-// NamedState adds state that has no initial value and is found by its name.
-func (m *MethodBuilder) NamedState(name string, d tensor.DType, s tensor.Shape) Ref {
-	return m.declared(RoleState, name, d, s)
 }
 
 // tensorOf is the tensor of a Ref that is about to be changed.
@@ -286,7 +265,8 @@ func (r Ref) tensorOf(what string) *tensorValue {
 // Bound makes the tensor's shape an upper bound: the runtime may be given, and give,
 // smaller ones.
 func (r Ref) Bound() Ref {
-	r.tensorOf("Bound").node.SetScalar(ptefb.SlotTensorShapeDynamism, 1, uint64(Bound))
+	r.tensorOf("Bound").node.SetScalar(ptefb.SlotTensorShapeDynamism, 1,
+		uint64(ptefb.TensorShapeDynamismDYNAMIC_BOUND))
 	return r
 }
 
@@ -311,17 +291,6 @@ func (r Ref) Name(name string) Ref {
 	if info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name); name == "" {
 		info.Remove(ptefb.SlotExtraTensorInfoFullyQualifiedName)
 	}
-	return r
-}
-
-// ByCaller takes the tensor out of the memory plan: the caller gives its memory, or, for
-// the output of an operator such as executorch_prim::et_view.default, the operator does.
-func (r Ref) ByCaller() Ref {
-	t := r.tensorOf("ByCaller")
-	if t.role != RolePlanned && r.m != nil {
-		r.m.fail(fs.ErrInvalid, "ByCaller: value %d is %v", r.Index(), t.role)
-	}
-	t.role = RoleCaller
 	return r
 }
 

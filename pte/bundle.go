@@ -12,7 +12,6 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -53,14 +52,14 @@ type TestCase struct {
 
 // unwrap reads a .bpte: one flatbuffer, in which the program is a vector of bytes.
 func (r *Reader) unwrap() error {
-	if r.size > r.in.Options.Limits.MaxMetadata {
-		return fail(tensor.ErrLimit, 0, "",
-			"a bundle of %d bytes is above the limit of %d", r.size,
+	if r.end > r.in.Options.Limits.MaxMetadata {
+		return errs.At(0, "", tensor.ErrLimit,
+			"a bundle of %d bytes is above the limit of %d", r.end,
 			r.in.Options.Limits.MaxMetadata)
 	}
-	buf, err := r.in.Metadata(0, r.size)
+	buf, err := r.in.Metadata(0, r.end)
 	if err != nil {
-		return ioError(err)
+		return errs.Wrap(-1, "", err)
 	}
 	if _, err := verify(buf, ptefb.TableBundledProgram, 0); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (r *Reader) unwrap() error {
 	root := ptefb.GetRootAsBundledProgram(buf, 0)
 	program, ok := r.inline(root.Table(), ptefb.SlotBundledProgramProgram)
 	if !ok {
-		return malformed(int64(root.Table().Pos), "program", "a bundle without a program")
+		return errs.Malformed(int64(root.Table().Pos), "program", "a bundle without a program")
 	}
 	r.bundle = &Bundle{Version: root.Version()}
 	for i, t := range fb.Each(root.MethodTestSuitesLength(), root.MethodTestSuites) {
@@ -83,7 +82,7 @@ func (r *Reader) unwrap() error {
 		}
 		r.bundle.Suites = append(r.bundle.Suites, suite)
 	}
-	r.at, r.size = program.off, program.off+program.size
+	r.at, r.end = program.off, program.off+program.size
 	return nil
 }
 
@@ -129,17 +128,16 @@ const bundleVersion = 2
 // fit their methods: as many inputs and outputs, of their kinds, and tensors of their
 // dtype. The Reader that a Bundle is of must be open. A bundle is one flatbuffer of less
 // than 2 GiB, and made in memory.
-func (b *Bundle) Write(w io.Writer, program []byte) error {
-	buf, err := b.encode(program)
-	if err != nil {
-		return err
-	}
-	return (&output{head: buf}).writeTo(context.Background(), w)
+func (b *Bundle) Write(ctx context.Context, w io.Writer, program []byte) error {
+	return write(ctx, w, (*WriterOptions)(nil).encoding(func(WriterOptions) (*output, error) {
+		return b.wrap(program)
+	}))
 }
 
-// WriteFile is Write into a file, which appears whole or not at all.
-func (b *Bundle) WriteFile(name string, program []byte) error {
-	return atomicfile.Write(name, func(w io.Writer) error { return b.Write(w, program) })
+// wrap makes the file of a bundle around program.
+func (b *Bundle) wrap(program []byte) (*output, error) {
+	head, err := b.encode(program)
+	return &output{head: head, size: int64(len(head))}, err
 }
 
 func (b *Bundle) encode(program []byte) ([]byte, error) {
@@ -148,7 +146,7 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 		return nil, err
 	}
 	if r.bundle != nil {
-		return nil, fmt.Errorf("pte: %w: a bundle inside a bundle", tensor.ErrMalformed)
+		return nil, errs.New(tensor.ErrMalformed, "a bundle inside a bundle")
 	}
 	w := new(fb.Builder)
 	w.Grow(int64(len(program)))
@@ -172,8 +170,8 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 func (s *TestSuite) encode(w *fb.Builder, r *Reader) (fb.Offset, error) {
 	m, ok := r.Program().Method(s.Method)
 	if !ok {
-		return 0, fmt.Errorf("pte: %w: test cases for %s, which is no method",
-			tensor.ErrMalformed, naming.Quote(s.Method))
+		return 0, errs.New(tensor.ErrMalformed, "test cases for %s, which is no method",
+			naming.Quote(s.Method))
 	}
 	cases := make([]fb.Offset, len(s.Cases))
 	for k, c := range s.Cases {
@@ -183,7 +181,8 @@ func (s *TestSuite) encode(w *fb.Builder, r *Reader) (fb.Offset, error) {
 			in, err = encodeValues(w, "inputs", c.Inputs, m.Inputs())
 		}
 		if err != nil {
-			return 0, fmt.Errorf("pte: test case %d of %s: %w", k, naming.Quote(s.Method), err)
+			return 0, errs.Wrap(-1,
+				fmt.Sprintf("test case %d of %s", k, naming.Quote(s.Method)), err)
 		}
 		cases[k] = w.Table(fb.Ref(ptefb.SlotBundledMethodTestCaseExpectedOutputs, out),
 			fb.Ref(ptefb.SlotBundledMethodTestCaseInputs, in))
@@ -214,18 +213,18 @@ func encodeValues(w *fb.Builder, what string, values []any, of []Value) (fb.Offs
 
 func encodeValue(w *fb.Builder, v any, of Value) (tag ptefb.BundledValueUnion, at fb.Offset,
 	err error) {
-	kind, field := KindNone, fb.Value{}
+	kind, field := kindNone, fb.Value{}
 	switch v := v.(type) {
 	case int:
 		return encodeValue(w, int64(v), of)
 	case int64:
-		kind, tag = KindInt, ptefb.BundledValueUnionBundledInt
+		kind, tag = kindInt, ptefb.BundledValueUnionBundledInt
 		field = fb.Number(ptefb.SlotBundledIntIntVal, 8, uint64(v))
 	case bool:
-		kind, tag = KindBool, ptefb.BundledValueUnionBundledBool
+		kind, tag = kindBool, ptefb.BundledValueUnionBundledBool
 		field = fb.Number(ptefb.SlotBundledBoolBoolVal, 1, bit(v))
 	case float64:
-		kind, tag = KindDouble, ptefb.BundledValueUnionBundledDouble
+		kind, tag = kindDouble, ptefb.BundledValueUnionBundledDouble
 		field = fb.Number(ptefb.SlotBundledDoubleDoubleVal, 8, math.Float64bits(v))
 	case *tensor.Tensor:
 		if info, ok := of.Tensor(); ok && v != nil {
@@ -233,7 +232,7 @@ func encodeValue(w *fb.Builder, v any, of Value) (tag ptefb.BundledValueUnion, a
 			return ptefb.BundledValueUnionBundledTensor, at, err
 		}
 	}
-	if kind == KindNone || kind != of.Kind() {
+	if kind == kindNone || kind != of.Kind() {
 		return 0, 0, fmt.Errorf("%w: %T for a %v", tensor.ErrMalformed, v, of)
 	}
 	return tag, w.Table(field), nil

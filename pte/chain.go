@@ -135,8 +135,8 @@ func (i Instruction) Args() []int {
 	return elements(b, 4, func(b []byte) int { return int(int32(u32s(b, 0))) })
 }
 
-// Move is the value that a move reads, and the one that it overwrites.
-func (i Instruction) Move() (from, to int) {
+// move is the value that a move reads, and the one that it overwrites.
+func (i Instruction) move() (from, to int) {
 	return i.number(OpMove, ptefb.SlotMoveCallMoveFrom), i.number(OpMove, ptefb.SlotMoveCallMoveTo)
 }
 
@@ -147,54 +147,26 @@ func (i Instruction) Jump() (condition, destination int) {
 		i.number(OpJumpFalse, ptefb.SlotJumpFalseCallDestinationInstruction)
 }
 
-// Free is the tensor whose memory is given up.
-func (i Instruction) Free() int { return i.number(OpFree, ptefb.SlotFreeCallValueIndex) }
-
-// A Frame is a line of a stack trace: where in the original model an instruction comes
-// from.
-type Frame struct {
-	File    string
-	Line    int
-	Name    string // of the function
-	Context string // the source line
-}
-
-// Stack is the instruction's stack trace, the outermost call first. Exporters write it
-// only when asked, and not for all instructions.
-func (i Instruction) Stack() []Frame {
-	var list ptefb.FrameList
-	if i.index >= i.c.t.StacktraceLength() {
-		return nil
-	}
-	i.c.t.Stacktrace(&list, i.index)
-	all := make([]Frame, list.ItemsLength())
-	for k, t := range fb.Each(len(all), list.Items) {
-		all[k] = Frame{string(t.Filename()), int(t.Lineno()), string(t.Name()),
-			string(t.Context())}
-	}
-	return all
-}
-
 // String writes the instruction with the indices of its values, such as "aten::add.out(0,
 // 1, 2, 3, 3)".
 func (i Instruction) String() string {
 	switch op := i.Opcode(); op {
 	case OpKernelCall:
 		name := fmt.Sprintf("operator %d", i.Operator())
-		if o, ok := i.c.m.Operator(i.Operator()); ok {
+		if o, ok := i.c.m.operator(i.Operator()); ok {
 			name = o.String()
 		}
 		return name + joinArgs(i.Args())
 	case OpDelegateCall:
 		return fmt.Sprintf("delegate %d%s", i.Delegate(), joinArgs(i.Args()))
 	case OpMove:
-		from, to := i.Move()
+		from, to := i.move()
 		return fmt.Sprintf("move %d to %d", from, to)
 	case OpJumpFalse:
 		cond, to := i.Jump()
 		return fmt.Sprintf("unless %d jump to %d", cond, to)
 	case OpFree:
-		return fmt.Sprintf("free %d", i.Free())
+		return fmt.Sprintf("free %d", i.number(OpFree, ptefb.SlotFreeCallValueIndex))
 	default:
 		return op.String()
 	}
@@ -210,13 +182,13 @@ func (i Instruction) operands() []int {
 	case OpKernelCall, OpDelegateCall:
 		return i.Args()
 	case OpMove:
-		from, to := i.Move()
+		from, to := i.move()
 		return []int{from, to}
 	case OpJumpFalse:
 		condition, _ := i.Jump()
 		return []int{condition}
 	case OpFree:
-		return []int{i.Free()}
+		return []int{i.number(OpFree, ptefb.SlotFreeCallValueIndex)}
 	}
 	return nil
 }

@@ -265,7 +265,7 @@ func (c *checker) segments() {
 			}
 		}
 	}
-	if end := r.dataEnd(); r.header.Length > 0 && r.size > end {
-		c.out.Warn(malformed(end, "", "%d bytes after the end of the program", r.size-end))
+	if end := r.dataEnd(); r.header.Length > 0 && r.end > end {
+		c.out.Warn(errs.Malformed(end, "", "%d bytes after the end of the program", r.end-end))
 	}
 }

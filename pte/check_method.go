@@ -167,7 +167,7 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 		return int(to) <= c.index
 	case OpFree:
 		const slot = ptefb.SlotFreeCallValueIndex
-		if v, ok := c.operand(slot, c.n, "values"); ok && c.kind(v) != KindTensor {
+		if v, ok := c.operand(slot, c.n, "values"); ok && c.kind(v) != kindTensor {
 			c.bad(c.arg(slot), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
@@ -206,8 +206,8 @@ func (c *checker) condition() {
 		return
 	}
 	switch k := c.kind(v); k {
-	case KindBool, KindNull: // None until an instruction makes it a Bool
-	case KindTensor:
+	case kindBool, kindNull: // None until an instruction makes it a Bool
+	case kindTensor:
 		x, ok := c.m.Value(v).table()
 		if ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
 			c.bad(c.arg(slot), "value %d is a tensor of another type than bool", v)
@@ -222,7 +222,7 @@ func (c *checker) endless(x chain) {
 	for i := range x.instructions() {
 		cond, to := i.Jump()
 		v := c.m.Value(cond)
-		if to < 0 || to > i.Index() || v.Kind() != KindBool || v.Bool() {
+		if to < 0 || to > i.Index() || v.Kind() != kindBool || v.isTrue() {
 			continue
 		}
 		if c.changed == nil {
@@ -250,10 +250,10 @@ func (c *checker) copyIndex(args []byte) {
 	}
 	to, index := c.m.Value(int(int32(u32s(args, 0)))), c.m.Value(int(int32(u32s(args, 2))))
 	t, ok := to.table()
-	if !ok || index.Kind() != KindInt {
+	if !ok || index.Kind() != kindInt {
 		return
 	}
-	if i := index.Int(); i < 0 || t.SizesLength() == 0 || i >= int64(t.Sizes(0)) {
+	if i := index.number(); i < 0 || t.SizesLength() == 0 || i >= int64(t.Sizes(0)) {
 		c.bad(c.arg(ptefb.SlotKernelCallArgs).item(2, 4), "index %d, of a tensor of %v", i, to)
 	}
 }

@@ -40,8 +40,8 @@ func (c *checker) memory() {
 			s = s.field(ptefb.SlotNonConstBufferDeviceBufferIdx)
 			c.warn(s, "%d of %d buffers", k, len(c.buffers))
 		}
-		if x := DeviceType(d.DeviceType()); !x.known() {
-			c.warn(s.field(ptefb.SlotNonConstBufferDeviceDeviceType), "unknown device %d", x)
+		if x := d.DeviceType(); x > ptefb.DeviceTypeCUDA || x < 0 {
+			c.warn(s.field(ptefb.SlotNonConstBufferDeviceDeviceType), "unknown device %d", int8(x))
 		}
 	}
 }
@@ -60,15 +60,15 @@ func (c *checker) values() error {
 		k, present := Kind(e.ValType()), e.Val(&t)
 		c.index = i
 		switch {
-		case k == KindNone:
+		case k == kindNone:
 			c.bad(c.valueAt(e).field(ptefb.SlotEValueValType), "NONE")
 		case !k.known(): // the verifier has not seen what is there
 			c.error(errors.ErrUnsupported, c.valueAt(e).field(ptefb.SlotEValueValType), "%v", k)
 		case !present:
-			if k != KindNull {
+			if k != kindNull {
 				c.bad(c.valueAt(e).field(ptefb.SlotEValueVal), "a %v without a value", k)
 			}
-		case k == KindTensor:
+		case k == kindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
 			max := &c.r.in.Options.Limits
 			sizes, ok := fb.FieldBytes(t, ptefb.SlotTensorSizes, 4)
@@ -124,7 +124,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	if !ok {
 		c.bad(s, "a %v without items", k)
 	}
-	if !k.IsList() {
+	if !k.isList() {
 		return
 	}
 	item := func(n int) site { return s.field(slot).item(n, size) }
@@ -132,7 +132,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 		var x int64
 		if size == 8 {
 			x = int64(u64s(b, n))
-		} else if x = int64(int32(u32s(b, n))); x == -1 && k == KindOptionalTensorList {
+		} else if x = int64(int32(u32s(b, n))); x == -1 && k == kindOptionalTensorList {
 			continue
 		}
 		if x < 0 || x >= int64(c.n) {
@@ -141,13 +141,13 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 		}
 		pointee := c.kind(int(x))
 		switch {
-		case k == KindIntList && pointee == KindNull:
+		case k == kindIntList && pointee == kindNull:
 			c.warn(item(n), "value %d is not a number until an instruction makes it one", x)
-		case k == KindIntList && pointee != KindInt,
-			k == KindTensorList && pointee != KindTensor,
-			k == KindOptionalTensorList && pointee != KindTensor && pointee != KindNull:
+		case k == kindIntList && pointee != kindInt,
+			k == kindTensorList && pointee != kindTensor,
+			k == kindOptionalTensorList && pointee != kindTensor && pointee != kindNull:
 			c.bad(item(n), "value %d is a %v, which a %v cannot have", x, pointee, k)
-		case k != KindIntList && x >= int64(c.index):
+		case k != kindIntList && x >= int64(c.index):
 			c.bad(item(n), "value %d does not come before the list", x)
 		}
 	}
@@ -164,9 +164,9 @@ func (c *checker) checkTensor(sizes []byte, found bool) Role {
 		s := c.tensorAt(ptefb.SlotTensorScalarType)
 		c.error(errors.ErrUnsupported, s, "%d", t.ScalarType())
 	}
-	switch x := Dynamism(t.ShapeDynamism()); x {
-	case Static, Bound:
-	case Unbound:
+	switch x := t.ShapeDynamism(); x {
+	case ptefb.TensorShapeDynamismSTATIC, ptefb.TensorShapeDynamismDYNAMIC_BOUND:
+	case ptefb.TensorShapeDynamismDYNAMIC_UNBOUND:
 		c.error(errors.ErrUnsupported, c.tensorAt(ptefb.SlotTensorShapeDynamism), "%v", x)
 	default:
 		c.warn(c.tensorAt(ptefb.SlotTensorShapeDynamism), "unknown value %d", x)
@@ -247,7 +247,7 @@ func (c *checker) extraInfo() []byte {
 		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoLocation),
 			"unknown location %d, which the runtime takes for a segment", uint8(l))
 	}
-	if d := DeviceType(x.DeviceType()); !d.known() {
+	if d := x.DeviceType(); d > ptefb.DeviceTypeCUDA || d < 0 {
 		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceType), "unknown device %d", uint8(d))
 	} else if i := x.DeviceIndex(); i < 0 {
 		c.warn(c.extraAt(ptefb.SlotExtraTensorInfoDeviceIndex), "%d", i)

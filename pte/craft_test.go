@@ -37,18 +37,18 @@ func base(t testing.TB, name string) []byte {
 	two3 := tensor.Shape{2, 3}
 	x := m.Input(tensor.F32, two3)                                            // 0
 	w := m.Constant(tensor.New("", two3, []float32{1, 2, 3, 4, 5, 6}))        // 1
-	one := m.Int(1)                                                           // 2
+	one := m.Value(1)                                                         // 2
 	y := m.Tensor(tensor.F32, two3)                                           // 3
 	count := m.State(tensor.New("count", tensor.Shape{2}, []float32{10, 20})) // 4
-	no := m.Bool(false)                                                       // 5
+	no := m.Value(false)                                                      // 5
 	m.TensorList(x, w)                                                        // 6
 	m.OptionalTensorList(x, Ref{})                                            // 7
 	m.IntList(one)                                                            // 8
-	m.String("text")                                                          // 9
-	m.DoubleList(1.5)                                                         // 10
-	m.BoolList(true)                                                          // 11
-	m.Null()                                                                  // 12
-	m.Double(0.5)                                                             // 13
+	m.Value("text")                                                           // 9
+	m.Value([]float64{1.5})                                                   // 10
+	m.Value([]bool{true})                                                     // 11
+	m.Value(nil)                                                              // 12
+	m.Value(0.5)                                                              // 13
 	flags := m.Constant(tensor.New("", tensor.Shape{2}, []bool{true, true}))  // 14
 	m.Constant(tensor.New("", tensor.Shape{3}, []int64{1, 2, 3}))             // 15
 	m.Call("aten::add.out", x, w, one, y, y)                                  // 0
@@ -62,8 +62,8 @@ func base(t testing.TB, name string) []byte {
 	b.Metadata("get_vocab_size", 32000)
 	b.Named("key", tensor.BlobOf([]byte("named blob")), 1)
 	if name == "rich" {
-		m.External("outside", tensor.F32, tensor.Shape{3}) // 16
-		m.External("outside", tensor.F32, tensor.Shape{3}) // 17
+		m.Declare(RoleExternal, "outside", tensor.F32, tensor.Shape{3}) // 16
+		m.Declare(RoleExternal, "outside", tensor.F32, tensor.Shape{3}) // 17
 		d := m.Delegate("SomeBackend", tensor.BlobOf([]byte("payload of a delegate")),
 			CompileSpec{"key", []byte("value")})
 		m.CallDelegate(d, x, y) // 5
@@ -143,7 +143,7 @@ func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
 		t.Fatal(err)
 	}
 	var w bytes.Buffer
-	if err := o.writeTo(t.Context(), &w); err != nil {
+	if err := format.WriteTo(t.Context(), &w, o.writeTo); err != nil {
 		t.Fatal(err)
 	}
 	return w.Bytes()

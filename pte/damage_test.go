@@ -291,7 +291,7 @@ func TestCanaryBehindTheBuffer(t *testing.T) {
 					in, out := m.Structure()
 					all = append(all, m.Name(), in, out, fmt.Sprint(m.Operators(), m.Delegates()))
 					for v := range m.Values() {
-						all = append(all, v.String(), v.Text())
+						all = append(all, v.String(), fmt.Sprint(v.Constant()))
 					}
 				}
 				all = append(all, fmt.Sprint(r.Warnings()))

@@ -3,7 +3,6 @@ package pte
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -65,7 +64,7 @@ type dataSegment struct {
 func (s *dataSegment) append(data []format.Section, size, alignment int64) (int64, error) {
 	off, ok := align.Up(s.size, alignment)
 	if !ok || size < 0 || size > math.MaxInt64-off {
-		return 0, fmt.Errorf("pte: a segment of more than 2^63 bytes")
+		return 0, errs.New(tensor.ErrLimit, "a segment of more than 2^63 bytes")
 	}
 	s.align = max(s.align, alignment)
 	for _, p := range data {
@@ -107,7 +106,7 @@ func (d *draft) addSegment(seen store, name string, data tensor.Blob,
 	}
 	a, ok := executorch.LCM(d.segments[at].align, alignment)
 	if d.segments[at].align = a; !ok {
-		return 0, fmt.Errorf("pte: alignment %d", alignment)
+		return 0, errs.New(errors.ErrUnsupported, "alignment %d", alignment)
 	}
 	return at, nil
 }
@@ -141,7 +140,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 			}
 			size, ok := info.Bytes()
 			if !ok {
-				return l, malformed(-1, t.of.path(), "%v has no size", info)
+				return l, errs.Malformed(-1, t.of.path(), "%v has no size", info)
 			}
 			sizes[info.Buffer] = max(sizes[info.Buffer], size)
 		}
@@ -272,7 +271,8 @@ func (d *draft) finish(alignment int64) (*output, error) {
 			base, ok = executorch.LCM(base, a)
 		}
 		if !ok {
-			return nil, errors.New("pte: alignments without a common multiple of 2^40 or less")
+			return nil, errs.New(errors.ErrUnsupported,
+				"alignments without a common multiple of 2^40 or less")
 		}
 		s.off, size = off, end
 		nodes[i].SetNumber(ptefb.SlotDataSegmentOffset, 8, uint64(s.off)).
@@ -291,7 +291,7 @@ func (d *draft) finish(alignment int64) (*output, error) {
 	head := fb.Splice(program, int(length+padding))
 	base, ok := align.Up(int64(len(head)), base)
 	if !ok || size > math.MaxInt64-base || int64(len(head)) >= 1<<31 {
-		return nil, fmt.Errorf("pte: %w: a program of %d bytes and %d of data", tensor.ErrLimit,
+		return nil, errs.New(tensor.ErrLimit, "a program of %d bytes and %d of data",
 			len(head), size)
 	}
 	Header{length, int64(len(head)), base, size}.put(head)

@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,30 +45,9 @@ func (e *Edit) places(name string) ([]place, error) {
 	}
 	all := e.names[name]
 	if len(all) == 0 {
-		return nil, fmt.Errorf("pte: %w: %s", tensor.ErrNoTensor, naming.Quote(name))
+		return nil, errs.New(tensor.ErrNoTensor, "%s", naming.Quote(name))
 	}
 	return all, nil
-}
-
-// Rename gives the tensors of a name another fully qualified name. Most constants have
-// none so far. The name of an external tensor is its key in the .ptd, which has to be
-// renamed too. It fails with tensor.ErrNoTensor where there is no such tensor; that the
-// name is taken is tensor.ErrDuplicate from Write.
-func (e *Edit) Rename(old, new string) error {
-	if err := checkName(new); err != nil {
-		return fmt.Errorf("pte: the new name of %s: %w", naming.Quote(old), err)
-	}
-	all, err := e.places(old)
-	if err != nil {
-		return err
-	}
-	if err := e.open(); err != nil {
-		return err
-	}
-	for _, p := range all {
-		e.renamed[p] = new
-	}
-	return nil
 }
 
 // Remove fails with errors.ErrUnsupported: the instructions of a program need its
@@ -78,8 +56,8 @@ func (e *Edit) Remove(name string) error {
 	if _, err := e.places(name); err != nil {
 		return err
 	}
-	return fmt.Errorf("pte: %s: %w: the instructions of a program need its tensors",
-		naming.Quote(name), errors.ErrUnsupported)
+	return errs.Tensor(name, errors.ErrUnsupported,
+		"the instructions of a program need its tensors")
 }
 
 // RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs].
@@ -88,10 +66,10 @@ func (e *Edit) Remove(name string) error {
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
 	if strings.HasPrefix(old, blobPrefix) && !ok {
-		return fmt.Errorf("pte: %w: %s is not %sKEY", fs.ErrInvalid, naming.Quote(new), blobPrefix)
+		return errs.New(fs.ErrInvalid, "%s is not %sKEY", naming.Quote(new), blobPrefix)
 	}
 	if err := checkKey(key); err != nil {
-		return fmt.Errorf("pte: the new name of %s: %w", naming.Quote(old), err)
+		return errs.Wrap(-1, "the new name of "+naming.Quote(old), err)
 	}
 	return e.changeBlob(old, &key)
 }
@@ -103,14 +81,11 @@ func (e *Edit) RemoveBlob(name string) error { return e.changeBlob(name, nil) }
 func (e *Edit) changeBlob(name string, to *string) error {
 	key, ok := strings.CutPrefix(name, blobPrefix)
 	if !ok {
-		return fmt.Errorf("pte: %w: %s is not %sKEY, and has no name of its own",
-			errors.ErrUnsupported, naming.Quote(name), blobPrefix)
+		return errs.New(errors.ErrUnsupported, "%s is not %sKEY, and has no name of its own",
+			naming.Quote(name), blobPrefix)
 	}
-	if _, found := e.r.Program().Named(key); !found {
-		return fmt.Errorf("pte: %w: no named data %s", tensor.ErrNoTensor, naming.Quote(name))
-	}
-	if err := e.open(); err != nil {
-		return err
+	if e.r.byKey().Lookup(key) < 0 {
+		return errs.New(tensor.ErrNoTensor, "no named data %s", naming.Quote(name))
 	}
 	e.blobs[key] = to
 	return nil
@@ -118,22 +93,29 @@ func (e *Edit) changeBlob(name string, to *string) error {
 
 // rename gives tensors and blobs their new names.
 func (d *draft) rename() error {
-	r, renamed, owner := d.e.r, d.e.renamed, make(owners)
+	r, owner := d.e.r, make(owners)
 	for _, p := range r.tensors {
 		old := r.value(p).name()
-		name, changed := renamed[p]
-		if err := owner.claim(cmp.Or(name, old), old); err != nil {
+		c, err := d.e.change(p)
+		if err == nil {
+			err = owner.claim(c.Name, old)
+		}
+		if err != nil {
 			return err
 		}
-		if !changed {
+		if !c.Renamed {
 			continue
 		}
-		if key, ok := d.e.keys[p]; ok && key != name {
-			return fmt.Errorf("pte: %s has the key %s from Externalize, and %s from Rename",
-				naming.Quote(old), naming.Quote(key), naming.Quote(name))
+		if err := checkName(c.Name); err != nil {
+			return errs.Wrap(-1, "the new name of "+naming.Quote(old), err)
+		}
+		if key, ok := d.e.keys[p]; ok && key != c.Name {
+			return errs.New(fs.ErrInvalid,
+				"%s has the key %s from Externalize, and %s from Rename",
+				naming.Quote(old), naming.Quote(key), naming.Quote(c.Name))
 		}
 		d.tensors[p.method][p.value].extraInfo().
-			SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name)
+			SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, c.Name)
 	}
 	owner = make(owners)
 	all := d.tree.Children(ptefb.SlotProgramNamedData)
@@ -172,7 +154,7 @@ type owners map[string]string
 // claim notes that what was old is name now; another owner is an error.
 func (o owners) claim(name, old string) error {
 	if first, ok := o[name]; ok && first != old {
-		return fmt.Errorf("pte: %w: %s and %s would both be %s", tensor.ErrDuplicate,
+		return errs.New(tensor.ErrDuplicate, "%s and %s would both be %s",
 			naming.Quote(first), naming.Quote(old), naming.Quote(name))
 	}
 	o[name] = old

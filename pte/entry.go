@@ -1,9 +1,10 @@
 package pte
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
@@ -36,17 +37,31 @@ func (v Value) name() string {
 	return v.m.Name() + "/" + strconv.Itoa(v.index)
 }
 
-// entry makes the tensor of a value that is one.
+// entry returns the tensor of a value that is one: of those of the Reader always the
+// same.
 func (v Value) entry() *Entry {
+	r, at := v.m.r, place{int32(v.m.index), int32(v.index)}
+	i, found := slices.BinarySearchFunc(r.tensors, at, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.method, b.method), cmp.Compare(a.value, b.value))
+	})
+	if found {
+		return &r.entries()[i]
+	}
+	e := &Entry{Tensor: new(tensor.Tensor)}
+	v.fill(e)
+	return e
+}
+
+// fill makes e the tensor of a value that is one.
+func (v Value) fill(e *Entry) {
 	t, _ := v.table()
 	i := infoOf(&t)
-	x := &tensor.Tensor{Name: v.name(), DType: i.DType, Shape: i.Shape, Order: i.Order,
+	e.Method, e.Value, e.Role = v.m, v.index, i.Role
+	*e.Tensor = tensor.Tensor{Name: v.name(), DType: i.DType, Shape: i.Shape, Order: i.Order,
 		External: i.Role.External()}
-	e := &Entry{Tensor: x, Method: v.m, Value: v.index, Role: i.Role}
-	if !x.External {
-		e.Buffer, x.Data = i.Buffer, v.data(&t, i)
+	if !e.External {
+		e.Buffer, e.Data = i.Buffer, v.data(&t, i)
 	}
-	return e
 }
 
 // data returns the stored bytes of a tensor, or a blob that fails to be read.
@@ -74,8 +89,8 @@ func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
 	return tensor.NewBlob(&missing{size: size, word: word, err: err})
 }
 
-var errUninitialized = fmt.Errorf("pte: %w: the program has no initial value for this state",
-	errors.ErrUnsupported)
+var errUninitialized = errs.New(errors.ErrUnsupported,
+	"the program has no initial value for this state")
 
 // Uninitialized reports whether t, a tensor of a Reader, is state without an initial
 // value: it has a name, dtype and shape, but no bytes before the program runs, and
@@ -191,7 +206,7 @@ type blobSource interface {
 func (r *Reader) extentOf(e extent) blobSource {
 	x, err := r.in.Extent(e.off, e.size)
 	if err != nil { // only of a file that shrank: all ranges were checked
-		return &missing{size: e.size, err: ioError(err)}
+		return &missing{size: e.size, err: errs.Wrap(-1, "", err)}
 	}
 	return &x
 }

@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,13 +24,9 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	if err := e.open(); err != nil {
 		return nil, err
 	}
-	if choose == nil {
-		choose = func(x *Entry) string {
-			if x.Role == RoleConstant {
-				return cmp.Or(e.renamed[x.place()], x.Name)
-			}
-			return ""
-		}
+	data, err := e.data()
+	if err != nil {
+		return nil, err
 	}
 	taken := make(map[string]*Entry)
 	same := make(map[string]string) // what a tensor is → its key
@@ -50,12 +45,22 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if v.role.External() {
 			continue // by an earlier call
 		}
-		key := choose(x)
+		c, err := e.change(x.place())
+		if err != nil {
+			return nil, err
+		}
+		key := ""
+		if choose != nil {
+			key = choose(x)
+		} else if x.Role == RoleConstant {
+			key = c.Name
+		}
 		if key == "" {
 			continue
 		}
 		if strings.ContainsRune(key, 0) {
-			return nil, fmt.Errorf("pte: the key %s has a zero byte", naming.Quote(key))
+			return nil, errs.New(errors.ErrUnsupported, "the key %s has a zero byte",
+				naming.Quote(key))
 		}
 		if err := x.Check(); err != nil {
 			return nil, err
@@ -67,12 +72,20 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if k, ok := same[what]; ok {
 			key = k
 		} else if first, ok := taken[key]; ok {
-			return nil, fmt.Errorf("pte: the key %s would be of %s, value %d, and of %s, value %d",
-				naming.Quote(key), naming.Quote(first.Method.Name()), first.Value,
+			return nil, errs.New(tensor.ErrDuplicate,
+				"the key %s would be of %s, value %d, and of %s, value %d", naming.Quote(key),
+				naming.Quote(first.Method.Name()), first.Value,
 				naming.Quote(x.Method.Name()), x.Value)
 		} else {
 			same[what], taken[key] = key, x
-			out = append(out, e.taken(x, key))
+			t := *x.Tensor
+			if b, ok := t.Data.Stored(); ok {
+				if p, ok := data[extent{b.Offset, b.Size}]; ok { // of Replace
+					t.Data = p.Data
+				}
+			}
+			t.Name = key
+			out = append(out, &t)
 		}
 		v.role = v.role.moved()
 		e.keys[x.place()] = key
@@ -87,23 +100,12 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	}
 	for d := range e.r.Program().NamedData() {
 		if _, ok := taken[d.Key]; ok {
-			return nil, fmt.Errorf("pte: the key %s is that of a named blob", naming.Quote(d.Key))
+			return nil, errs.New(tensor.ErrDuplicate, "the key %s is that of a named blob",
+				naming.Quote(d.Key))
 		}
 	}
 	e.draft.lists = e.draft.lists || len(out) > 0
 	return out, nil
-}
-
-// taken is what leaves the program under key, with what Replace has given it.
-func (e *Edit) taken(x *Entry, key string) *tensor.Tensor {
-	t := *x.Tensor
-	t.Name = key
-	if b, ok := t.Data.Stored(); ok {
-		if p, ok := e.data[extent{b.Offset, b.Size}]; ok {
-			t.Data = p.Data
-		}
-	}
-	return &t
 }
 
 // returned is the data_buffer_idx of an external constant that a method returns: without
@@ -132,11 +134,11 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 			return n, err
 		}
 		if err := sameLayout(x.Tensor, t); err != nil {
-			return n, fmt.Errorf("pte: %w: %w", tensor.ErrMalformed, err)
+			return n, errs.New(tensor.ErrMalformed, "%w", err)
 		}
 		if t.External {
-			return n, fmt.Errorf("pte: %w: external tensor %s is itself external",
-				errors.ErrUnsupported, naming.Quote(t.Name))
+			return n, errs.New(errors.ErrUnsupported, "external tensor %s is itself external",
+				naming.Quote(t.Name))
 		}
 		v.extraInfo().Remove(ptefb.SlotExtraTensorInfoLocation)
 		v.role, v.data = v.role.moved(), t

@@ -96,8 +96,8 @@ func TestExternalConstantsThatAreReturned(t *testing.T) {
 	w := tensor.New("w", tensor.Shape{2}, []float32{1, 2})
 	y := m.Tensor(tensor.F32, w.Shape)
 	inner := m.Constant(tensor.New("v", w.Shape, []float32{3, 4}))
-	m.Call("aten::add.out", inner, inner, m.Int(1), y, y)
-	m.Return(y, m.Constant(w), m.External("x", tensor.F32, w.Shape))
+	m.Call("aten::add.out", inner, inner, m.Value(1), y, y)
+	m.Return(y, m.Constant(w), m.Declare(RoleExternal, "x", tensor.F32, w.Shape))
 	r := opened(t, b)
 	e := NewEdit(r)
 	if out, err := e.Externalize(nil); err != nil || len(out) != 2 {

@@ -101,7 +101,7 @@ func amplified(n int) []byte {
 	number := b.End()
 	b.Begin()
 	b.Ref(ptefb.SlotEValueVal, number)
-	b.Scalar(ptefb.SlotEValueValType, 1, uint64(KindInt), 0)
+	b.Scalar(ptefb.SlotEValueValType, 1, uint64(kindInt), 0)
 	values := repeat(b.End())
 	name := b.String("forward")
 	b.Begin()
@@ -215,7 +215,7 @@ func TestManyTensors(t *testing.T) {
 	for range n {
 		m.Constant(&tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{1}, Data: one})
 	}
-	m.Return(m.Int(1))
+	m.Return(m.Value(1))
 	r := opened(t, b)
 	if _, err := r.Verify(t.Context(), nil); err != nil || r.Len() != n || len(r.Warnings()) != 0 {
 		t.Errorf("%d tensors, %v, %v", r.Len(), err, r.Warnings())

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -100,7 +102,7 @@ func describe(t testing.TB, r *Reader) row {
 		}
 		stacks := 0
 		for i := range m.Instructions() {
-			if len(i.Stack()) > 0 {
+			if len(stackOf(i)) > 0 {
 				stacks++
 			}
 		}
@@ -135,7 +137,7 @@ func describe(t testing.TB, r *Reader) row {
 	all := row{"version": r.Version(), "header": r.Header().Length, "methods": methods,
 		"tensors": tensors, "blobs": blobs, "segments": segments, "named_data": named}
 	if b := r.Bundle(); b != nil {
-		all["bundle"] = row{"version": b.Version, "offset": r.Start(), "size": r.Size(),
+		all["bundle"] = row{"version": b.Version, "offset": r.at, "size": r.end - r.at,
 			"suites": suites(t, b)}
 	}
 	return all
@@ -380,13 +382,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 				same("instruction", instructionRow(ins),
 					wc["instructions"].([]any)[k].(map[string]any)["instr_args"])
 				if k < len(stacks) {
-					frames := []any{}
-					for _, f := range ins.Stack() {
-						frames = append(frames,
-							row{"_": "Frame", "filename": f.File, "lineno": f.Line, "name": f.Name,
-								"context": f.Context})
-					}
-					same("stack", frames, stacks[k].(map[string]any)["items"])
+					same("stack", stackOf(ins), stacks[k].(map[string]any)["items"])
 				}
 				k++
 			}
@@ -465,30 +461,46 @@ func floatText(f float64) any {
 	return json.RawMessage(strings.TrimSuffix(fmt.Sprintf("%.1f", f), ""))
 }
 
+// stackOf is the stack trace of an instruction, which only the accessors of flatc have.
+func stackOf(i Instruction) []any {
+	frames := []any{}
+	var list ptefb.FrameList
+	if i.index >= i.c.t.StacktraceLength() {
+		return frames
+	}
+	i.c.t.Stacktrace(&list, i.index)
+	for _, f := range fb.Each(list.ItemsLength(), list.Items) {
+		frames = append(frames, row{"_": "Frame", "filename": string(f.Filename()),
+			"lineno": int(f.Lineno()), "name": string(f.Name()), "context": string(f.Context())})
+	}
+	return frames
+}
+
 func dataclass(v Value) any {
 	switch k := v.Kind(); k {
-	case KindInt:
-		return row{"_": "Int", "int_val": v.Int()}
-	case KindBool:
-		return row{"_": "Bool", "bool_val": v.Bool()}
-	case KindDouble:
-		if v.Double() == 0.125 {
+	case kindInt:
+		return row{"_": "Int", "int_val": v.number()}
+	case kindBool:
+		return row{"_": "Bool", "bool_val": v.isTrue()}
+	case kindDouble:
+		f := v.Constant().(float64)
+		if f == 0.125 {
 			return row{"_": "Double", "double_val": 0.125}
 		}
-		return row{"_": "Double", "double_val": floatText(v.Double())}
-	case KindString:
-		return row{"_": "String", "string_val": v.Text()}
-	case KindIntList, KindTensorList, KindOptionalTensorList:
+		return row{"_": "Double", "double_val": floatText(f)}
+	case kindString:
+		return row{"_": "String", "string_val": v.Constant()}
+	case kindIntList, kindTensorList, kindOptionalTensorList:
 		return row{"_": k.String(), "items": append([]int{}, v.Items()...)}
-	case KindDoubleList:
+	case kindDoubleList:
 		items := []any{}
-		for _, f := range v.Doubles() {
+		for _, f := range v.Constant().([]float64) {
 			items = append(items, floatText(f))
 		}
 		return row{"_": "DoubleList", "items": items}
-	case KindBoolList:
-		return row{"_": "BoolList", "items": append([]bool{}, v.Bools()...)}
-	case KindTensor:
+	case kindBoolList:
+		return row{"_": "BoolList", "items": append([]bool{}, v.Constant().([]bool)...)}
+	case kindTensor:
 		i, _ := v.Tensor()
 		order := []int{}
 		for d := range i.Shape {
@@ -532,13 +544,13 @@ func instructionRow(i Instruction) row {
 		return row{"_": "DelegateCall", "delegate_index": i.Delegate(),
 			"args": append([]int{}, i.Args()...)}
 	case OpMove:
-		from, to := i.Move()
+		from, to := i.move()
 		return row{"_": "MoveCall", "move_from": from, "move_to": to}
 	case OpJumpFalse:
 		c, to := i.Jump()
 		return row{"_": "JumpFalseCall", "cond_value_index": c, "destination_instruction": to}
 	case OpFree:
-		return row{"_": "FreeCall", "value_index": i.Free()}
+		return row{"_": "FreeCall", "value_index": i.number(OpFree, ptefb.SlotFreeCallValueIndex)}
 	}
 	return row{"_": i.Opcode().String()}
 }

@@ -120,12 +120,12 @@ func (f *flow) writes(i Instruction) []int {
 			return nil
 		}
 		out := args[len(args)-1]
-		if o, _ := f.m.Operator(i.Operator()); o.Name == copyIndexOperator {
+		if o, _ := f.m.operator(i.Operator()); o.Name == copyIndexOperator {
 			out = args[0]
 		}
 		return append([]int{out}, f.elements(out)...)
 	case OpMove:
-		_, to := i.Move()
+		_, to := i.move()
 		return []int{to}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (f *flow) writes(i Instruction) []int {
 // elements returns the elements of a list, nil for all other values.
 func (f *flow) elements(v int) []int {
 	x := f.m.Value(v)
-	if !x.Kind().IsList() || f.budget <= 0 {
+	if !x.Kind().isList() || f.budget <= 0 {
 		return nil
 	}
 	items := x.Items()
@@ -190,7 +190,7 @@ func (f *flow) read(s *Step, args []int) {
 	}
 	for _, a := range args {
 		all := []int{a}
-		if f.m.Value(a).Kind().IsList() {
+		if f.m.Value(a).Kind().isList() {
 			all = f.elements(a)
 		}
 		for _, v := range all {

@@ -138,9 +138,9 @@ func TestFlowOfNamelessState(t *testing.T) {
 	view := m.Tensor(tensor.F32, tensor.Shape{2, 2}).Place(1, 16)
 	sum := m.Tensor(tensor.F32, tensor.Shape{4}).Place(1, 32)
 	product := m.Tensor(tensor.F32, tensor.Shape{2, 2}).Place(1, 48)
-	m.Call("aten::add.out", state, x, m.Int(1), sum, sum)
+	m.Call("aten::add.out", state, x, m.Value(1), sum, sum)
 	m.Call("aten::mul.out", view, view, product, product)
-	m.Call("aten::copy_", state, sum, m.Bool(false), state)
+	m.Call("aten::copy_", state, sum, m.Value(false), state)
 	m.Return(product)
 	var got []string
 	for _, s := range written(t, b).Flow().Steps {

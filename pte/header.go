@@ -28,18 +28,10 @@ type Header struct {
 	SegmentDataSize int64
 }
 
-func malformed(off int64, field, format string, args ...any) error {
-	return fail(tensor.ErrMalformed, off, field, format, args...)
-}
-
-func fail(class error, off int64, field, format string, args ...any) error {
-	return executorch.Errorf("pte", class, off, field, format, args...)
-}
-
 // identify reads the first bytes of a program and reports whether it is a bundle.
 func identify(head []byte, at int64) (bundle bool, err error) {
 	if len(head) < 8 {
-		return false, fail(io.ErrUnexpectedEOF, at, "",
+		return false, errs.At(at, "", io.ErrUnexpectedEOF,
 			"%d bytes are too few for a program", len(head))
 	}
 	switch id := string(head[4:8]); {
@@ -48,10 +40,10 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 	case id == "BP08":
 		return true, nil
 	case executorch.Generation(id, "ET") || executorch.Generation(id, "BP"):
-		return false, fail(errors.ErrUnsupported, at+4, "file_identifier",
+		return false, errs.At(at+4, "file_identifier", errors.ErrUnsupported,
 			"%s is another generation of the format than ET12", naming.Quote(id))
 	default:
-		return false, malformed(at+4, "file_identifier", "%s is not ET12", naming.Quote(id))
+		return false, errs.Malformed(at+4, "file_identifier", "%s is not ET12", naming.Quote(id))
 	}
 }
 
@@ -65,7 +57,7 @@ func parseHeader(head []byte, at, size int64) (Header, error) {
 		return none, nil
 	}
 	refuse := func(class error, off int64, field, format string, args ...any) (Header, error) {
-		return none, fail(class, at+off, "extended_header"+field, format, args...)
+		return none, errs.At(at+off, "extended_header"+field, class, format, args...)
 	}
 	if v := string(head[10:12]); v != "00" {
 		if strings.Trim(v, "0123456789") == "" {
@@ -130,11 +122,11 @@ func (h Header) put(head []byte) {
 func checkRoot(buf []byte, h Header, at int64) error {
 	root := binary.LittleEndian.Uint32(buf)
 	if h.Length > 0 && int64(root) < 8+h.Length {
-		return malformed(at, "root",
+		return errs.Malformed(at, "root",
 			"table at %d inside the extended header, which ends at %d", root, 8+h.Length)
 	}
 	if root < 8 {
-		return malformed(at, "root", "table at %d inside the file identifier", root)
+		return errs.Malformed(at, "root", "table at %d inside the file identifier", root)
 	}
 	return nil
 }

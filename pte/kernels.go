@@ -64,12 +64,12 @@ func (m Method) kernelKey(i Instruction) string {
 // firstTensor is a tensor, or the first one of a list; false for all else.
 func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 	k := v.Kind()
-	if k != KindTensorList && k != KindOptionalTensorList {
+	if k != kindTensorList && k != kindOptionalTensorList {
 		return v.table()
 	}
 	items, _ := v.items(k)
 	for n := range min(len(items)/4, 1024) { // a few Nones may come first
-		if t, ok := m.Value(int(int32(u32s(items, n)))).table(); ok || k == KindTensorList {
+		if t, ok := m.Value(int(int32(u32s(items, n)))).table(); ok || k == kindTensorList {
 			return t, ok
 		}
 	}

@@ -32,7 +32,7 @@ func (m Method) Memory() Memory {
 	}
 	for _, t := range fb.Each(m.t.NonConstBufferDeviceLength(), m.t.NonConstBufferDevice) {
 		if k := t.BufferIdx(); k >= 0 && int(k) < n {
-			mem.Devices[k] = Device{DeviceType(t.DeviceType()), t.DeviceIndex()}
+			mem.Devices[k] = Device{t.DeviceType(), t.DeviceIndex()}
 		}
 	}
 	return mem

@@ -34,7 +34,7 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 				if budget -= 16 + len(items); budget < 0 {
 					return
 				}
-				all = append(all, v.constant())
+				all = append(all, v.Constant())
 			}
 			var x any = all
 			if len(all) == 1 {
@@ -45,35 +45,6 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 			}
 		}
 	}
-}
-
-// constant is the value in Go's types, nil when it has none.
-func (v Value) constant() any {
-	switch v.Kind() {
-	case KindInt:
-		return v.Int()
-	case KindBool:
-		return v.Bool()
-	case KindDouble:
-		return v.Double()
-	case KindString:
-		return v.Text()
-	case KindIntList:
-		ints := make([]int64, 0, 16) // 0 is computed while the method runs
-		for _, i := range v.Items() {
-			ints = append(ints, v.m.Value(i).Int())
-		}
-		return ints
-	case KindDoubleList:
-		return v.Doubles()
-	case KindBoolList:
-		return v.Bools()
-	case KindTensor:
-		if _, ok := v.table(); ok {
-			return v.entry().Tensor
-		}
-	}
-	return nil
 }
 
 // metadataText writes a value of Metadata; false for tensors.
@@ -100,21 +71,36 @@ func metadataText(v any) (string, bool) {
 	return fmt.Sprint(v), true
 }
 
-// SetMetadata makes the constant getter of that name return value, an int, int64, bool,
-// float64, string or nil for None. It replaces a getter of that name; any other method of
-// the name is an error.
-func (e *Edit) SetMetadata(name string, value any) error {
-	if _, ok := value.(*tensor.Tensor); ok {
-		return fmt.Errorf("pte: metadata %s: %w: a tensor", naming.Quote(name), tensor.ErrDType)
+// SetAttribute sets the constant getter of that name. The value is read as the type of
+// the old one; where there is none, it is true or false, an integer, a float or text, as
+// it looks.
+func (e *Edit) SetAttribute(key, value string) error {
+	kinds := []Kind{kindBool, kindInt, kindDouble, kindString}
+	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
+		if k := m.Outputs()[0].Kind(); k.known() && k != kindNull && k != kindNone {
+			kinds = []Kind{k}
+		}
 	}
+	for _, k := range kinds {
+		if x, ok := parseAs(k, value); ok {
+			return e.setGetter(key, x)
+		}
+	}
+	return errs.At(-1, "attribute "+naming.Quote(key), errors.ErrUnsupported,
+		"%s is not of kind %v, as the old value is", naming.Quote(value), kinds[0])
+}
+
+// setGetter makes the constant getter of that name return a value. A method of the name
+// that computes is an error.
+func (e *Edit) setGetter(name string, value any) error {
 	b := NewBuilder()
 	b.Metadata(name, value)
 	if err := b.Err(); err != nil {
 		return err
 	}
 	if m, ok := e.r.Program().Method(name); ok && !m.IsGetter() {
-		return fmt.Errorf("pte: %w: %s is a method that computes, not metadata",
-			tensor.ErrDuplicate, naming.Quote(name))
+		return errs.New(tensor.ErrDuplicate, "%s is a method that computes, not metadata",
+			naming.Quote(name))
 	}
 	if err := e.open(); err != nil {
 		return err
@@ -127,38 +113,19 @@ func (e *Edit) SetMetadata(name string, value any) error {
 	return err
 }
 
-// SetAttribute sets the constant getter of that name. The value is read as the type of
-// the old one; where there is none, it is true or false, an integer, a float or text, as
-// it looks.
-func (e *Edit) SetAttribute(key, value string) error {
-	kinds := []Kind{KindBool, KindInt, KindDouble, KindString}
-	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
-		if k := m.Outputs()[0].Kind(); k.known() && k != KindNull && k != KindNone {
-			kinds = []Kind{k}
-		}
-	}
-	for _, k := range kinds {
-		if x, ok := parseAs(k, value); ok {
-			return e.SetMetadata(key, x)
-		}
-	}
-	return fmt.Errorf("pte: attribute %s: %w: %s is not of kind %v, as the old value is",
-		naming.Quote(key), tensor.ErrDType, naming.Quote(value), kinds[0])
-}
-
 // parseAs reads a value of that kind, and reports whether text is one.
 func parseAs(kind Kind, text string) (any, bool) {
 	switch kind {
-	case KindInt:
+	case kindInt:
 		n, err := strconv.ParseInt(text, 10, 64)
 		return n, err == nil
-	case KindDouble:
+	case kindDouble:
 		f, err := strconv.ParseFloat(text, 64)
 		return f, err == nil
-	case KindBool:
+	case kindBool:
 		return text == "true", text == "true" || text == "false"
 	}
-	return text, kind == KindString
+	return text, kind == kindString
 }
 
 // RemoveAttribute drops the constant getter of that name; one that is absent is no error,
@@ -171,7 +138,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 		}
 		return nil
 	case !m.IsGetter():
-		return fmt.Errorf("pte: %w: method %s is not an attribute", errors.ErrUnsupported,
+		return errs.New(errors.ErrUnsupported, "method %s is not an attribute",
 			naming.Quote(key))
 	}
 	if err := e.open(); err != nil {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
@@ -29,6 +29,10 @@ type WriterOptions struct {
 	// Alignment aligns constants and initial values; a power of two, 0 for
 	// ExecuTorch's 16. A type that needs more gets more.
 	Alignment int64
+	// NoReplace makes WriteFile fail with fs.ErrExist if the file exists.
+	NoReplace bool
+	// Progress, if not nil, is called with the bytes written so far and in all.
+	Progress func(done, total int64)
 }
 
 // alignments checks the options and fills in ExecuTorch's values.
@@ -36,10 +40,37 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	segment = cmp.Or(o.SegmentAlignment, defaultSegmentAlignment)
 	data = cmp.Or(o.Alignment, defaultTensorAlignment)
 	if min(segment, data) < 1 || max(segment, data) > maxAlignment || data&(data-1) != 0 {
-		return 0, 0, fmt.Errorf("pte: bad options: segment alignment %d, tensor alignment %d",
-			segment, data)
+		err = errs.New(fs.ErrInvalid, "segment alignment %d, tensor alignment %d", segment, data)
 	}
-	return segment, data, nil
+	return segment, data, err
+}
+
+// encoding is how a file is written, of which assemble makes the output.
+func (o *WriterOptions) encoding(
+	assemble func(o WriterOptions) (*output, error)) *format.Encoding[*tensor.Tensor] {
+	var given WriterOptions
+	if o != nil {
+		given = *o
+	}
+	_, _, err := given.alignments()
+	return &format.Encoding[*tensor.Tensor]{Format: errs, Err: err, NoReplace: given.NoReplace,
+		Progress: given.Progress,
+		Encode: func(out *format.Output, _ []*tensor.Tensor) error {
+			x, err := assemble(given)
+			if err == nil {
+				err = errs.Wrap(-1, "", x.writeTo(out))
+			}
+			return err
+		}}
+}
+
+// nothing are the tensors of a Writer whose Encoding has its content from elsewhere.
+func nothing(func(*tensor.Tensor, error) bool) {}
+
+// write writes what enc encodes to w.
+func write(ctx context.Context, w io.Writer, enc *format.Encoding[*tensor.Tensor]) error {
+	out := format.NewWriter(w, enc)
+	return format.WriteAll(ctx, &out, nothing)
 }
 
 // An output is a file that is ready to be written: nothing of it has to be gone back to.
@@ -73,20 +104,15 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // writeTo writes the file.
-func (o *output) writeTo(ctx context.Context, w io.Writer) error {
+func (o *output) writeTo(out *format.Output) error {
 	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.pieces...)
-	if err := format.WriteTo(ctx, w, func(out *format.Output) error {
-		return format.WriteSections(out, nil, all, o.size)
-	}); err != nil {
-		return fmt.Errorf("pte: %w", err)
-	}
-	return nil
+	return format.WriteSections(out, nil, all, o.size)
 }
 
 // tooLarge makes a flatbuffer of more than 2 GiB a limit.
 func tooLarge(err error) error {
 	if errors.Is(err, fb.ErrTooLarge) {
-		return fmt.Errorf("pte: %w: %w", tensor.ErrLimit, err)
+		return errs.New(tensor.ErrLimit, "%w", err)
 	}
 	return err
 }

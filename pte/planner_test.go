@@ -20,7 +20,7 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 		}
 		known := []Ref{m.Input(tensor.U8, tensor.Shape{1 + rnd.Int64N(50)})}
 		pick := func() Ref { return known[rnd.IntN(len(known))] }
-		never := m.Bool(false)
+		never := m.Value(false)
 		for range 3 + rnd.IntN(20) {
 			switch rnd.IntN(6) {
 			case 0: // a loop over what is known, with a temporary inside
@@ -70,7 +70,7 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 		}
 		read := func(at int, v int32) {
 			items := []int{int(v)}
-			if m.values[v].kind == KindTensorList {
+			if m.values[v].kind == kindTensorList {
 				items = m.values[v].items
 			}
 			for _, v := range items {
@@ -94,7 +94,7 @@ func TestPlannerKeepsWhatIsStillRead(t *testing.T) {
 			}
 			out := ins.operands[len(ins.operands)-1]
 			for _, v := range ins.operands {
-				if v != out && (mark[v] != 0 || m.values[v].kind == KindTensorList) {
+				if v != out && (mark[v] != 0 || m.values[v].kind == kindTensorList) {
 					read(at, v)
 				}
 			}

@@ -51,18 +51,6 @@ func (p *Program) NamedData() iter.Seq[NamedData] {
 	return format.Each(p.root.NamedDataLength(), p.named)
 }
 
-// Named returns the named blob of that key: the first, as the runtime does, where several
-// have it.
-func (p *Program) Named(key string) (NamedData, bool) {
-	r := (*Reader)(p)
-	r.makeIndex()
-	i := r.byKey.Lookup(key)
-	if i < 0 {
-		return NamedData{}, false
-	}
-	return p.named(i), true
-}
-
 func (p *Program) named(i int) NamedData {
 	r := (*Reader)(p)
 	var t ptefb.NamedData
@@ -148,13 +136,13 @@ func (o Operator) String() string {
 func (m Method) Operators() []Operator {
 	all := make([]Operator, m.t.OperatorsLength())
 	for i := range all {
-		all[i], _ = m.Operator(i)
+		all[i], _ = m.operator(i)
 	}
 	return all
 }
 
-// Operator returns an operator by its index, false where there is none.
-func (m Method) Operator(i int) (Operator, bool) {
+// operator returns an operator by its index, false where there is none.
+func (m Method) operator(i int) (Operator, bool) {
 	if i < 0 || i >= m.t.OperatorsLength() {
 		return Operator{}, false
 	}
@@ -197,13 +185,13 @@ func delegateName(method string, index int) string {
 func (m Method) Delegates() []Delegate {
 	all := make([]Delegate, m.t.DelegatesLength())
 	for i := range all {
-		all[i], _ = m.Delegate(i)
+		all[i], _ = m.delegate(i)
 	}
 	return all
 }
 
-// Delegate returns a delegate by its index, false where there is none.
-func (m Method) Delegate(i int) (Delegate, bool) {
+// delegate returns a delegate by its index, false where there is none.
+func (m Method) delegate(i int) (Delegate, bool) {
 	if i < 0 || i >= m.t.DelegatesLength() {
 		return Delegate{}, false
 	}

@@ -2,7 +2,6 @@ package pte
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"strconv"
@@ -22,26 +21,36 @@ import (
 // [Edit.Internalize].
 type ReaderOptions = tensor.ReadOptions
 
-// A Reader is an open program. All of its structure was checked when it was opened, so
-// that walking it cannot fail; what a method means was not: that is [Reader.Verify]. A
-// Reader is safe for concurrent use.
+// A Reader is an open program, with the methods of every Reader: Close, Size, Len,
+// Tensors and Tensor. All of its structure was checked when it was opened, so that
+// walking it cannot fail; what a method means was not: that is [Reader.Verify]. A Reader
+// is safe for concurrent use.
+//
+// Tensors are the constants, the mutable state that has a name or initial values, and the
+// external tensors, which are in a .ptd, in the order of methods and values; a constant
+// that two values use is there twice. A tensor that the file names has that name, any
+// other is named METHOD/VALUE, after its method and its index in the method's values. A
+// tensor whose bytes are not where they should be is there too: reading it fails. The
+// bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
 type Reader struct {
-	in       *format.Input
-	at, size int64 // where the program begins in the file, and where it ends
-	header   Header
-	buf      []byte // the flatbuffer: of files a copy, so that what was verified cannot change
-	root     *ptefb.Program
-	bundle   *Bundle
-	tensors  []place          // that Tensors yields
-	checked  *format.Findings // what is wrong or odd, from the time when the program was opened
+	format.Base
+	in      *format.Input
+	at, end int64 // where the program begins in the file, and where it ends
+	header  Header
+	buf     []byte // the flatbuffer: of files a copy, so that what was verified cannot change
+	root    *ptefb.Program
+	bundle  *Bundle
+	tensors []place          // that Tensors yields
+	checked *format.Findings // what is wrong or odd, from the time when the program was opened
 
 	segments            []segment
 	constants, initials pool
 
-	index  sync.Once
-	byName *naming.Table // of tensors
-	byKey  *naming.Table // of the named data
+	entries func() []Entry       // of tensors; the first call makes them
+	byKey   func() *naming.Table // of the named data
 }
+
+const errs = format.Errors("pte")
 
 // place is a value of a method.
 type place struct{ method, value int32 }
@@ -78,40 +87,35 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	return format.NewReader(r, size, opts, read)
 }
 
-// Close ends the use of the file. What was borrowed from it must not be used any more;
-// metadata stays readable. A second call does nothing.
-func (r *Reader) Close() error { return r.in.Close() }
-
 func read(in *format.Input) (r *Reader, err error) {
 	defer func() { // a net: everything is verified before it is walked
 		if p := recover(); p != nil {
-			r, err = nil, malformed(-1, "", "a bug in tensorfile: %v", p)
+			r, err = nil, errs.Malformed(-1, "", "a bug in tensorfile: %v", p)
 		}
 	}()
-	strict := in.Options.Strict
-	r = &Reader{in: in, size: in.Size(),
-		checked: format.NewFindings(&tensor.VerifyOptions{Strict: strict})}
+	r = &Reader{in: in, end: in.Size(), checked: format.NewFindings(nil)}
+	format.InitBase(&r.Base, errs, in)
 	head, bundle, err := r.head()
 	if err == nil && bundle {
 		if err = r.unwrap(); err == nil {
 			head, bundle, err = r.head()
 		}
 		if err == nil && bundle {
-			err = malformed(r.at, "program", "a bundle inside a bundle")
+			err = errs.Malformed(r.at, "program", "a bundle inside a bundle")
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.header, err = parseHeader(head, r.at, r.size-r.at); err != nil {
+	if r.header, err = parseHeader(head, r.at, r.end-r.at); err != nil {
 		return nil, err
 	}
 	seen, err := r.readProgram()
 	if err != nil {
 		return nil, err
 	}
-	if r.size-r.at < headBytes {
-		r.checked.Warn(malformed(r.at, "",
+	if r.end-r.at < headBytes {
+		r.checked.Warn(errs.Malformed(r.at, "",
 			"a program of less than %d bytes: the runtime refuses to load it", headBytes))
 	}
 	if err := r.readSegments(); err != nil {
@@ -126,16 +130,18 @@ func read(in *format.Input) (r *Reader, err error) {
 	if r.tensors, err = r.check(seen); err != nil {
 		return nil, err
 	}
-	if err := r.checked.Err(); strict && err != nil {
-		return nil, err
-	}
+	r.entries = sync.OnceValue(r.makeEntries)
+	r.byKey = sync.OnceValue(r.namedKeys)
+	format.SetTensors(&r.Base, len(r.tensors),
+		func(i int) *tensor.Tensor { return r.entries()[i].Tensor },
+		func(i int) string { return r.value(r.tensors[i]).name() })
 	return r, nil
 }
 
 // head reads the first bytes of the program, and whether it is a bundle.
 func (r *Reader) head() (head []byte, bundle bool, err error) {
-	if head, err = r.in.Metadata(r.at, min(headBytes, r.size-r.at)); err != nil {
-		return nil, false, ioError(err)
+	if head, err = r.in.Metadata(r.at, min(headBytes, r.end-r.at)); err != nil {
+		return nil, false, errs.Wrap(-1, "", err)
 	}
 	bundle, err = identify(head, r.at)
 	return head, bundle, err
@@ -146,7 +152,7 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 	var none fb.Summary
 	n := r.header.ProgramSize
 	if n > r.in.Options.Limits.MaxMetadata {
-		return none, fail(tensor.ErrLimit, r.at, "",
+		return none, errs.At(r.at, "", tensor.ErrLimit,
 			"a flatbuffer of %d bytes is above the limit of %d", n,
 			r.in.Options.Limits.MaxMetadata)
 	}
@@ -154,11 +160,11 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 	if !ok || r.in.Memory == nil { // those of the caller were promised not to change
 		var err error
 		if buf, err = r.in.Metadata(r.at, n); err != nil {
-			return none, ioError(err)
+			return none, errs.Wrap(-1, "", err)
 		}
 	}
 	if len(buf) < 8 {
-		return none, fail(io.ErrUnexpectedEOF, r.at, "",
+		return none, errs.At(r.at, "", io.ErrUnexpectedEOF,
 			"%d bytes are too few for a program", len(buf))
 	}
 	buf = buf[:len(buf):len(buf)]
@@ -179,11 +185,6 @@ func verify(buf []byte, root int, at int64) (fb.Summary, error) {
 	return seen, executorch.Unverified("pte", err, at)
 }
 
-// ioError gives an error of reading metadata its format.
-func ioError(err error) error {
-	return fmt.Errorf("pte: %w", err)
-}
-
 // Version is the schema version that the program declares, "0" in all programs so far.
 func (r *Reader) Version() string {
 	return strconv.FormatUint(uint64(r.root.Version()), 10)
@@ -193,13 +194,9 @@ func (r *Reader) Version() string {
 // is then that of the file.
 func (r *Reader) Header() Header { return r.header }
 
-// Start is where the program begins in the file: 0, or in a .bpte the place of the
-// program inside the bundle.
-func (r *Reader) Start() int64 { return r.at }
-
-// Size is the length of the program, header, flatbuffer and segments together; in a .bpte
-// that of the program alone.
-func (r *Reader) Size() int64 { return r.size - r.at }
+// Range returns where the program, header, flatbuffer and segments together, is in the
+// file: all of it, or in a .bpte the place inside the bundle.
+func (r *Reader) Range() (off, size int64) { return r.at, r.end - r.at }
 
 // Bundle is what a .bpte has around its program, nil for a .pte.
 func (r *Reader) Bundle() *Bundle { return r.bundle }
@@ -223,32 +220,13 @@ func (r *Reader) Warnings() []error {
 	return all
 }
 
-// Len is the number of tensors that the program stores or expects in a .ptd: see
-// [Reader.Tensors].
-func (r *Reader) Len() int { return len(r.tensors) }
-
-// Tensor returns the first tensor of that name, nil if there is none. The first call
-// makes an index.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	r.makeIndex()
-	i := r.byName.Lookup(name)
-	if i < 0 {
-		return nil
-	}
-	return r.value(r.tensors[i]).entry().Tensor
-}
-
-// makeIndex makes the tables of names, once.
-func (r *Reader) makeIndex() {
-	r.index.Do(func() {
-		r.byName, _ = naming.Build(len(r.tensors),
-			func(i int) string { return r.value(r.tensors[i]).name() })
-		r.byKey, _ = naming.Build(r.root.NamedDataLength(), func(i int) string {
-			var t ptefb.NamedData
-			r.root.NamedData(&t, i)
-			return string(t.Key())
-		})
+func (r *Reader) namedKeys() *naming.Table {
+	table, _ := naming.Build(r.root.NamedDataLength(), func(i int) string {
+		var t ptefb.NamedData
+		r.root.NamedData(&t, i)
+		return string(t.Key())
 	})
+	return table
 }
 
 // value returns the value at a place.
@@ -256,22 +234,18 @@ func (r *Reader) value(p place) Value {
 	return r.Program().method(int(p.method)).Value(int(p.value))
 }
 
-// Tensors yields the constants, the mutable state that has a name or initial values, and
-// the external tensors, which are in a .ptd, in the order of methods and values; a
-// constant that two values use is yielded twice. A tensor that the file names has that
-// name, any other is named METHOD/VALUE, after its method and its index in the method's
-// values.
-//
-// A tensor whose bytes are not where they should be is yielded too: reading it fails. The
-// bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return format.Each(len(r.tensors),
-		func(i int) *tensor.Tensor { return r.value(r.tensors[i]).entry().Tensor })
+// Entries yields the tensors with the place of each in the program.
+func (r *Reader) Entries() iter.Seq[*Entry] {
+	return format.Each(len(r.tensors), func(i int) *Entry { return &r.entries()[i] })
 }
 
-// Entries yields what [Reader.Tensors] yields, with the place of each in the program.
-func (r *Reader) Entries() iter.Seq[*Entry] {
-	return format.Each(len(r.tensors), func(i int) *Entry { return r.value(r.tensors[i]).entry() })
+func (r *Reader) makeEntries() []Entry {
+	all, tensors := make([]Entry, len(r.tensors)), make([]tensor.Tensor, len(r.tensors))
+	for i, p := range r.tensors {
+		all[i].Tensor = &tensors[i]
+		r.value(p).fill(&all[i])
+	}
+	return all
 }
 
 // Blobs yields the payloads of delegates as delegate/METHOD/INDEX and the named data as

@@ -90,7 +90,7 @@ func TestListingReadsHeaderAndFlatbufferOnly(t *testing.T) {
 			Data: half}))
 		half = tensor.BlobFunc(size/2, nil)
 	}
-	o, err := b.output(nil)
+	o, err := b.output(WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestEntriesTellWhereATensorIs(t *testing.T) {
 	var roles []string
 	for e := range r.Entries() {
 		roles = append(roles, e.Role.String())
-		if e.Method.Name() != "forward" || e.Method.Value(e.Value).Kind() != KindTensor {
+		if e.Method.Name() != "forward" || e.Method.Value(e.Value).Kind() != kindTensor {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -216,9 +216,9 @@ func TestStackTraces(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-stack-traces.pte")
 	m, _ := r.Program().Method("forward")
 	for i := range m.Instructions() {
-		s := i.Stack()
-		if i.Opcode() == OpKernelCall &&
-			(len(s) == 0 || s[len(s)-1].Line == 0 || s[len(s)-1].File == "") {
+		s := stackOf(i)
+		if i.Opcode() == OpKernelCall && (len(s) == 0 || s[len(s)-1].(row)["lineno"] == 0 ||
+			s[len(s)-1].(row)["filename"] == "") {
 			t.Errorf("%v: %+v", i, s)
 		}
 	}
@@ -275,7 +275,7 @@ func TestNewerSchema(t *testing.T) {
 	for what, do := range map[string]func() error{
 		"Externalize": func() error { _, err := NewEdit(r).Externalize(nil); return err },
 		"Internalize": func() error { _, err := NewEdit(r).Internalize(nil); return err },
-		"SetMetadata": func() error { return NewEdit(r).SetMetadata("new", 1) },
+		"SetMetadata": func() error { return NewEdit(r).setGetter("new", 1) },
 	} {
 		if err := do(); !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, fb.ErrUnknown) {
 			t.Errorf("%s: %v", what, err)
@@ -291,7 +291,7 @@ func TestNewerSchema(t *testing.T) {
 	if k := m.Value(9).Kind().String(); k != "KernelTypes(99)" {
 		t.Error(k)
 	}
-	if err := NewEdit(r).SetMetadata("new", 1); !errors.Is(err, errors.ErrUnsupported) {
+	if err := NewEdit(r).setGetter("new", 1); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an unknown value is taken apart: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package pte
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,8 +24,8 @@ func newDraft(e *Edit) (*draft, error) {
 		return 1
 	})
 	if errors.Is(err, fb.ErrUnknown) {
-		return nil, fmt.Errorf("pte: %w: the program cannot be rebuilt without loss: %w",
-			errors.ErrUnsupported, err)
+		return nil, errs.New(errors.ErrUnsupported,
+			"the program cannot be rebuilt without loss: %w", err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -133,7 +132,7 @@ func (d *draft) inlined() error {
 }
 
 // rebuilt applies all changes.
-func (e *Edit) rebuilt(opts *WriterOptions) (*output, error) {
+func (e *Edit) rebuilt(opts WriterOptions) (*output, error) {
 	r, alignment := e.r, opts.SegmentAlignment
 	if alignment == 0 {
 		alignment = r.segmentAlignment()
@@ -156,10 +155,10 @@ func (e *Edit) rebuilt(opts *WriterOptions) (*output, error) {
 	}
 	if r.header.Length > 0 { // bytes after the last segment stay
 		end := r.dataEnd()
-		o.pieces = append(o.pieces, e.over.Section(end, r.size-end, o.size)...)
+		o.pieces = append(o.pieces, e.over.Section(end, r.end-end, o.size)...)
 		var ok bool
-		if o.size, ok = align.Add(o.size, r.size-end); !ok {
-			return nil, fmt.Errorf("pte: %w: a file of more than 2^63 bytes", tensor.ErrLimit)
+		if o.size, ok = align.Add(o.size, r.end-end); !ok {
+			return nil, errs.New(tensor.ErrLimit, "a file of more than 2^63 bytes")
 		}
 	}
 	return o, nil

@@ -48,14 +48,14 @@ var ways = []struct {
 	do   func(t *testing.T, r *Reader, file string) []string
 }{
 	{"as it is", func(t *testing.T, r *Reader, file string) []string {
-		return write(t, NewEdit(r), file)
+		return writeRebuilt(t, NewEdit(r), file)
 	}},
 	{"rebuilt", func(t *testing.T, r *Reader, file string) []string {
 		e := NewEdit(r)
 		if err := e.open(); err != nil {
 			t.Fatal(err)
 		}
-		return write(t, e, file)
+		return writeRebuilt(t, e, file)
 	}},
 	{"aligned to 16384", func(t *testing.T, r *Reader, file string) []string {
 		if err := NewEdit(r).WriteFile(t.Context(), file,
@@ -69,7 +69,7 @@ var ways = []struct {
 		if err := e.Modernize(); err != nil {
 			t.Fatal(err)
 		}
-		return write(t, e, file)
+		return writeRebuilt(t, e, file)
 	}},
 	{"weights in a ptd", func(t *testing.T, r *Reader, file string) []string {
 		e := NewEdit(r)
@@ -77,7 +77,7 @@ var ways = []struct {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, e, file)
+		writeRebuilt(t, e, file)
 		if len(out) == 0 {
 			return nil
 		}
@@ -103,7 +103,7 @@ var ways = []struct {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		return write(t, back, file)
+		return writeRebuilt(t, back, file)
 	}},
 	{"patched with its own weights", func(t *testing.T, r *Reader, file string) []string {
 		p := NewEdit(r)
@@ -112,7 +112,7 @@ var ways = []struct {
 			if e.Buffer == 0 || e.External {
 				continue
 			}
-			if err := p.ReplaceValue(e.Method.Name(), e.Value, e.Tensor); err != nil {
+			if err := p.Replace(e.Name, e.Tensor); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,7 +123,7 @@ var ways = []struct {
 	}},
 }
 
-func write(t *testing.T, e *Edit, file string) []string {
+func writeRebuilt(t *testing.T, e *Edit, file string) []string {
 	t.Helper()
 	if err := e.WriteFile(t.Context(), file, nil); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestOldProgramsRun(t *testing.T) {
 					t.Fatal(err)
 				}
 				file := filepath.Join(t.TempDir(), "p.pte")
-				write(t, e, file)
+				writeRebuilt(t, e, file)
 				got, _ := runProgram(t, file, m)
 				if len(got) == 0 {
 					t.Error("no outputs")

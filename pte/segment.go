@@ -25,7 +25,7 @@ type segment struct {
 
 // readSegments finds every segment inside the file, or fails.
 func (r *Reader) readSegments() error {
-	h, end := r.header, r.size-r.at // counted from the start of the program
+	h, end := r.header, r.end-r.at // counted from the start of the program
 	r.segments = make([]segment, r.root.SegmentsLength())
 	for i, t := range fb.Each(r.root.SegmentsLength(), r.root.Segments) {
 		off, size := t.Offset(), t.Size()
@@ -45,10 +45,10 @@ func (r *Reader) readSegments() error {
 				class = io.ErrUnexpectedEOF
 			}
 			return r.error(class, site, "%d bytes at %d, but the file has %d", n, r.at+start,
-				r.size)
+				r.end)
 		case n == 0 && start > end:
 			r.checked.Warn(r.malformed(site, "an empty segment at %d, beyond the file's %d bytes",
-				r.at+start, r.size))
+				r.at+start, r.end))
 		case n > 0 && h.SegmentDataSize > 0 && int64(off)+n > h.SegmentDataSize:
 			r.checked.Warn(r.malformed(site,
 				"ends at %d, beyond the header's segment_data_size of %d", int64(off)+n,
@@ -150,8 +150,8 @@ func (r *Reader) frame() []tensor.Span {
 		format.HeaderSpan(r.at, head),
 		format.MetadataSpan(r.at+head, r.header.ProgramSize-head),
 		format.PaddingSpan(r.at+r.header.ProgramSize, end-r.at-r.header.ProgramSize),
-		format.UnusedSpan(end, r.size-end),
-		format.MetadataSpan(r.size, r.in.Size()-r.size),
+		format.UnusedSpan(end, r.end-end),
+		format.MetadataSpan(r.end, r.in.Size()-r.end),
 	}
 }
 

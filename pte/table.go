@@ -99,7 +99,7 @@ func (s site) String() string {
 
 // error is an error of that class about a site.
 func (r *Reader) error(class error, s site, format string, args ...any) error {
-	return fail(class, r.at+int64(s.pos()), s.String(), format, args...)
+	return errs.At(r.at+int64(s.pos()), s.String(), class, format, args...)
 }
 
 func (r *Reader) malformed(s site, format string, args ...any) error {

@@ -9,45 +9,21 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Dynamism says what the shape of a tensor means.
-type Dynamism int8
-
-// The kinds of dynamism.
-const (
-	Static  = Dynamism(ptefb.TensorShapeDynamismSTATIC)
-	Bound   = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_BOUND)   // the shape is an upper bound
-	Unbound = Dynamism(ptefb.TensorShapeDynamismDYNAMIC_UNBOUND) // the runtime refuses it
-)
-
-// String is the schema's word: STATIC, DYNAMIC_BOUND, DYNAMIC_UNBOUND.
-func (d Dynamism) String() string { return ptefb.TensorShapeDynamism(d).String() }
-
-// A DeviceType is a kind of device, by the schema's number.
-type DeviceType int8
-
-// The devices of the schema.
-const (
-	CPU  = DeviceType(ptefb.DeviceTypeCPU)
-	CUDA = DeviceType(ptefb.DeviceTypeCUDA)
-)
-
-func (d DeviceType) known() bool { return d == CPU || d == CUDA }
-
 // A Device is where memory is: CPU, or an accelerator and its number.
 type Device struct {
-	Type  DeviceType
+	Type  ptefb.DeviceType
 	Index int8
 }
 
 // String writes cpu, cuda:1, or device 7:0 for a type that the schema does not name.
 func (d Device) String() string {
 	switch d.Type {
-	case CPU:
+	case ptefb.DeviceTypeCPU:
 		return "cpu"
-	case CUDA:
+	case ptefb.DeviceTypeCUDA:
 		return "cuda:" + strconv.Itoa(int(d.Index))
 	}
-	return fmt.Sprintf("device %d:%d", d.Type, d.Index)
+	return fmt.Sprintf("device %d:%d", int8(d.Type), d.Index)
 }
 
 // A Role says where the bytes of a tensor come from when a method runs.
@@ -102,9 +78,9 @@ type TensorInfo struct {
 	// that ExecuTorch does not load.
 	ScalarType int8
 	DType      tensor.DType
-	// Shape is an upper bound where Dynamism is not Static.
+	// Shape is an upper bound where Dynamism is not STATIC.
 	Shape    tensor.Shape
-	Dynamism Dynamism
+	Dynamism ptefb.TensorShapeDynamism
 	// Order is the schema's dim_order; nil when it is row-major, or not a permutation of
 	// the dimensions.
 	Order tensor.Order
@@ -149,7 +125,7 @@ func (i TensorInfo) String() string {
 	if !i.DType.Known() {
 		d = "scalar_type " + strconv.Itoa(int(i.ScalarType))
 	}
-	if i.Dynamism != Static {
+	if i.Dynamism != ptefb.TensorShapeDynamismSTATIC {
 		d += "≤"
 	}
 	if len(i.Shape) > 16 {
@@ -181,7 +157,7 @@ func roleOf(buffer uint32, extra *ptefb.ExtraTensorInfo, planned bool) Role {
 func infoOf(t *ptefb.Tensor) TensorInfo {
 	i := TensorInfo{
 		ScalarType:    int8(t.ScalarType()),
-		Dynamism:      Dynamism(t.ShapeDynamism()),
+		Dynamism:      t.ShapeDynamism(),
 		Buffer:        t.DataBufferIdx(),
 		StorageOffset: t.StorageOffset(),
 		Layout:        t.Layout(),
@@ -203,7 +179,7 @@ func infoOf(t *ptefb.Tensor) TensorInfo {
 	if extra != nil {
 		i.Name = string(x.FullyQualifiedName())
 		i.MutableIndex = x.MutableDataSegmentsIdx()
-		i.Device = Device{DeviceType(x.DeviceType()), x.DeviceIndex()}
+		i.Device = Device{x.DeviceType(), x.DeviceIndex()}
 	}
 	return i
 }

@@ -3,44 +3,42 @@ package pte
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A Kind is what a value is: the tag of the schema's union KernelTypes. Programs of a
 // newer schema may have others than those below.
 type Kind uint8
 
-// The kinds of the schema.
 const (
-	KindNone               = Kind(ptefb.KernelTypesNONE) // not loaded by the runtime
-	KindNull               = Kind(ptefb.KernelTypesNull)
-	KindInt                = Kind(ptefb.KernelTypesInt)
-	KindBool               = Kind(ptefb.KernelTypesBool)
-	KindDouble             = Kind(ptefb.KernelTypesDouble)
-	KindTensor             = Kind(ptefb.KernelTypesTensor)
-	KindString             = Kind(ptefb.KernelTypesString)
-	KindIntList            = Kind(ptefb.KernelTypesIntList) // indices of values, not numbers
-	KindDoubleList         = Kind(ptefb.KernelTypesDoubleList)
-	KindBoolList           = Kind(ptefb.KernelTypesBoolList)
-	KindTensorList         = Kind(ptefb.KernelTypesTensorList)         // indices of values
-	KindOptionalTensorList = Kind(ptefb.KernelTypesOptionalTensorList) // the same, -1 for None
+	kindNone               = Kind(ptefb.KernelTypesNONE) // not loaded by the runtime
+	kindNull               = Kind(ptefb.KernelTypesNull)
+	kindInt                = Kind(ptefb.KernelTypesInt)
+	kindBool               = Kind(ptefb.KernelTypesBool)
+	kindDouble             = Kind(ptefb.KernelTypesDouble)
+	kindTensor             = Kind(ptefb.KernelTypesTensor)
+	kindString             = Kind(ptefb.KernelTypesString)
+	kindIntList            = Kind(ptefb.KernelTypesIntList) // indices of values, not numbers
+	kindDoubleList         = Kind(ptefb.KernelTypesDoubleList)
+	kindBoolList           = Kind(ptefb.KernelTypesBoolList)
+	kindTensorList         = Kind(ptefb.KernelTypesTensorList)         // indices of values
+	kindOptionalTensorList = Kind(ptefb.KernelTypesOptionalTensorList) // the same, -1 for None
 )
 
-func (k Kind) known() bool { return k <= KindOptionalTensorList }
+func (k Kind) known() bool { return k <= kindOptionalTensorList }
 
-// String is the name of the union's member, or KernelTypes(12) for an unknown one.
+// String returns the name of the union's member, such as IntList, or KernelTypes(12) for
+// an unknown one.
 func (k Kind) String() string { return ptefb.KernelTypes(k).String() }
 
-// IsList reports whether the value names other values by index.
-func (k Kind) IsList() bool {
-	return k == KindIntList || k == KindTensorList || k == KindOptionalTensorList
+// isList reports whether the value names other values by index.
+func (k Kind) isList() bool {
+	return k == kindIntList || k == kindTensorList || k == kindOptionalTensorList
 }
 
 // A Value is one of a method's values: what instructions read and write. Its methods
@@ -57,7 +55,7 @@ func (v Value) Index() int { return v.index }
 // Kind is what the value is.
 func (v Value) Kind() Kind {
 	if v.m.r == nil {
-		return KindNone
+		return kindNone
 	}
 	return Kind(v.t.ValType())
 }
@@ -68,34 +66,52 @@ func (v Value) of(k Kind) (t flatbuffers.Table, ok bool) {
 	return t, ok
 }
 
-// Int is the number of a KindInt.
-func (v Value) Int() int64 {
-	t, ok := v.of(KindInt)
+// Constant returns what the value is before the method runs: an int64, bool, float64,
+// string, []int64, []float64, []bool, or the *tensor.Tensor of a tensor that
+// [Reader.Tensors] has; nil for None and all else.
+func (v Value) Constant() any {
+	switch v.Kind() {
+	case kindInt:
+		return v.number()
+	case kindBool:
+		return v.isTrue()
+	case kindDouble:
+		t, _ := v.of(kindDouble)
+		return t.GetFloat64Slot(ptefb.SlotDoubleDoubleVal, 0)
+	case kindString:
+		b, _ := v.items(kindString)
+		return string(b)
+	case kindIntList:
+		ints := make([]int64, 0, 16) // 0 is computed while the method runs
+		for _, i := range v.Items() {
+			ints = append(ints, v.m.Value(i).number())
+		}
+		return ints
+	case kindDoubleList:
+		return list(v, doubleAt)
+	case kindBoolList:
+		return list(v, boolAt)
+	case kindTensor:
+		if _, ok := v.table(); ok {
+			return v.entry().Tensor
+		}
+	}
+	return nil
+}
+
+// number is a kindInt, 0 for another kind.
+func (v Value) number() int64 {
+	t, ok := v.of(kindInt)
 	if !ok {
 		return 0
 	}
 	return t.GetInt64Slot(ptefb.SlotIntIntVal, 0)
 }
 
-// Bool is the value of a KindBool.
-func (v Value) Bool() bool {
-	t, ok := v.of(KindBool)
+// isTrue is a kindBool, false for another kind.
+func (v Value) isTrue() bool {
+	t, ok := v.of(kindBool)
 	return ok && boolField(t, ptefb.SlotBoolBoolVal)
-}
-
-// Double is the number of a KindDouble.
-func (v Value) Double() float64 {
-	t, ok := v.of(KindDouble)
-	if !ok {
-		return 0
-	}
-	return t.GetFloat64Slot(ptefb.SlotDoubleDoubleVal, 0)
-}
-
-// Text is the string of a KindString.
-func (v Value) Text() string {
-	b, _ := v.items(KindString)
-	return string(b)
 }
 
 // items returns the bytes of a list or string of kind k, and the size of an element.
@@ -113,27 +129,27 @@ func (v Value) items(k Kind) ([]byte, int) {
 // elements, 0 for other kinds.
 func itemsOf(k Kind) (slot, size int) {
 	switch k {
-	case KindString:
+	case kindString:
 		return ptefb.SlotStringStringVal, 1
-	case KindIntList:
+	case kindIntList:
 		return ptefb.SlotIntListItems, 8
-	case KindDoubleList:
+	case kindDoubleList:
 		return ptefb.SlotDoubleListItems, 8
-	case KindBoolList:
+	case kindBoolList:
 		return ptefb.SlotBoolListItems, 1
-	case KindTensorList:
+	case kindTensorList:
 		return ptefb.SlotTensorListItems, 4
-	case KindOptionalTensorList:
+	case kindOptionalTensorList:
 		return ptefb.SlotOptionalTensorListItems, 4
 	}
 	return 0, 0
 }
 
-// Items returns the indices of the values that a KindIntList, KindTensorList or
-// KindOptionalTensorList is made of; -1 in the last is None. They are as the file has
+// Items returns the indices of the values that a kindIntList, kindTensorList or
+// kindOptionalTensorList is made of; -1 in the last is None. They are as the file has
 // them, not checked.
 func (v Value) Items() []int {
-	if !v.Kind().IsList() {
+	if !v.Kind().isList() {
 		return nil
 	}
 	b, size := v.items(v.Kind())
@@ -148,32 +164,23 @@ func (v Value) Items() []int {
 	})
 }
 
-// Doubles returns the numbers of a KindDoubleList.
-func (v Value) Doubles() []float64 { return list(v, KindDoubleList, doubleAt) }
-
 func doubleAt(b []byte) float64 { return math.Float64frombits(u64s(b, 0)) }
-
-// Bools returns the values of a KindBoolList.
-func (v Value) Bools() []bool { return list(v, KindBoolList, boolAt) }
-
-func list[T any](v Value, k Kind, element func([]byte) T) []T {
-	if v.Kind() != k {
-		return nil
-	}
-	b, size := v.items(k)
-	return elements(b, size, element)
-}
 
 func boolAt(b []byte) bool { return b[0] != 0 }
 
-// table returns the table of a KindTensor.
+func list[T any](v Value, element func([]byte) T) []T {
+	b, size := v.items(v.Kind())
+	return elements(b, size, element)
+}
+
+// table returns the table of a kindTensor.
 func (v Value) table() (x ptefb.Tensor, ok bool) {
-	t, ok := v.of(KindTensor)
+	t, ok := v.of(kindTensor)
 	x.Init(t.Bytes, t.Pos)
 	return x, ok
 }
 
-// Tensor describes a KindTensor; false for all others.
+// Tensor describes a kindTensor; false for all others.
 func (v Value) Tensor() (TensorInfo, bool) {
 	t, ok := v.table()
 	if !ok {
@@ -182,41 +189,25 @@ func (v Value) Tensor() (TensorInfo, bool) {
 	return infoOf(&t), true
 }
 
-// Blob returns the bytes of a KindTensor that the program stores: a constant, or the
-// initial value of state. It is false for all other values. Reading fails where the bytes
-// are not where they should be.
-func (v Value) Blob() (tensor.Blob, bool) {
-	t, ok := v.table()
-	if !ok || t.DataBufferIdx() == 0 {
-		return tensor.Blob{}, false
-	}
-	e := v.entry()
-	return e.Data, !e.External
-}
-
 // String shows the value as a person would write it: 5, true, "text", float32[2, 3].
 func (v Value) String() string {
 	switch k := v.Kind(); k {
-	case KindNull:
+	case kindNull:
 		return "None"
-	case KindInt:
-		return strconv.FormatInt(v.Int(), 10)
-	case KindBool:
-		return strconv.FormatBool(v.Bool())
-	case KindDouble:
-		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
-	case KindString:
-		return naming.Quote(v.Text())
-	case KindTensor:
+	case kindInt, kindBool, kindDouble:
+		return fmt.Sprint(v.Constant())
+	case kindString:
+		return naming.Quote(v.Constant().(string))
+	case kindTensor:
 		i, _ := v.Tensor()
 		return i.String()
-	case KindDoubleList:
+	case kindDoubleList:
 		return k.String() + short(v, doubleAt)
-	case KindBoolList:
+	case kindBoolList:
 		return k.String() + short(v, boolAt)
-	case KindIntList:
+	case kindIntList:
 		return k.String() + short(v, func(b []byte) int64 { return int64(u64s(b, 0)) })
-	case KindTensorList, KindOptionalTensorList:
+	case kindTensorList, kindOptionalTensorList:
 		return k.String() + short(v, func(b []byte) int32 { return int32(u32s(b, 0)) })
 	default:
 		return k.String()

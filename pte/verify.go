@@ -145,7 +145,7 @@ func (r *Reader) verifyPadding(ctx context.Context, found *format.Findings) erro
 			return err
 		}
 		if at >= 0 {
-			found.Warn(malformed(at, "padding", "a byte that is not zero"))
+			found.Warn(errs.Malformed(at, "padding", "a byte that is not zero"))
 		}
 	}
 	return nil

@@ -64,13 +64,8 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 		}
 		for v := range m.Values() {
 			text(v.String())
-			v.Int()
-			v.Bool()
-			v.Double()
-			text(v.Text())
+			text(fmt.Sprint(v.Constant()))
 			v.Items()
-			v.Doubles()
-			v.Bools()
 			if i, ok := v.Tensor(); ok {
 				text(i.String() + i.Name)
 				i.Bytes()
@@ -78,9 +73,7 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 		}
 		for i := range m.Instructions() {
 			text(i.String()[:min(len(i.String()), 1000)])
-			for _, f := range i.Stack() {
-				text(f.File + f.Name + f.Context)
-			}
+			text(fmt.Sprint(stackOf(i)))
 		}
 		m.Operators()
 		for _, d := range m.Delegates() {
@@ -167,7 +160,7 @@ func writeAll(t testing.TB, r *Reader) {
 		"replaced": func(e *Edit) error {
 			e.AllowShared = true
 			for x := range r.Entries() {
-				e.ReplaceValue(x.Method.Name(), x.Value, x.Tensor)
+				e.Replace(x.Name, x.Tensor)
 			}
 			return nil
 		},
@@ -215,7 +208,7 @@ func writeAll(t testing.TB, r *Reader) {
 			if name == "aligned" {
 				opts.SegmentAlignment = 64
 			}
-			if o, e := e.output(context.Background(), opts); e == nil && o.size > 1<<24 {
+			if o, e := e.output(*opts); e == nil && o.size > 1<<24 {
 				continue // alignments may ask for much padding
 			}
 			err = e.Write(context.Background(), &w, opts)

@@ -102,17 +102,17 @@ func TestBuilderRefuses(t *testing.T) {
 			b.Method("f").Input(tensor.F32, tensor.Shape{1 << 30, 1 << 30, 1 << 30})
 		},
 		"a value of another method": func(b *Builder) {
-			r := b.Method("f").Int(1)
+			r := b.Method("f").Value(1)
 			b.Method("g").Return(r)
 		},
 		"no value": func(b *Builder) { b.Method("f").Return(Ref{}) },
 		"a tensor list of numbers": func(b *Builder) {
 			m := b.Method("f")
-			m.TensorList(m.Int(1))
+			m.TensorList(m.Value(1))
 		},
 		"a label without a place": func(b *Builder) {
 			m := b.Method("f")
-			m.JumpFalse(m.Bool(true), m.Label())
+			m.JumpFalse(m.Value(true), m.Label())
 		},
 		"a label with two places": func(b *Builder) {
 			m := b.Method("f")
@@ -130,7 +130,7 @@ func TestBuilderRefuses(t *testing.T) {
 			b.Named("k", tensor.Blob{}, 1)
 		},
 		"an external without a name": func(b *Builder) {
-			b.Method("f").External("", tensor.F32, nil)
+			b.Method("f").Declare(RoleExternal, "", tensor.F32, nil)
 		},
 		"an external as a constant": func(b *Builder) {
 			b.Method("f").Constant(&tensor.Tensor{DType: tensor.F32, External: true})
@@ -151,7 +151,7 @@ func TestBuilderRefuses(t *testing.T) {
 			m := b.Method("f")
 			l := m.Label()
 			m.Mark(l)
-			m.JumpFalse(m.Int(1), l)
+			m.JumpFalse(m.Value(1), l)
 		},
 	} {
 		b := NewBuilder()

@@ -292,7 +292,7 @@ func programOf(t *testing.T, n int) []byte {
 	shape := tensor.Shape{int64(n)}
 	x, y := m.Input(tensor.F32, shape), m.Tensor(tensor.F32, shape)
 	a := m.Constant(tensor.New("a", shape, make([]float32, n)))
-	m.Call("aten::add.out", x, a, m.Int(1), y, y)
+	m.Call("aten::add.out", x, a, m.Value(1), y, y)
 	m.Return(y)
 	name := filepath.Join(t.TempDir(), "x.pte")
 	if err := p.WriteFile(t.Context(), name, nil); err != nil {

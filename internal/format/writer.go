@@ -273,6 +273,9 @@ func Finish[I any](ctx context.Context, w *Writer[I]) error {
 	w.out.ctx = ctx
 	err := w.usable()
 	w.done, w.err = true, fs.ErrClosed // if a source panics
+	if w.file != nil {
+		defer w.file.Abort() // which does nothing after its Close
+	}
 	if err == nil {
 		err = w.enc.Format.Wrap(-1, "", w.sums.Check())
 	}
