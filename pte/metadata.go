@@ -86,7 +86,7 @@ func (e *Edit) SetAttribute(key, value string) error {
 			return e.setGetter(key, x)
 		}
 	}
-	return errs.At(-1, "attribute "+naming.Quote(key), errors.ErrUnsupported,
+	return errs.At(-1, "attribute "+naming.Quote(key), tensor.ErrDType,
 		"%s is not of kind %v, as the old value is", naming.Quote(value), kinds[0])
 }
 
