@@ -1,4 +1,4 @@
-package tensorfile
+package repotest
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -69,7 +70,8 @@ func killedSets(t *testing.T) []string {
 
 // openers open a file by its name and in file systems of several kinds, the last of which
 // has files without ReadAt.
-func openers(t *testing.T, name string) map[string]func(o *Options) (*File, error) {
+func openers(t *testing.T, name string) map[string]func(o *tensorfile.Options) (*tensorfile.File,
+	error) {
 	t.Helper()
 	dir, base := filepath.Split(name)
 	mem := fstest.MapFS{}
@@ -84,14 +86,33 @@ func openers(t *testing.T, name string) map[string]func(o *Options) (*File, erro
 		}
 		mem["sub/"+e.Name()] = &fstest.MapFile{Data: b}
 	}
-	return map[string]func(o *Options) (*File, error){
-		"Open":          func(o *Options) (*File, error) { return Open(name, o) },
-		"OpenFS, DirFS": func(o *Options) (*File, error) { return OpenFS(os.DirFS(dir), base, o) },
-		"OpenFS, MapFS": func(o *Options) (*File, error) { return OpenFS(mem, "sub/"+base, o) },
-		"OpenFS, streams": func(o *Options) (*File, error) {
-			return OpenFS(&closingFS{FS: mem}, "sub/"+base, o)
+	return map[string]func(o *tensorfile.Options) (*tensorfile.File,
+		error){
+		"Open": func(o *tensorfile.Options) (*tensorfile.File, error) {
+			return tensorfile.Open(name, o)
+		},
+		"OpenFS, DirFS": func(o *tensorfile.Options) (*tensorfile.File, error) {
+			return tensorfile.OpenFS(os.DirFS(dir), base,
+				o)
+		},
+		"OpenFS, MapFS": func(o *tensorfile.Options) (*tensorfile.File, error) {
+			return tensorfile.OpenFS(mem, "sub/"+base, o)
+		},
+		"OpenFS, streams": func(o *tensorfile.Options) (*tensorfile.File, error) {
+			return tensorfile.OpenFS(streamFS{mem}, "sub/"+base, o)
 		},
 	}
+}
+
+// A streamFS has files without ReadAt.
+type streamFS struct{ fs.FS }
+
+func (s streamFS) Open(name string) (fs.File, error) {
+	f, err := s.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return struct{ fs.File }{f}, nil
 }
 
 func TestUnfinishedSetsAreReportedByAllWaysToOpen(t *testing.T) {
@@ -108,10 +129,12 @@ func TestUnfinishedSetsAreReportedByAllWaysToOpen(t *testing.T) {
 			}
 			report, err := f.Verify(t.Context(), nil)
 			if err != nil || len(report.Findings) != 1 {
-				t.Errorf("%s: %s: Verify: %v, %v", index, how, report.Findings, err)
+				t.Errorf("%s: %s: Verify: %v, %v", index, how, report.Findings,
+					err)
 			}
 			f.Close()
-			if _, err := open(&Options{Strict: true}); !errors.Is(err, tensor.ErrUnfinished) {
+			_, err = open(&tensorfile.Options{Strict: true})
+			if !errors.Is(err, tensor.ErrUnfinished) {
 				t.Errorf("%s: %s, Strict: %v", index, how, err)
 			}
 		}
@@ -143,7 +166,7 @@ func TestUnfinishedSetsAreReportedByAllWaysToOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		for how, open := range openers(t, index) {
-			f, err := open(&Options{Strict: true})
+			f, err := open(&tensorfile.Options{Strict: true})
 			if err != nil {
 				t.Errorf("%s: %s, an incomplete journal: %v", index, how, err)
 				continue
@@ -153,16 +176,16 @@ func TestUnfinishedSetsAreReportedByAllWaysToOpen(t *testing.T) {
 		if err := os.WriteFile(journal, whole, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		list, err := Clean(t.Context(), dir, nil)
+		list, err := tensorfile.Clean(t.Context(), dir, nil)
 		if err != nil || len(list) != 4 || len(list[0].Writes) != 3 || list[0].Removes != nil {
 			t.Errorf("%+v, %v", list, err)
 		}
-		list, err = Clean(t.Context(), dir, &CleanOptions{Remove: true})
+		list, err = tensorfile.Clean(t.Context(), dir, &tensorfile.CleanOptions{Remove: true})
 		if err != nil || len(list) != 1 || list[0].State != "finished" {
 			t.Errorf("%+v, %v", list, err)
 		}
 		for how, open := range openers(t, index) {
-			f, err := open(&Options{Strict: true})
+			f, err := open(&tensorfile.Options{Strict: true})
 			if err != nil {
 				t.Errorf("%s: %s, finished: %v", index, how, err)
 				continue
@@ -181,12 +204,13 @@ func TestOpenFSTakesFilesOfMaxDecodedBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fsys := &closingFS{FS: fstest.MapFS{"x": {Data: b}, "empty": {}}}
+	fsys := streamFS{fstest.MapFS{"x": {Data: b}, "empty": {}}}
 	for _, c := range []struct {
 		limit int
 		fits  bool
 	}{{len(b) - 1, false}, {len(b), true}, {len(b) + 1, true}, {1, false}} {
-		f, err := OpenFS(fsys, "x", &Options{Limits: tensor.Limits{MaxDecoded: int64(c.limit)}})
+		f, err := tensorfile.OpenFS(fsys, "x",
+			&tensorfile.Options{Limits: tensor.Limits{MaxDecoded: int64(c.limit)}})
 		if c.fits != (err == nil) || err != nil && !errors.Is(err, tensor.ErrLimit) {
 			t.Errorf("%d bytes, MaxDecoded is %d: %v", len(b), c.limit, err)
 		}

@@ -1,4 +1,4 @@
-package tensorfile
+package repotest
 
 import (
 	"cmp"
@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func TestSpansCoverEveryFile(t *testing.T) {
-	eachTestFile(t, func(t *testing.T, f *File) {
+	eachTestFile(t, func(t *testing.T, f *tensorfile.File) {
 		at := int64(0)
 		payload := int64(0)
 		for s := range f.Spans() {
@@ -55,7 +56,8 @@ func TestSpansCoverEveryFile(t *testing.T) {
 			add(b)
 		}
 		stored := unionSize(extents)
-		if payload < stored || payload > stored && f.Format() != PTE && f.Format() != Torch {
+		if payload < stored || payload > stored && f.Format() != tensorfile.PTE &&
+			f.Format() != tensorfile.Torch {
 			t.Errorf("%d bytes of payloads, in spans of %d", stored, payload)
 		}
 	})
@@ -73,7 +75,7 @@ func TestSpansOfASet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := Open(names[len(names)-1], nil)
+	set, err := tensorfile.Open(names[len(names)-1], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func TestSpansOfASet(t *testing.T) {
 		if !ok {
 			t.Fatal(x.Name)
 		}
-		shard, err := Open(filepath.Join(dir, st.File), nil)
+		shard, err := tensorfile.Open(filepath.Join(dir, st.File), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +195,7 @@ func TestSpansOfEachFormat(t *testing.T) {
 12289+4095 padding`},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			f, err := Open("testdata/"+c.file, nil)
+			f, err := tensorfile.Open("testdata/"+c.file, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package tensorfile_test
+package repotest
 
 import (
 	"fmt"
@@ -141,6 +141,7 @@ var edges = map[string][]string{
 
 	// Programs and helpers of the proofs and tests: nothing that is shipped imports them.
 	"interop/...":         {any},
+	"internal/repotest":   {},
 	"testdata/...":        {any},
 	"internal/executorch": {"tensor", "internal/align", "internal/fb"},
 	"internal/readtest":   {"internal/source"},
@@ -172,6 +173,7 @@ var oracles = map[string][]string{
 	"remote":              {any},
 	"cloud/...":           {any},
 	"internal/command":    {any},
+	"internal/repotest":   {any},
 	"internal/page":       {"internal/page/web"},
 }
 

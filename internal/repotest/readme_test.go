@@ -1,4 +1,4 @@
-package tensorfile_test
+package repotest
 
 import (
 	"bytes"
@@ -267,11 +267,11 @@ func Example_program() {
 }
 
 func TestReadmeShowsTheseFunctions(t *testing.T) {
-	testPageShows(t, "README.md", "readme_test.go")
+	testPageShows(t, "README.md", "internal/repotest/readme_test.go")
 }
 
 func TestEmbeddingGuideShowsTheseFunctions(t *testing.T) {
-	testPageShows(t, "docs/embedding.md", "embedding_test.go")
+	testPageShows(t, "docs/embedding.md", "internal/repotest/embedding_test.go")
 }
 
 // testPageShows compares the Go code of a page with the functions of a file up to its

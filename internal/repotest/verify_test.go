@@ -1,4 +1,4 @@
-package tensorfile
+package repotest
 
 import (
 	"context"
@@ -8,18 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // eachTestFile calls f with every file of testdata that opens.
-func eachTestFile(t *testing.T, f func(t *testing.T, f *File)) {
+func eachTestFile(t *testing.T, f func(t *testing.T, f *tensorfile.File)) {
 	t.Helper()
-	opened := map[Format]int{}
+	opened := map[tensorfile.Format]int{}
 	err := filepath.WalkDir("testdata", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		file, err := Open(name, nil)
+		file, err := tensorfile.Open(name, nil)
 		if err != nil {
 			return nil
 		}
@@ -33,7 +34,7 @@ func eachTestFile(t *testing.T, f func(t *testing.T, f *File)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range Formats() {
+	for _, format := range tensorfile.Formats() {
 		if opened[format] == 0 {
 			t.Errorf("no file of %v", format)
 		}
@@ -43,7 +44,7 @@ func eachTestFile(t *testing.T, f func(t *testing.T, f *File)) {
 func TestVerifyReportsWarningsOfOpening(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	eachTestFile(t, func(t *testing.T, f *File) {
+	eachTestFile(t, func(t *testing.T, f *tensorfile.File) {
 		report, err := f.Verify(t.Context(), nil)
 		if (err == nil) != (report.Err() == nil) {
 			t.Errorf("Verify returns %v, and a report of %v", err, report.Err())

@@ -1,4 +1,4 @@
-package tensorfile_test
+package repotest
 
 import (
 	"context"

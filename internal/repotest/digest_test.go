@@ -1,4 +1,4 @@
-package tensorfile
+package repotest
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/npz"
@@ -33,7 +34,7 @@ func damagedFiles(t *testing.T) map[string][]byte {
 		if err := write(&b); err != nil {
 			t.Fatal(name, err)
 		}
-		f, err := OpenBytes(b.Bytes(), nil)
+		f, err := tensorfile.OpenBytes(b.Bytes(), nil)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -64,19 +65,24 @@ func TestDigestsAreCheckedMappedOrNot(t *testing.T) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for how, open := range map[string]func(o Options) (*File, error){
-			"mapped": func(o Options) (*File, error) { return Open(name, &o) },
-			"unmapped": func(o Options) (*File, error) {
-				o.NoMap = true
-				return Open(name, &o)
+		for how, open := range map[string]func(o tensorfile.Options) (*tensorfile.File, error){
+			"mapped": func(o tensorfile.Options) (*tensorfile.File,
+				error) {
+				return tensorfile.Open(name, &o)
 			},
-			"bytes": func(o Options) (*File, error) { return OpenBytes(b, &o) },
-			"reader": func(o Options) (*File, error) {
-				return NewReader(bytes.NewReader(b), int64(len(b)), &o)
+			"unmapped": func(o tensorfile.Options) (*tensorfile.File, error) {
+				o.NoMap = true
+				return tensorfile.Open(name, &o)
+			},
+			"bytes": func(o tensorfile.Options) (*tensorfile.File, error) {
+				return tensorfile.OpenBytes(b, &o)
+			},
+			"reader": func(o tensorfile.Options) (*tensorfile.File, error) {
+				return tensorfile.NewReader(bytes.NewReader(b), int64(len(b)), &o)
 			},
 		} {
 			for _, strict := range []bool{false, true} {
-				f, err := open(Options{Strict: strict})
+				f, err := open(tensorfile.Options{Strict: strict})
 				if err != nil {
 					t.Fatal(format, how, err)
 				}

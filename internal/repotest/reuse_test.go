@@ -1,4 +1,4 @@
-package tensorfile
+package repotest
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -17,14 +18,15 @@ import (
 // A buffer of which one element changes before Close leaves no wrong values in a file:
 // they are those at Add, or there is no file.
 func TestBuffersThatAreUsedAgain(t *testing.T) {
-	for _, format := range Formats() {
+	for _, format := range tensorfile.Formats() {
 		for _, version := range format.Writes() {
-			if format == NPY || format == PTE {
+			if format == tensorfile.NPY || format == tensorfile.PTE {
 				continue // of one tensor, or of a program
 			}
 			for _, n := range []int{4, 100_000} {
 				name := filepath.Join(t.TempDir(), "file"+format.Ext())
-				w, err := Create(name, format, &WriterOptions{Version: version})
+				w, err := tensorfile.Create(name, format,
+					&tensorfile.WriterOptions{Version: version})
 				if err != nil {
 					t.Fatal(format, version, err)
 				}
@@ -42,7 +44,7 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 					}
 					continue
 				}
-				f, err := Open(name, nil)
+				f, err := tensorfile.Open(name, nil)
 				if err != nil {
 					t.Fatal(format, version, err)
 				}
