@@ -23,15 +23,17 @@ fi
 passed=0 failed=0 skipped=0
 proves() { if "${@:2}"; then passed=$((passed + 1)) && echo "ok: $1"; else failed=$((failed + 1)) && echo "FAIL: $1"; fi; }
 
-go test -c -o "$work" . ./torch
+go test -c -o "$work" . ./torch ./quant
 reads() { # TESTS
-	"$work/tensorfile.test" -test.run "$1" && (cd torch && "$work/torch.test" -test.run "$1")
+	"$work/tensorfile.test" -test.run "$1" && (cd torch && "$work/torch.test" -test.run "$1") &&
+		(cd quant && "$work/quant.test" -test.run "$1")
 }
 
 # release NAME PYTHON: files of this release with random content, read by us. Distributed checkpoints in the form of safetensors
 # begin with 2.8.
 release() {
 	local tests=TestFilesOfTheReference
+	[ ! -f "$work/$1/quantized.pt" ] || tests="$tests|TestQuantizedTensorsOfTorch"
 	proves "torch $1 writes files with random content" "$2" "$PWD/interop/torch/make.py" "$work/$1" "$RANDOM$RANDOM"
 	[ ! -d "$work/$1/shards" ] || tests="$tests|TestShardsOfTorch"
 	TENSORFILE_TORCH="$work/$1" proves "we read every tensor of them as torch $1 does" reads "$tests"

@@ -97,6 +97,7 @@ func (f *finder) recognize(t *tensor.Tensor) {
 	case !t.Dense() || t.External || !t.Order.RowMajor() || t.Check() != nil:
 	case isWeight && f.comfy[base].format != "":
 		f.comfyLayer(t, base)
+	case len(t.Parts) > 0 && f.affine(t):
 	case isFloat8(t.DType):
 		f.float8(t)
 	case isWeight && t.DType == tensor.U8:

@@ -17,9 +17,9 @@ type Weight struct {
 
 	// Scheme is how the weight is quantised: fp8-tensor, fp8-channel, fp8-group,
 	// fp8-block, mxfp8, mxfp6, mxfp4, nvfp4, int4-group (1 to 8 bits; also -tensor,
-	// -channel, -block), gptq, awq, mlx-affine, bnb-nf4, bnb-fp4, bnb-int8, gguf-scale.
-	// It is the method's own name where the scheme is not known, and "" for a stored
-	// tensor as it is.
+	// -channel, -block; of torch also uint8 and int32), gptq, awq, mlx-affine, bnb-nf4,
+	// bnb-fp4, bnb-int8, gguf-scale. It is the method's own name where the scheme is not
+	// known, and "" for a stored tensor as it is.
 	Scheme string
 
 	// DType is the dtype of the weight before it was quantised: by the configuration,

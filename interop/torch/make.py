@@ -165,6 +165,20 @@ def more_kinds():
     }
 
 
+def quantized():
+    """Quantised tensors of each dtype and scheme."""
+    v = {}
+    for d in torch.qint8, torch.quint8, torch.qint32:
+        name, x = str(d)[6:], torch.rand(5, 3, 4) * (1e6 if d == torch.qint32 else 9)
+        v[name] = torch.quantize_per_tensor(x, 0.0371234567, 123456789 if d == torch.qint32 else 7, d)
+        for axis, n in enumerate(x.shape):
+            v[f"{name}_axis{axis}"] = torch.quantize_per_channel(x, torch.rand(n, dtype=torch.float64) / 9 + 0.01, torch.arange(n), axis, d)
+    v["floats"] = torch.quantize_per_channel(torch.rand(5, 4), torch.rand(5) / 9 + 0.01, torch.rand(5) * 20, 0, torch.quint8)
+    v["scalar"] = torch.quantize_per_tensor(torch.tensor(1.25), 0.1, 3, torch.qint8)
+    v["transposed"] = torch.quantize_per_tensor(torch.rand(2, 3), 0.01, 3, torch.qint8).t()
+    return v
+
+
 def subclasses():
     """Tensors whose elements are in the tensors of their state, in each form."""
     from torch.testing._internal.two_tensor import TwoTensor
@@ -332,6 +346,10 @@ def make(directory, seed):
         save(directory, "modules_state", flatten_states(m))
     if release >= (2, 1):
         program()
+    if release >= (1, 13):
+        v = quantized()
+        save(directory, "quantized", v)
+        save(directory, "quantized_values", {k: x.dequantize() for k, x in v.items()})
 
 
 if __name__ == "__main__":
