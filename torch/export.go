@@ -59,7 +59,7 @@ func (c *checkpoint) openProgram() error {
 	if err != nil {
 		return err
 	}
-	models := new(dict)
+	models, byName := new(dict), map[string]*dict{}
 	for i := range c.zip.Members {
 		m := &c.zip.Members[i]
 		name := strings.TrimPrefix(m.File.Name, c.prefix)
@@ -73,10 +73,6 @@ func (c *checkpoint) openProgram() error {
 			model = ""
 		default:
 			continue
-		}
-		weights, _ := models.lookup(model).(*dict)
-		if weights == nil {
-			weights = new(dict)
 		}
 		var items []item
 		switch {
@@ -95,10 +91,13 @@ func (c *checkpoint) openProgram() error {
 		if err != nil {
 			return err
 		}
-		weights.items, weights.isUnique = append(weights.items, items...), false
-		models.items, models.isUnique = append(models.items, item{model, weights}), false
+		if byName[model] == nil {
+			byName[model] = new(dict)
+			models.items = append(models.items, item{model, byName[model]})
+		}
+		byName[model].items = append(byName[model].items, items...)
 	}
-	if c.root = models; len(models.unique()) == 1 {
+	if c.root = models; len(models.items) == 1 {
 		c.root = models.items[0].value
 	}
 	return nil
@@ -195,30 +194,26 @@ func (c *checkpoint) weight(w *weightMeta, key string, m *zipfile.Member, bigEnd
 		c.storages.add(p)
 		c.place(p, m, bigEnd)
 	}
-	a := &array{storage: &storage{dtype: d, payload: p, count: m.Size() / d.size}, dtype: d}
-	sizes, ok1 := counts(w.Tensor.Sizes)
-	strides, ok2 := counts(w.Tensor.Strides)
-	first, ok3 := counts([]symInt{w.Tensor.First})
-	if !ok1 || !ok2 || !ok3 || len(sizes) != len(strides) {
-		return nil, malformed("offset, size and stride that are not counts")
-	}
-	a.shape, a.strides, a.first = sizes, strides, first[0]
-	return a, a.check()
+	st := &storage{dtype: d, payload: p, count: m.Size() / d.size}
+	return newArray([]any{st, w.Tensor.First.value(), sizes(w.Tensor.Sizes),
+		sizes(w.Tensor.Strides)}, &d)
 }
 
-// counts returns the integers of a shape, one a dimension, none of them negative.
-func counts(list []symInt) ([]int64, bool) {
-	if len(list) > maxRank {
-		return nil, false
+// value returns the integer of a pickle that stands for one.
+func (n symInt) value() any {
+	if n.Int == nil {
+		return nil
 	}
-	all := make([]int64, len(list))
-	for i, n := range list {
-		if n.Int == nil || *n.Int < 0 {
-			return nil, false
-		}
-		all[i] = *n.Int
+	return *n.Int
+}
+
+// sizes returns the list of a pickle that stands for one.
+func sizes(list []symInt) *sequence {
+	s := new(sequence)
+	for _, n := range list {
+		s.items = append(s.items, n.value())
 	}
-	return all, true
+	return s
 }
 
 // offset returns where the bytes of a member begin.

@@ -9,6 +9,7 @@ import (
 
 func FuzzOpen(f *testing.F) {
 	for _, name := range []string{"values.pt", "legacy4.pt", "kinds.pt", "script.pt",
+		"program.pt2", "modules.pt", "dtensors.pt",
 		"dcp/.metadata"} {
 		f.Add(golden(f, name))
 	}

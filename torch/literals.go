@@ -1,7 +1,8 @@
 package torch
 
 import (
-	"fmt"
+	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,26 +29,23 @@ const maxLong = 4 << 10
 
 // longOf reads a little-endian integer in two's complement.
 func longOf(b string) any {
-	if len(b) > 8 {
-		positive := strings.Count(b[8:], "\x00") == len(b)-8
-		negative := strings.Count(b[8:], "\xff") == len(b)-8
-		switch {
-		case positive && b[7] < 0x80, negative && b[7] >= 0x80:
-			b = b[:8]
-		case positive:
-			return bigInt(strconv.FormatUint(uint64(longOf(b[:8]).(int64)), 10))
-		default:
-			return bigInt(hexOf(b))
-		}
+	n := len(b)
+	for n > 8 && (b[n-1] == 0 && b[n-2] < 0x80 || b[n-1] == 0xff && b[n-2] >= 0x80) {
+		n--
 	}
-	var v int64
-	for i := len(b) - 1; i >= 0; i-- {
-		v = v<<8 | int64(b[i])
+	var v uint64
+	for i := min(n, 8) - 1; i >= 0; i-- {
+		v = v<<8 | uint64(b[i])
 	}
-	if n := len(b); n > 0 && n < 8 && b[n-1] >= 0x80 {
-		v -= 1 << (8 * n)
+	switch {
+	case n == 9 && b[8] == 0:
+		return bigInt(strconv.FormatUint(v, 10))
+	case n > 8:
+		return bigInt(hexOf(b[:n]))
+	case n > 0 && b[n-1] >= 0x80:
+		v -= 1 << (8 * n) // 0 where n is 8
 	}
-	return v
+	return int64(v)
 }
 
 // hexOf writes an integer of more than eight bytes in hexadecimal.
@@ -55,18 +53,10 @@ func hexOf(b string) string {
 	digits, sign := []byte(b), ""
 	if b[len(b)-1] >= 0x80 {
 		sign = "-"
-		carry := byte(1)
-		for i := range digits {
-			digits[i] = ^digits[i] + carry
-			if digits[i] != 0 {
-				carry = 0
-			}
-		}
+		negate(digits)
 	}
-	for i, j := 0, len(digits)-1; i < j; i, j = i+1, j-1 {
-		digits[i], digits[j] = digits[j], digits[i]
-	}
-	return sign + "0x" + strings.TrimLeft(fmt.Sprintf("%x", digits), "0")
+	slices.Reverse(digits)
+	return sign + "0x" + strings.TrimLeft(hex.EncodeToString(digits), "0")
 }
 
 // quoted reads a string of protocol 0, as Python 2's repr writes it.

@@ -1,11 +1,11 @@
 package torch
 
 import (
-	"encoding/binary"
 	"math"
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/align"
+	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -75,44 +75,31 @@ func numpyCall(g *global, args []any) (any, error) {
 
 // number decodes one element.
 func (t *numpyType) number(d tensor.DType, b []byte) any {
-	var order binary.ByteOrder = binary.LittleEndian
-	if t.bigEnd {
-		order = binary.BigEndian
+	x := &tensor.Tensor{DType: d, Data: tensor.BlobOf(b)}
+	if width := d.Align(); t.bigEnd && width > 1 {
+		x.Data = numpy.LittleEndian(x.Data, width)
 	}
-	switch d {
-	case tensor.Bool:
+	switch {
+	case d == tensor.Bool:
 		return b[0] != 0
-	case tensor.I8:
-		return int64(int8(b[0]))
-	case tensor.U8:
-		return int64(b[0])
-	case tensor.I16:
-		return int64(int16(order.Uint16(b)))
-	case tensor.U16:
-		return int64(order.Uint16(b))
-	case tensor.I32:
-		return int64(int32(order.Uint32(b)))
-	case tensor.U32:
-		return int64(order.Uint32(b))
-	case tensor.I64:
-		return int64(order.Uint64(b))
-	case tensor.U64:
-		if v := order.Uint64(b); v > math.MaxInt64 {
-			return bigInt(strconv.FormatUint(v, 10))
+	case d == tensor.U64:
+		v, _ := tensor.Load[uint64](x)
+		if v[0] > math.MaxInt64 {
+			return bigInt(strconv.FormatUint(v[0], 10))
 		}
-		return int64(order.Uint64(b))
-	case tensor.F16:
-		return float64(tensor.Float16(order.Uint16(b)).Float32())
-	case tensor.F32:
-		return float64(math.Float32frombits(order.Uint32(b)))
-	case tensor.F64:
-		return math.Float64frombits(order.Uint64(b))
-	case tensor.C64:
-		return complex(float64(math.Float32frombits(order.Uint32(b))),
-			float64(math.Float32frombits(order.Uint32(b[4:]))))
+		return int64(v[0])
+	case d.IsInt():
+		v, _ := tensor.Convert[int64](x)
+		return v[0]
+	case d == tensor.C64:
+		v, _ := tensor.Load[complex64](x)
+		return complex128(v[0])
+	case d == tensor.C128:
+		v, _ := tensor.Load[complex128](x)
+		return v[0]
 	}
-	return complex(math.Float64frombits(order.Uint64(b)),
-		math.Float64frombits(order.Uint64(b[8:])))
+	v, _ := tensor.Convert[float64](x)
+	return v[0]
 }
 
 // build reads (version, byte order, …).

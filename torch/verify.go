@@ -3,10 +3,8 @@ package torch
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/zipfile"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -102,7 +100,7 @@ func (v *verifier) members(c *checkpoint) error {
 	}
 	for i := range c.zip.Members {
 		m := &c.zip.Members[i]
-		err := v.read(m.Blob(0, ""), nil)
+		err := v.read(m.Blob(0, ""))
 		if e := v.ctx.Err(); e != nil {
 			return e
 		}
@@ -124,12 +122,18 @@ func (v *verifier) members(c *checkpoint) error {
 	return nil
 }
 
-// tensor reads the data of a tensor.
+// tensor reads the data of a tensor. torch takes any byte but 0 of a bool for true.
 func (v *verifier) tensor(t *tensor.Tensor) error {
-	err := v.read(t.Data, v.checkBools(t))
+	err := v.read(t.Data)
+	if t.DType == tensor.Bool && err == nil {
+		_, e := format.ReadBlob(v.ctx, t.Data, tensor.Bool, v.buf, func(int64) {})
+		if errors.Is(e, tensor.ErrMalformed) {
+			v.list.Warn(errs.Wrap(-1, printable(t.Name), e))
+		}
+	}
 	for i := range t.Parts {
 		if err == nil {
-			err = v.read(t.Parts[i].Data, nil)
+			err = v.read(t.Parts[i].Data)
 		}
 	}
 	if err == nil && sparse.Known(t.Scheme) {
@@ -143,54 +147,18 @@ func (v *verifier) tensor(t *tensor.Tensor) error {
 		if !ok {
 			st.Offset = -1
 		}
-		err = &tensor.FormatError{Format: formatName, File: st.File, Offset: st.Offset,
-			Field: printable(t.Name), Err: err}
-		v.list.Error(err)
+		v.list.Error(&tensor.FormatError{Format: formatName, File: st.File, Offset: st.Offset,
+			Field: printable(t.Name), Err: err})
 	}
 	return nil
 }
 
-// checkBools returns a check of bools; torch takes any byte but 0 for true.
-func (v *verifier) checkBools(t *tensor.Tensor) func(p []byte, off int64) {
-	if t.DType != tensor.Bool {
-		return nil
-	}
-	isFound := false
-	return func(p []byte, off int64) {
-		if k := le.NotBool(p); k >= 0 && !isFound {
-			isFound = true
-			v.list.Warn(errs.At(-1, printable(t.Name), tensor.ErrMalformed,
-				"element %d is the bool %#02x",
-				off+int64(k), p[k]))
-		}
-	}
-}
-
-// read streams data, and calls check with every piece.
-func (v *verifier) read(data tensor.Blob, check func(p []byte, off int64)) error {
-	in, err := data.Open()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	for off := int64(0); ; {
-		if err := v.ctx.Err(); err != nil {
-			return err
-		}
-		n, err := in.Read(v.buf)
-		if check != nil && n > 0 {
-			check(v.buf[:n], off)
-		}
-		off += int64(n)
-		v.done += int64(n)
-		if n > 0 && v.list.Options.Progress != nil {
+// read streams data.
+func (v *verifier) read(data tensor.Blob) error {
+	_, err := format.ReadBlob(v.ctx, data, tensor.Unknown, v.buf, func(n int64) {
+		if v.done += n; n > 0 && v.list.Options.Progress != nil {
 			v.list.Options.Progress(v.done, v.total)
 		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	})
+	return err
 }

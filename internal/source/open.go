@@ -24,20 +24,6 @@ func Open(name string, noMap bool) (*Source, error) {
 	return s, nil
 }
 
-// OpenAs opens the named file and makes a reader of it, which owns it then.
-func OpenAs[R any](name string, noMap bool, newReader func(*Source) (*R, error)) (*R, error) {
-	src, err := Open(name, noMap)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(src)
-	if err != nil {
-		src.Close()
-		return nil, err
-	}
-	return r, nil
-}
-
 // Open is the function Open for a Source that is part of something larger. It must be
 // new.
 func (s *Source) Open(name string, noMap bool) error {
