@@ -6,10 +6,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// affine are the elements of a quantised tensor of torch, with its scales and zero points,
-// which are parts of the tensor: one of each, or one for each index of a dimension, which
-// are the rows of the matrix. torch computes with one scale as float32, with several as
-// float64; where the zero points are floats, all is float32.
+// affine are the elements of a quantised tensor of torch, with its scales and zero
+// points, which are parts of the tensor: one of each, or one for each index of a
+// dimension, which are the rows of the matrix. torch computes with one scale as float32,
+// with several as float64; where the zero points are floats, all is float32.
 type affine struct {
 	packed
 	dtype           tensor.DType

@@ -52,19 +52,22 @@ func TestQuantizedTensorsOfTorchThatAreWrong(t *testing.T) {
 		return tensor.Part{Role: role, DType: x.DType, Data: x.Data}
 	}
 	scale, zero := tensor.New("", nil, []float64{.5}), tensor.New("", nil, []int64{3})
-	two := tensor.New("", nil, []float64{.5, .25})
+	pair := tensor.New("", nil, []float64{.5, .25})
 	for name, c := range map[string]struct {
 		parts     []tensor.Part
 		isRefused bool
 	}{
-		"scale and zero point": {[]tensor.Part{part("scale", scale), part("zero_point", zero)}, false},
-		"no parts":             {nil, false},
-		"no zero point":        {[]tensor.Part{part("scale", scale)}, true},
-		"two scales for one":   {[]tensor.Part{part("scale", two), part("zero_point", zero)}, true},
-		"no axis":              {[]tensor.Part{part("scales", two), part("zero_points", zero)}, true},
-		"an axis that is outside": {[]tensor.Part{part("scales", scale), part("zero_points", zero),
-			part("axis", zero)}, true},
-		"scales for another axis": {[]tensor.Part{part("scales", two), part("zero_points", two),
+		"scale and zero point": {[]tensor.Part{part("scale", scale), part("zero_point", zero)},
+			false},
+		"no parts":      {nil, false},
+		"no zero point": {[]tensor.Part{part("scale", scale)}, true},
+		"two scales for one": {[]tensor.Part{part("scale", pair), part("zero_point", zero)},
+			true},
+		"no axis": {[]tensor.Part{part("scales", pair), part("zero_points", zero)},
+			true},
+		"an axis that is outside": {[]tensor.Part{part("scales", scale),
+			part("zero_points", zero), part("axis", zero)}, true},
+		"scales for another axis": {[]tensor.Part{part("scales", pair), part("zero_points", pair),
 			part("axis", tensor.New("", nil, []int64{0}))}, true},
 	} {
 		x := &tensor.Tensor{Name: "w", DType: tensor.QI8, Shape: tensor.Shape{3, 2},
