@@ -326,7 +326,7 @@ func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Bl
 			a.dtype.word, shape, want.word)
 	}
 	d.addSpans(c, &rows{tensors: []tensor.Tensor{{Name: e.name}}, arrays: []*array{a}})
-	a.list()
+	a.eachPayload((*payload).list)
 	d.r.addPart(c)
 	return a.blob(d.r.limits)
 }

@@ -39,7 +39,7 @@ func (w *rows) addModule(name string, state *dict) error {
 		for _, it := range state.lookup(field).(*dict).unique() {
 			key := keyText(it.key)
 			if a, ok := it.value.(*array); ok && field == "_buffers" && passing[key] {
-				a.list()
+				a.eachPayload((*payload).list)
 			} else if it.value != nil {
 				if err := w.child(name, it.value, field, key); err != nil {
 					return err

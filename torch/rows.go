@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -206,6 +207,7 @@ func (w *rows) addAttribute(name string, v any) error {
 // addArray adds a tensor, and as attributes what Python code set on it.
 func (w *rows) addArray(name string, a *array) error {
 	if w.hidden {
+		a.eachPayload(func(p *payload) { p.hidden = cmp.Or(p.hidden, name) })
 		return nil
 	}
 	if a.storage == nil && a.scheme == "" { // never filled, or an ndarray of objects
@@ -229,7 +231,7 @@ func (w *rows) addArray(name string, a *array) error {
 	}
 	w.tensors, w.arrays = append(w.tensors, t), append(w.arrays, a)
 	w.paths = append(w.paths, w.path(name))
-	a.list()
+	a.eachPayload((*payload).list)
 	if a.class != nil {
 		if err := w.addFacts(name, &object{class: a.class}); err != nil {
 			return err
@@ -249,15 +251,18 @@ func (w *rows) path(name string) []string {
 	return append([]string{}, w.keys...)
 }
 
-// list notes that the storages of a tensor are those of one in the list.
-func (a *array) list() {
+// eachPayload calls use with the storages of a tensor.
+func (a *array) eachPayload(use func(p *payload)) {
 	if a.storage != nil {
-		a.storage.payload.listed = true
+		use(a.storage.payload)
 	}
 	for _, p := range a.partArrays() {
-		p.list()
+		p.eachPayload(use)
 	}
 }
+
+// list notes that a tensor in the list refers to a storage.
+func (p *payload) list() { p.listed = true }
 
 func (w *rows) warn(name, text string) {
 	w.notes.Add(rowError(name, malformed("%s", text)))

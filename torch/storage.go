@@ -105,7 +105,8 @@ type payload struct {
 	member *zipfile.Member // nil: of no archive
 	blob   tensor.Blob
 	bigEnd bool
-	listed bool // a tensor in the list refers to it
+	listed bool   // a tensor in the list refers to it
+	hidden string // a tensor that is not of the state of its module
 }
 
 // section returns n bytes, which are inside the payload. What is stored plainly is a
@@ -291,7 +292,7 @@ func (c *checkpoint) unlisted() iter.Seq[error] {
 		named := map[*zipfile.Member]bool{}
 		for _, p := range slices.Concat(c.storages.order, c.constants) {
 			named[p.member] = true
-			if !p.listed && !c.yieldUnlisted(yield, p.key, p.member, p.at, p.size) {
+			if !p.listed && !c.yieldUnlisted(yield, p, p.member, p.at, p.size) {
 				return
 			}
 		}
@@ -308,7 +309,7 @@ func (c *checkpoint) unlisted() iter.Seq[error] {
 				continue
 			}
 			x := m.Extent()
-			if !c.yieldUnlisted(yield, "", m, x.Offset(), m.Size()) {
+			if !c.yieldUnlisted(yield, &payload{}, m, x.Offset(), m.Size()) {
 				return
 			}
 		}
@@ -325,10 +326,14 @@ func (c *checkpoint) isStorage(name string) bool {
 }
 
 // yieldUnlisted yields the warning for a storage, unless it has no bytes.
-func (c *checkpoint) yieldUnlisted(yield func(error) bool, key string, m *zipfile.Member,
+func (c *checkpoint) yieldUnlisted(yield func(error) bool, p *payload, m *zipfile.Member,
 	at, size int64) bool {
 	if size == 0 {
 		return true
+	}
+	key, what := p.key, "that no tensor in the list refers to"
+	if p.hidden != "" {
+		what = "of " + printable(p.hidden) + ", which the state_dict of its module does not have"
 	}
 	if m != nil {
 		key = strings.TrimPrefix(strings.TrimPrefix(m.File.Name, c.prefix), "data/")
@@ -339,5 +344,5 @@ func (c *checkpoint) yieldUnlisted(yield func(error) bool, key string, m *zipfil
 	}
 	return yield(&tensor.FormatError{Format: formatName, Offset: at, Field: field,
 		Code: tensor.CodeUnlistedData,
-		Err:  malformed("%d bytes that no tensor in the list refers to", size)})
+		Err:  malformed("%d bytes %s", size, what)})
 }
