@@ -32,10 +32,11 @@ type checkpoint struct {
 	notes     format.Warnings
 	steps     int64 // opcodes of the pickle of root
 
-	archives []*checkpoint    // of a program
-	inside   *zipfile.Member  // of a program, which all of the archive is
-	zip      *zipfile.Archive // nil: a legacy stream
-	prefix   string           // of all members
+	archives []*checkpoint                   // of a program
+	byMember map[*zipfile.Member]*checkpoint // the same
+	inside   *zipfile.Member                 // of a program, which all of the archive is
+	zip      *zipfile.Archive                // nil: a legacy stream
+	prefix   string                          // of all members
 	byName   map[string]*zipfile.Member
 }
 

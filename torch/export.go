@@ -80,10 +80,13 @@ func (c *checkpoint) openProgram() error {
 			items, err = c.config(name, dir, m, bigEnd)
 		case isPickle:
 			var v any
-			v, err = c.nested(m)
-			d, ok := v.(*dict)
-			if items = d.all(); err == nil && !ok {
-				err = errs.At(offset(m), name, tensor.ErrMalformed, "not a dict")
+			if v, err = c.nested(m); err != nil {
+				break
+			}
+			if d, ok := v.(*dict); ok {
+				items = d.unique()
+			} else {
+				err = errs.Malformed(offset(m), name, "not a dict")
 			}
 		default:
 			continue
@@ -103,16 +106,11 @@ func (c *checkpoint) openProgram() error {
 	return nil
 }
 
-// all returns the items; none of nil.
-func (d *dict) all() []item {
-	if d == nil {
-		return nil
-	}
-	return d.unique()
-}
-
-// nested reads the archive of torch.save that is a member.
+// nested reads the archive of torch.save that is a member, the first time.
 func (c *checkpoint) nested(m *zipfile.Member) (any, error) {
+	if n := c.byMember[m]; n != nil {
+		return n.root, nil
+	}
 	x := m.Extent()
 	if err := m.CheckHeader(); err != nil {
 		return nil, err
@@ -128,6 +126,10 @@ func (c *checkpoint) nested(m *zipfile.Member) (any, error) {
 	}
 	c.steps += n.steps
 	c.archives = append(c.archives, n)
+	if c.byMember == nil {
+		c.byMember = map[*zipfile.Member]*checkpoint{}
+	}
+	c.byMember[m] = n
 	return n.root, nil
 }
 

@@ -45,6 +45,10 @@ func TestPrograms(t *testing.T) {
 		{"a weight that is pickled", []file{format, {"x/data/weights/weight_0", saved},
 			{"x/data/weights/m_weights_config.json", strings.Replace(config("a", "weight_0", 7,
 				four, one), "false", "true", 1)}}, "a.w", 0, nil},
+		{"two weights of one pickle", []file{format, {"x/data/weights/w", saved},
+			{"x/data/weights/m_weights_config.json", strings.ReplaceAll(`{"config":{`+entry+","+
+				strings.Replace(entry, `"w"`, `"v"`, 1)+"}}", "false", "true")}}, "w.w v.w", 0,
+			nil},
 		{"torch 2.1", []file{{oldProgram, "{}"}, {"serialized_state_dict.pt", saved},
 			{"serialized_constants.pt", string(archive(dictWith("c", floats(4))))}}, "w c", 0,
 			nil},
