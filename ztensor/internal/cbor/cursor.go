@@ -1,5 +1,12 @@
 // Package cbor walks over CBOR without copying it, leniently for zTensor 1.x and
-// strictly for the deterministic CBOR of version 2, and appends such.
+// strictly for the deterministic CBOR of version 2, and encodes manifests.
+//
+// Encoding is that of fxamacker/cbor: values of attributes, and each map whose keys are
+// known, as a struct. By hand are the heads of maps whose keys are names (AppendPairs),
+// because the library has no map in a given order: 1.0 sorts names as text, and items
+// that are encoded already, known or not, stay as they are. By hand is the Cursor too,
+// because the library gives no offset for an error, does not say where an item is,
+// decodes into memory of its own, and does not tell a shortest form from a longer one.
 package cbor
 
 import (

@@ -17,8 +17,8 @@ const (
 	batchBytes = 256 << 10
 )
 
-// A Job is a tensor that is to be written.
-type Job interface {
+// A job is a tensor that is to be written.
+type job interface {
 	// Cost returns how many bytes it has, and how much memory it takes once it is
 	// prepared.
 	Cost() (size, memory int64)
@@ -27,7 +27,7 @@ type Job interface {
 }
 
 // A planned tensor is one with its job.
-type planned[J Job] struct {
+type planned[J job] struct {
 	t   *tensor.Tensor
 	job J
 }
@@ -35,7 +35,7 @@ type planned[J Job] struct {
 // Ahead yields the tensors of ts in order, each after its job has been prepared on all
 // cores and handed to ready. plan makes the job in the goroutine of the caller. After an
 // error of ts or plan, what came before is yielded first.
-func Ahead[J Job](ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
+func Ahead[J job](ctx context.Context, ts iter.Seq2[*tensor.Tensor, error],
 	plan func(t *tensor.Tensor) (J, error), ready func(job J)) iter.Seq2[*tensor.Tensor, error] {
 	return func(yield func(*tensor.Tensor, error) bool) {
 		stopped := errors.New("ztensor: the tensor was refused")

@@ -239,8 +239,8 @@ func (p *Payload) checkStored(want Stated, h hash.Hash, look io.Writer) (err err
 	if !known {
 		h = NewHash(XXH3) // so that every byte is looked at
 	}
-	for off := int64(0); off < p.Length && err == nil; off += PieceSize {
-		err = p.UseStored(off, min(p.Length-off, PieceSize), func(b []byte) error {
+	for off := int64(0); off < p.Length && err == nil; off += pieceSize {
+		err = p.UseStored(off, min(p.Length-off, pieceSize), func(b []byte) error {
 			h.Write(b)
 			_, err := look.Write(b)
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// PieceSize is how much is read, hashed and compared at a time.
-const PieceSize = 1 << 20
+// pieceSize is how much is read, hashed and compared at a time.
+const pieceSize = 1 << 20
 
 // A Check finds values that their type does not have in the bytes of a payload.
 type Check struct {

@@ -13,12 +13,12 @@ type Out struct {
 	Off  int64 // bytes written
 	w    io.Writer
 	buf  *bufio.Writer // w, unless that is a file
-	file Rewinder
+	file rewinder
 	err  error
 }
 
-// A Rewinder is a file of which what was written can be read, and taken back.
-type Rewinder interface {
+// A rewinder is a file of which what was written can be read, and taken back.
+type rewinder interface {
 	io.ReaderAt
 	Truncate(size int64) error
 }
@@ -27,7 +27,7 @@ type Rewinder interface {
 func NewOut(to *format.Output, off int64) *Out {
 	o := &Out{Off: off, w: format.Begin(to, -1)}
 	switch f := format.Underlying(to).(type) {
-	case Rewinder:
+	case rewinder:
 		o.file = f
 	case format.Target:
 	default:
@@ -39,7 +39,7 @@ func NewOut(to *format.Output, off int64) *Out {
 
 // Written returns the file of which what was written can be read and taken back; nil
 // where it cannot.
-func (o *Out) Written() Rewinder { return o.file }
+func (o *Out) Written() rewinder { return o.file }
 
 func (o *Out) Write(p []byte) (int, error) {
 	if o.err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Part is a tensor whose bytes come piece by piece, and the source of its data. Adding
+// A part is a tensor whose bytes come piece by piece, and the source of its data. Adding
 // it runs as a coroutine, which stops where it reads what has not come yet.
-type Part struct {
+type part struct {
 	t      tensor.Tensor
 	yield  func(wanted []byte) bool // to who has the bytes; nil before adding begins
 	next   func() ([]byte, bool)
@@ -26,15 +26,15 @@ type Part struct {
 	done   func()
 }
 
-// NewPart begins to add a dense tensor. done is called once that was closed.
-func NewPart(name string, dtype tensor.DType, shape tensor.Shape,
-	check, add func(t *tensor.Tensor) error, done func()) (*Part, error) {
+// newPart begins to add a dense tensor. done is called once that was closed.
+func newPart(name string, dtype tensor.DType, shape tensor.Shape,
+	check, add func(t *tensor.Tensor) error, done func()) (*part, error) {
 	n, ok := shape.Elements()
 	size, fits := dtype.Bytes(n)
 	if !ok || !fits {
 		return nil, Errs.Tensor(name, tensor.ErrMalformed, "%v of %v", shape, dtype)
 	}
-	p := &Part{left: size, done: done}
+	p := &part{left: size, done: done}
 	p.t = tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.NewBlob(p)}
 	if err := check(&p.t); err != nil {
 		return nil, err
@@ -52,35 +52,35 @@ func NewPart(name string, dtype tensor.DType, shape tensor.Shape,
 
 // IsPart reports whether data comes piece by piece, so that it is read once.
 func IsPart(b tensor.Blob) bool {
-	_, ok := b.Source().(*Part)
+	_, ok := b.Source().(*part)
 	return ok
 }
 
 // Size returns the size of the data, which Open reads as it comes.
-func (p *Part) Size() int64 {
+func (p *part) Size() int64 {
 	n, _ := p.t.Shape.Elements()
 	size, _ := p.t.DType.Bytes(n)
 	return size
 }
 
 // Bytes returns none: they have not come yet.
-func (p *Part) Bytes() ([]byte, bool) { return nil, false }
+func (p *part) Bytes() ([]byte, bool) { return nil, false }
 
 // ReadAt fails: the bytes are read in their order.
-func (p *Part) ReadAt([]byte, int64) (int, error) { return 0, errPart }
+func (p *part) ReadAt([]byte, int64) (int, error) { return 0, errPart }
 
 var errPart = errors.New("its bytes come piece by piece")
 
 // Open returns the bytes as they come.
-func (p *Part) Open() (io.ReadCloser, error) {
+func (p *part) Open() (io.ReadCloser, error) {
 	if p.yield == nil {
 		return nil, errPart
 	}
 	return io.NopCloser(pieces{p}), nil
 }
 
-// pieces are the bytes of a Part for who adds it.
-type pieces struct{ p *Part }
+// pieces are the bytes of a part for who adds it.
+type pieces struct{ p *part }
 
 func (r pieces) Read(b []byte) (int, error) {
 	if len(b) == 0 {
@@ -97,18 +97,18 @@ func (r pieces) Read(b []byte) (int, error) {
 }
 
 // resume goes on adding until it waits for bytes, or ends.
-func (p *Part) resume() {
+func (p *part) resume() {
 	waits := false
 	p.wanted, waits = p.next()
 	p.ended = !waits
 }
 
-func (p *Part) Write(b []byte) (int, error) {
+func (p *part) Write(b []byte) (int, error) {
 	switch {
 	case p.closed:
 		return 0, Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
 	case int64(len(b)) > p.left:
-		p.Stop(Malformed("more than the %d bytes of %v of %v", p.Size(), p.t.Shape,
+		p.abandon(Malformed("more than the %d bytes of %v of %v", p.Size(), p.t.Shape,
 			p.t.DType))
 		return 0, p.err
 	}
@@ -123,7 +123,7 @@ func (p *Part) Write(b []byte) (int, error) {
 }
 
 // Close enters the tensor.
-func (p *Part) Close() error {
+func (p *part) Close() error {
 	if p.closed {
 		return nil
 	}
@@ -134,8 +134,8 @@ func (p *Part) Close() error {
 	return p.err
 }
 
-// Stop makes adding fail.
-func (p *Part) Stop(err error) {
+// abandon makes adding fail.
+func (p *part) abandon(err error) {
 	if p.closed {
 		return
 	}
@@ -145,7 +145,7 @@ func (p *Part) Stop(err error) {
 	p.finish()
 }
 
-func (p *Part) finish() {
+func (p *part) finish() {
 	p.closed = true
 	p.done()
 }

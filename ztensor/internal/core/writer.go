@@ -36,7 +36,7 @@ type Settings struct {
 type Writer[I any] struct {
 	format.Writer[I]
 	enc  *format.Encoding[I]
-	part *Part
+	part *part
 }
 
 // NewWriter returns a Writer to out. If owned is set, out is a format.Target, which the
@@ -52,7 +52,7 @@ func NewWriter[I any](out io.Writer, owned bool, enc *format.Encoding[I]) Writer
 // other call fails.
 func (w *Writer[I]) Create(name string, dtype tensor.DType,
 	shape tensor.Shape) (io.WriteCloser, error) {
-	p, err := NewPart(name, dtype, shape, w.Check, w.Add, func() { w.part, w.enc.Err = nil, nil })
+	p, err := newPart(name, dtype, shape, w.Check, w.Add, func() { w.part, w.enc.Err = nil, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (w *Writer[I]) Abort() {
 
 func (w *Writer[I]) stop() {
 	if w.part != nil {
-		w.part.Stop(fs.ErrClosed)
+		w.part.abandon(fs.ErrClosed)
 	}
 }
 

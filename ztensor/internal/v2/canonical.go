@@ -21,54 +21,42 @@ import (
 func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 	r := c.r
 	if c.data {
-		return "", fmt.Errorf("ztensor: %w: a content digest of version %s, or of no manifest",
-			errors.ErrUnsupported, r.Version)
-	}
-	b := cbor.AppendText(cbor.AppendHead(nil, cbor.Array, 2), "zt.content/1")
-	b = cbor.AppendHead(b, cbor.Map, uint64(len(r.Tensors)))
-	for _, t := range r.Tensors {
-		var object cbor.Builder
-		parts := core.PayloadsOf(t)
-		object.Head("parts", cbor.Map, uint64(len(parts)))
-		for _, p := range parts {
-			if p.Digest == "" {
-				return "", core.Errs.Wrap(-1, r.PathOf(p),
-					core.Unsupported("no digest, and so none of the content"))
-			}
-			var m cbor.Builder
-			dtype, logical := typeWords(p.Dtype)
-			if p.Dtype == tensor.Unknown {
-				dtype, _ = typeWords(p.More.Storage)
-				logical = p.More.Word
-			}
-			if logical != "" {
-				m.Text("type", logical)
-			}
-			m.Text("dtype", dtype)
-			m.Text("digest", p.Digest)
-			object.B = m.AppendTo(cbor.AppendText(object.B, p.Role()))
-		}
-		object.Shape(t.Shape)
-		object.Text("layout", layoutOf(t))
-		if own := r.Own[t]; own != nil {
-			object.Add("attributes", own)
-		}
-		b = object.AppendTo(cbor.AppendText(b, t.Name))
+		return "", core.Errs.New(errors.ErrUnsupported, "a content digest of no manifest")
 	}
 	if alg != core.XXH3 && alg != core.SHA256 {
-		return "", fmt.Errorf("ztensor: %w: a content digest by %v", errors.ErrUnsupported, alg)
+		return "", core.Errs.New(errors.ErrUnsupported, "a content digest by %v", alg)
 	}
-	return core.DigestOf(alg, b), nil
-}
-
-func layoutOf(t *tensor.Tensor) string {
-	switch {
-	case t.Dense():
-		return "dense"
-	case t.Scheme == nameless:
-		return ""
+	objects := make([]cbor.Pair, len(r.Tensors))
+	for i, t := range r.Tensors {
+		parts := core.PayloadsOf(t)
+		all := make([]cbor.Pair, len(parts))
+		for k, p := range parts {
+			if p.Digest == "" {
+				return "", core.Errs.At(-1, r.PathOf(p), errors.ErrUnsupported,
+					"no digest, and so none of the content")
+			}
+			d := describedPart{Digest: p.Digest}
+			d.DType, d.Type = typeWords(p.Dtype)
+			if p.Dtype == tensor.Unknown {
+				d.DType, _ = typeWords(p.More.Storage)
+				d.Type = p.More.Word
+			}
+			b, err := cbor.MarshalFields(d)
+			if err != nil {
+				return "", err
+			}
+			all[k] = cbor.PairOf(p.Role(), b)
+		}
+		b, err := cbor.MarshalFields(described{Parts: cbor.AppendPairs(nil, all, false),
+			Shape: append([]int64{}, t.Shape...), Layout: layoutName(t.Scheme),
+			Attributes: r.Own[t]})
+		if err != nil {
+			return "", err
+		}
+		objects[i] = cbor.PairOf(t.Name, b)
 	}
-	return t.Scheme
+	b, err := cbor.Marshal([]any{"zt.content/1", cbor.Item(cbor.AppendPairs(nil, objects, false))})
+	return core.DigestOf(alg, b), err
 }
 
 // CanonicalViolations lists what departs from canonical form (§6.3).

@@ -157,17 +157,24 @@ func (w *Writer) configure(o core.Settings) (err error) {
 	return err
 }
 
-// layoutName returns the layout that a Scheme stands for, that of version 1 included.
+// layoutName returns the layout of a file that a Scheme stands for.
 func layoutName(scheme string) string {
 	switch scheme {
 	case "":
 		return "dense"
+	case nameless:
+		return ""
+	}
+	return scheme
+}
+
+// registered returns the Scheme of version 2 for one of version 1.
+func registered(scheme string) string {
+	switch scheme {
 	case sparse.CSR:
 		return layouts.CSR
 	case sparse.COO:
 		return layouts.COO
-	case nameless:
-		return ""
 	}
 	return scheme
 }
@@ -251,7 +258,7 @@ func normalize(t *tensor.Tensor) *tensor.Tensor {
 		return t
 	}
 	as := *t
-	as.Scheme = layoutName(t.Scheme)
+	as.Scheme = registered(t.Scheme)
 	as.Parts = slices.Clone(t.Parts)
 	wide := false // the indices are of several types, or of one that version 2 does not have
 	var first tensor.DType
@@ -591,7 +598,7 @@ func (w *Writer) enter(it *item) error {
 	}
 	w.objects = append(w.objects, entry{name: it.t.Name, described: described{
 		Parts: cbor.AppendPairs(nil, all, false), Shape: append([]int64{}, it.t.Shape...),
-		Layout: layoutName(it.t.Scheme)}})
+		Layout: layoutName(registered(it.t.Scheme))}})
 	w.last, w.begun = it.t.Name, true
 	return nil
 }
