@@ -373,3 +373,64 @@ func TestCreateReplacesTheFileAtOnce(t *testing.T) {
 		t.Errorf("%d tensors", r.Len())
 	}
 }
+
+// A file that exists is left alone if it is asked for, and progress ends with all bytes.
+func TestNoReplaceAndProgressOfWriters(t *testing.T) {
+	for _, version := range editableVersions {
+		name := filepath.Join(t.TempDir(), "x.zt")
+		var done, total int64
+		o := &WriterOptions{Version: version, NoReplace: true,
+			Progress: func(d, n int64) { done, total = d, n }}
+		if err := WriteFile(t.Context(), name, tensor.Of(samples()[:3]...), o); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := int64(len(before)); done != size || total != size {
+			t.Errorf("version %s: progress ends with %d of %d, the file has %d bytes", version,
+				done, total, size)
+		}
+		if err := WriteFile(t.Context(), name, tensor.Of(), o); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("version %s: %v", version, err)
+		}
+		if after, err := os.ReadFile(name); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("version %s: the file has changed: %v", version, err)
+		}
+	}
+}
+
+// A tensor that comes piece by piece and is neither closed nor complete leaves no file,
+// and no other tensor can be added meanwhile.
+func TestATensorThatIsNotClosed(t *testing.T) {
+	for _, version := range editableVersions {
+		name := filepath.Join(t.TempDir(), "x.zt")
+		w, err := Create(name, &WriterOptions{Version: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		part, err := w.Create("x", tensor.U8, tensor.Shape{4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := part.Write([]byte{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		other := tensor.New("y", tensor.Shape{1}, []uint8{1})
+		for what, err := range map[string]error{"Check": w.Check(other), "Add": w.Add(other),
+			"AddAll":           w.AddAll(t.Context(), tensor.Of(other)),
+			"TensorAttributes": w.TensorAttributes("y", nil)} {
+			if err == nil || !strings.Contains(err.Error(), "not closed") {
+				t.Errorf("version %s: %s: %v", version, what, err)
+			}
+		}
+		w.Abort()
+		if _, err := part.Write([]byte{3}); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("version %s: Write after Abort: %v", version, err)
+		}
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("version %s: there is a file: %v", version, err)
+		}
+	}
+}

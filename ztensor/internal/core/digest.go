@@ -16,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -76,6 +77,21 @@ func DigestOf(alg Digest, b []byte) string {
 	return DigestText(alg, h)
 }
 
+// SumFile digests a whole file as a digest of the root says, and returns the
+// part after the colon that it should have.
+func SumFile(ctx context.Context, src *source.Source, digest string) (string, error) {
+	alg, err := ParseAlgorithm(digest)
+	if err != nil {
+		return "", err
+	}
+	h := NewHash(alg)
+	whole, err := src.Extent(0, src.Size())
+	if err == nil {
+		_, err = tensor.NewBlob(&whole).WriteTo(format.Until(ctx, h))
+	}
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
 // A Stated digest is one as a file states it.
 type Stated struct {
 	Alg   Digest
@@ -100,6 +116,21 @@ func ParseAlgorithm(text string) (Digest, error) {
 
 func unknownAlgorithm(name string) error {
 	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, errNoAlgorithm, naming.Quote(name))
+}
+
+// IsDigest reports whether text is algorithm:hexadecimal.
+func IsDigest(text []byte) bool {
+	name, value, _ := bytes.Cut(text, []byte(":"))
+	return isWord(name, 'z') && isWord(value, 'f')
+}
+
+// isWord reports whether text is of digits and letters up to last.
+func isWord(text []byte, last byte) bool {
+	other := 0
+	for _, c := range text { // without a branch, which random digits would mislead
+		other |= (9 - int(c-'0')) & (int(last-'a') - int(c-'a')) // negative if both are
+	}
+	return other >= 0 && len(text) > 0
 }
 
 // parseDigest reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:"

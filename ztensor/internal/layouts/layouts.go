@@ -3,6 +3,7 @@
 package layouts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -57,6 +58,49 @@ func HasBlocks(scheme string) bool {
 	name, ok := strings.CutPrefix(scheme, "gguf.")
 	name, ok2 := strings.CutSuffix(name, "/1")
 	return ok && ok2 && slices.Contains(ggufTypes, name)
+}
+
+// Registered returns the Scheme of version 2 for one of version 1.
+func Registered(scheme string) string {
+	switch scheme {
+	case sparse.CSR:
+		return CSR
+	case sparse.COO:
+		return COO
+	}
+	return scheme
+}
+
+// Normalized returns t in the words of version 2. The indices of version 1, which have no
+// type in 1.0 and any in 1.2, are uint64 unless they are uint32.
+func Normalized(t *tensor.Tensor) *tensor.Tensor {
+	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
+		return t
+	}
+	as := *t
+	as.Scheme = Registered(t.Scheme)
+	as.Parts = slices.Clone(t.Parts)
+	wide := false // the indices are of several types, or of one that version 2 does not have
+	var first tensor.DType
+	for i := range as.Parts {
+		p := &as.Parts[i]
+		index := slices.Contains(core.IndexRoles, p.Role)
+		if p.DType == tensor.Unknown && index {
+			p.DType = tensor.U64
+		} else if p.DType == tensor.Unknown && p.Role == "values" {
+			p.DType = t.DType
+		}
+		if index {
+			first = cmp.Or(first, p.DType)
+			wide = wide || p.DType != first || p.DType != tensor.U32 && p.DType != tensor.U64
+		}
+	}
+	for i := range as.Parts {
+		if p := &as.Parts[i]; wide && slices.Contains(core.IndexRoles, p.Role) {
+			*p = sparse.Widen(context.Background(), *p)
+		}
+	}
+	return &as
 }
 
 type layoutCheck struct {

@@ -128,7 +128,7 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 			algorithm, want, _ := strings.Cut(s.Digest, ":")
 			have, known := sums[algorithm+":"+s.place]
 			if !known {
-				have, err = sumFile(v.Ctx, src, s.Digest)
+				have, err = core.SumFile(v.Ctx, src, s.Digest)
 			}
 			if err == nil {
 				sums[algorithm+":"+s.place] = have

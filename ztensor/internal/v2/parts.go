@@ -1,7 +1,6 @@
 package v2
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -61,7 +60,7 @@ func (s *scan) payload(p *scannedPart) {
 			}
 		case "digest":
 			text := s.Text()
-			if b.Digest = le.String(text); s.Err == nil && !isDigest(text) {
+			if b.Digest = le.String(text); s.Err == nil && !core.IsDigest(text) {
 				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(b.Digest))
 			}
 		case "encoding":
@@ -145,19 +144,4 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 	}
 	s.r.Jumbled = s.r.Jumbled || b.Offset < s.end
 	s.end = b.Offset + b.Length
-}
-
-// isDigest reports whether text is algorithm:hexadecimal.
-func isDigest(text []byte) bool {
-	name, value, _ := bytes.Cut(text, []byte(":"))
-	return isWord(name, 'z') && isWord(value, 'f')
-}
-
-// isWord reports whether text is of digits and letters up to last.
-func isWord(text []byte, last byte) bool {
-	other := 0
-	for _, c := range text { // without a branch, which random digits would mislead
-		other |= (9 - int(c-'0')) & (int(last-'a') - int(c-'a')) // negative if both are
-	}
-	return other >= 0 && len(text) > 0
 }

@@ -166,7 +166,7 @@ func (s *scan) shard(at int) {
 		case "size":
 			hasSize, size = true, s.Uint()
 		case "digest":
-			if digest = s.Text(); s.Err == nil && !isDigest(digest) {
+			if digest = s.Text(); s.Err == nil && !core.IsDigest(digest) {
 				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(string(digest)))
 			}
 		default:

@@ -2,7 +2,6 @@ package v2
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (f *siblings) Known(root *format.Input, s *shard) iter.Seq[string] {
 			have, ok := f.Sums[algorithm+":"+name]
 			if !ok {
 				if src, closer, err := companion(root, name); err == nil {
-					have, _ = sumFile(context.Background(), src, s.Digest)
+					have, _ = core.SumFile(context.Background(), src, s.Digest)
 					closer.Close()
 				}
 				f.Sums[algorithm+":"+name] = have
@@ -166,21 +165,6 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 	return nil
 }
 
-// sumFile digests a whole file as a digest of the root says, and returns the
-// part after the colon that it should have.
-func sumFile(ctx context.Context, src *source.Source, digest string) (string, error) {
-	alg, err := core.ParseAlgorithm(digest)
-	if err != nil {
-		return "", err
-	}
-	h := core.NewHash(alg)
-	whole, err := src.Extent(0, src.Size())
-	if err == nil {
-		_, err = tensor.NewBlob(&whole).WriteTo(format.Until(ctx, h))
-	}
-	return hex.EncodeToString(h.Sum(nil)), err
-}
-
 // openShard reads the index of a file that should be of version 2.
 func openShard(r *core.File) error {
 	head := make([]byte, len(core.Magic2))
@@ -220,7 +204,7 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]core.Object, e
 	case !isShardName([]byte(shard.Name)):
 		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
 			naming.Quote(shard.Name))
-	case shard.Size != r.Size() || !isDigest([]byte(shard.Digest)) || unknown != nil:
+	case shard.Size != r.Size() || !core.IsDigest([]byte(shard.Digest)) || unknown != nil:
 		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not "+
 			"those of the file", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
 			naming.Quote(shard.Digest))
@@ -267,7 +251,7 @@ func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) 
 		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard",
 			errors.ErrUnsupported, alg)
 	}
-	sum, err := sumFile(ctx, c.r.Source, alg.String()+":")
+	sum, err := core.SumFile(ctx, c.r.Source, alg.String()+":")
 	if err != nil {
 		return core.ShardID{}, c.r.Placed(-1, "", err)
 	}

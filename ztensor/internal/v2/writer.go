@@ -21,7 +21,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -168,17 +167,6 @@ func layoutName(scheme string) string {
 	return scheme
 }
 
-// registered returns the Scheme of version 2 for one of version 1.
-func registered(scheme string) string {
-	switch scheme {
-	case sparse.CSR:
-		return layouts.CSR
-	case sparse.COO:
-		return layouts.COO
-	}
-	return scheme
-}
-
 // item returns what the file has of a tensor.
 func (w *Writer) item(t *tensor.Tensor) (item, error) {
 	if r := w.ready; r != nil && r.t == t {
@@ -195,7 +183,7 @@ func (w *Writer) item(t *tensor.Tensor) (item, error) {
 	}
 	if err == nil && !t.Dense() && t.Size() >= 0 {
 		elements, _ := t.Shape.Elements()
-		err = layouts.Check(normalize(t), uint64(elements), w.own[t.Name])
+		err = layouts.Check(layouts.Normalized(t), uint64(elements), w.own[t.Name])
 	}
 	if err != nil {
 		return it, core.OfTensor(t.Name, err)
@@ -251,38 +239,6 @@ func (w *Writer) checkName(name, what string) error {
 	return nil
 }
 
-// normalize returns t in the words of version 2. The indices of version 1, which have no
-// type in 1.0 and any in 1.2, are uint64 unless they are uint32.
-func normalize(t *tensor.Tensor) *tensor.Tensor {
-	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
-		return t
-	}
-	as := *t
-	as.Scheme = registered(t.Scheme)
-	as.Parts = slices.Clone(t.Parts)
-	wide := false // the indices are of several types, or of one that version 2 does not have
-	var first tensor.DType
-	for i := range as.Parts {
-		p := &as.Parts[i]
-		index := slices.Contains(core.IndexRoles, p.Role)
-		if p.DType == tensor.Unknown && index {
-			p.DType = tensor.U64
-		} else if p.DType == tensor.Unknown && p.Role == "values" {
-			p.DType = t.DType
-		}
-		if index {
-			first = cmp.Or(first, p.DType)
-			wide = wide || p.DType != first || p.DType != tensor.U32 && p.DType != tensor.U64
-		}
-	}
-	for i := range as.Parts {
-		if p := &as.Parts[i]; wide && slices.Contains(core.IndexRoles, p.Role) {
-			*p = sparse.Widen(context.Background(), *p)
-		}
-	}
-	return &as
-}
-
 // partsOf lists the parts in the order in which they lie in the file.
 func (w *Writer) partsOf(t *tensor.Tensor) (all []part, err error) {
 	add := func(role string, d tensor.DType, data tensor.Blob) {
@@ -305,7 +261,7 @@ func (w *Writer) partsOf(t *tensor.Tensor) (all []part, err error) {
 		all[0].check.Odd = core.OddHalf(t)
 		return all, err
 	}
-	for _, p := range normalize(t).Parts {
+	for _, p := range layouts.Normalized(t).Parts {
 		add(p.Role, p.DType, p.Data)
 	}
 	slices.SortFunc(all, func(a, b part) int { return strings.Compare(a.role, b.role) })
@@ -335,7 +291,7 @@ func (w *Writer) examine(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	if as := normalize(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
+	if as := layouts.Normalized(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
 		if err := layouts.CheckData(ctx, as); err != nil {
 			return core.OfTensor(t.Name, err)
 		}
@@ -598,7 +554,7 @@ func (w *Writer) enter(it *item) error {
 	}
 	w.objects = append(w.objects, entry{name: it.t.Name, described: described{
 		Parts: cbor.AppendPairs(nil, all, false), Shape: append([]int64{}, it.t.Shape...),
-		Layout: layoutName(registered(it.t.Scheme))}})
+		Layout: layoutName(layouts.Registered(it.t.Scheme))}})
 	w.last, w.begun = it.t.Name, true
 	return nil
 }

@@ -1,4 +1,4 @@
-package v2
+package core
 
 import (
 	"regexp"
@@ -15,7 +15,7 @@ func TestDigestsAreWords(t *testing.T) {
 					b[i] = byte(c)
 				}
 			}
-			if want := form.Match(b); isDigest(b) != want {
+			if want := form.Match(b); IsDigest(b) != want {
 				t.Errorf("%q: not %v", b, want)
 			}
 		}
