@@ -22,7 +22,6 @@ proves "files of the library, every kind, read with equal values" TestFilesOfThe
 proves "they are written byte for byte" TestFilesOfTheReferenceAreWrittenByteForByte
 proves "tensors of 1 MiB and more, 2000 parameters, random bits: the same both ways" TestReferenceLargeModelIsReadAndWrittenByteForByte
 proves "the library loads what we write, and saves the same bytes" TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes
-proves "it loads streamed files" TestReferenceLoadsStreamedFiles
 proves "it loads edited models and settings" TestReferenceLoadsEditedFiles
 proves "every type code in every place gets its verdict" TestEveryTypeCodeInEveryPlace
 proves "malformed files get its verdict" TestMalformed

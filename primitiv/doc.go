@@ -20,11 +20,17 @@
 //
 // # What is accepted
 //
-// By default a [Reader] accepts what the reference implementation loads: integers of
-// exactly four bytes, headers of strings, arrays, maps and data of any legal width. It
-// refuses what the reference refuses, and three things that the reference accepts
-// although they are damage: element counts beyond 32 bits, duplicate names, and bytes
-// after the end. The last two can be allowed, see [ReaderOptions].
+// A [Reader] accepts what the reference implementation loads: integers of exactly four
+// bytes, headers of strings, arrays, maps and data of any legal width. It refuses what
+// the reference refuses, and three things that the reference accepts although they are
+// damage: element counts beyond 32 bits, duplicate names, and bytes after the end.
+//
+// The rules are checked in the order of the specification: type codes in items.go, then
+// in parse.go the version and kind (head), Shape (readShape), Tensor (readTensor),
+// Parameter (parameter, statistics), Model (model, path, comparePaths) and Optimizer
+// (optimizer); limits of memory in entries.go. MessagePack is read and written by
+// github.com/vmihailenco/msgpack/v5, item by item: no length of a file reaches it before
+// it was compared with the bytes that follow.
 //
 // Since there is no index, opening walks from header to header. Over a mapping this
 // touches no byte of a payload; over an [io.ReaderAt] it costs one read of 4 KiB a

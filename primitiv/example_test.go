@@ -53,8 +53,7 @@ func ExampleEdit() {
 		}
 	}
 	var out bytes.Buffer
-	if err := e.Write(context.Background(), &out,
-		&primitiv.WriterOptions{NoStats: true}); err != nil {
+	if err := e.Write(context.Background(), &out, nil); err != nil {
 		log.Fatal(err)
 	}
 	edited, err := primitiv.OpenBytes(out.Bytes(), nil)
@@ -66,7 +65,11 @@ func ExampleEdit() {
 	}
 	// Output:
 	// enc.b
+	// enc.b:Adam.m2
+	// enc.b:Adam.m1
 	// enc.w
+	// enc.w:Adam.m2
+	// enc.w:Adam.m1
 	// scale
 }
 

@@ -10,10 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const formatName = "primitiv"
+const errs = format.Errors("primitiv")
 
 // Version is the only version of the format.
 const Version = "0.1"

@@ -205,15 +205,6 @@ func TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestReferenceLoadsStreamedFiles(t *testing.T) {
-	reference(t)
-	m := noisyModel(random(), 60, 3)
-	data := written(t, m, &primitiv.WriterOptions{Count: 60})
-	if have, _ := loads(t, data); have != dump(t, open(t, written(t, m, nil))) {
-		t.Error("the reference has other values")
-	}
-}
-
 func TestReferenceLoadsEditedFiles(t *testing.T) {
 	reference(t)
 	r := random()

@@ -1,7 +1,7 @@
 package primitiv
 
 import (
-	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -48,21 +48,19 @@ func (o *Optimizer) Name() string {
 
 // Set changes a setting, or adds it, to a number that is given as text. Where neither map
 // has the name it becomes a floating point setting, but for [Epoch]. A text that is not
-// such a number is tensor.ErrDType.
+// such a number is fs.ErrInvalid.
 func (o *Optimizer) Set(name, value string) error {
 	if find(o.Uints, name) >= 0 || name == Epoch && find(o.Floats, name) < 0 {
 		v, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return fmt.Errorf("%s: %w: %s is an integer of 32 bits, not %q", formatName,
-				tensor.ErrDType, name, value)
+			return errs.New(fs.ErrInvalid, "%s is an integer of 32 bits, not %q", name, value)
 		}
 		o.Uints = set(o.Uints, name, uint32(v))
 		return nil
 	}
 	v, err := strconv.ParseFloat(value, 32)
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s is a number of 32 bits, not %q", formatName, tensor.ErrDType,
-			name, value)
+		return errs.New(fs.ErrInvalid, "%s is a number of 32 bits, not %q", name, value)
 	}
 	o.Floats = set(o.Floats, name, float32(v))
 	return nil
@@ -77,9 +75,8 @@ func (o *Optimizer) Remove(name string) bool {
 }
 
 func uniqueNames[T uint32 | float32](list []Setting[T]) error {
-	if name, again := repeated(list, func(s *Setting[T]) string { return s.Name }); again {
-		return fmt.Errorf("%s: two settings %s: %w", formatName, naming.Quote(name),
-			tensor.ErrDuplicate)
+	if _, dup := naming.Build(len(list), func(i int) string { return list[i].Name }); dup >= 0 {
+		return errs.New(tensor.ErrDuplicate, "two settings %s", naming.Quote(list[dup].Name))
 	}
 	return nil
 }
@@ -98,53 +95,20 @@ func set[T uint32 | float32](list []Setting[T], name string, v T) []Setting[T] {
 	return list
 }
 
+// attributes are the settings as text, integers first.
+func (o *Optimizer) attributes() (list [][2]string) {
+	for _, s := range o.Uints {
+		list = append(list, [2]string{s.Name, strconv.FormatUint(uint64(s.Value), 10)})
+	}
+	for _, s := range o.Floats {
+		list = append(list, [2]string{s.Name, formatFloat(s.Value)})
+	}
+	return list
+}
+
 func formatFloat(v float32) string {
 	if math.IsNaN(float64(v)) {
 		return "nan"
 	}
 	return strconv.FormatFloat(float64(v), 'g', -1, 32)
-}
-
-func (p *parser) optimizer() error {
-	err := settings(p, "uint_configs", &p.r.optimizer.Uints, p.uint32)
-	if err != nil {
-		return err
-	}
-	return settings(p, "float_configs", &p.r.optimizer.Floats, p.float32)
-}
-
-// settings reads one of the two maps of an optimizer.
-func settings[T uint32 | float32](p *parser, field string, out *[]Setting[T],
-	value func() (T, bool)) error {
-	off := p.offset()
-	n, ok := p.number(familyMap)
-	if !ok {
-		return p.refused(field)
-	}
-	if err := p.plausible(off, field, n, minSetting); err != nil {
-		return err
-	}
-	seen := make(map[string]bool)
-	for i := range n {
-		start := p.offset()
-		b, ok := p.str(p.lim.MaxName)
-		if !ok {
-			return p.refused(fmt.Sprintf("%s[%d]", field, i))
-		}
-		name := string(b)
-		v, ok := value()
-		if !ok {
-			return p.refused(fmt.Sprintf("%s[%s]", field, naming.Quote(name)))
-		}
-		if seen[name] {
-			p.part = fmt.Sprintf("%s[%s]", field, naming.Quote(name))
-			return p.duplicate(start, "a second setting of that name")
-		}
-		seen[name] = true
-		*out = append(*out, Setting[T]{name, v})
-		if err := p.metadata(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

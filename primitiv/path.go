@@ -1,7 +1,6 @@
 package primitiv
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,11 +30,10 @@ func quotePath(path []string) string {
 func clash(a, b []string) error {
 	switch {
 	case slices.Equal(a, b):
-		return fmt.Errorf("%s: two parameters %s: %w", formatName, quotePath(a),
-			tensor.ErrDuplicate)
+		return errs.New(tensor.ErrDuplicate, "two parameters %s", quotePath(a))
 	case isBelow(b, a):
-		return fmt.Errorf("%s: %s is below the parameter %s: %w", formatName,
-			quotePath(b), quotePath(a), tensor.ErrDuplicate)
+		return errs.New(tensor.ErrDuplicate, "%s is below the parameter %s", quotePath(b),
+			quotePath(a))
 	}
 	return nil
 }
@@ -68,47 +66,6 @@ func owners(names []string, fixed int) []int {
 		}
 	}
 	return owner
-}
-
-// comparePaths finds duplicate paths and those below another one, among parameters in any
-// order.
-func (p *parser) comparePaths() error {
-	var values []*entry
-	for _, e := range p.r.entries {
-		if !e.IsStatistic {
-			values = append(values, e)
-		}
-	}
-	slices.SortStableFunc(values, func(a, b *entry) int { return comparePath(a.Path, b.Path) })
-	for i := 1; i < len(values); i++ {
-		a, b := values[i-1], values[i]
-		p.where = where{name: []byte(b.tensor.Name), value: len(b.tensor.Name)}
-		var err error
-		switch {
-		case slices.Equal(a.Path, b.Path):
-			err = p.duplicate(b.start, "a second parameter of that path")
-		case isBelow(b.Path, a.Path):
-			err = p.r.warnings.Add(p.fail(tensor.ErrMalformed, b.start, "path",
-				"it is below the parameter %s: no model has both", naming.Quote(a.tensor.Name)))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// repeated returns the first name of a list that was there before.
-func repeated[T any](list []T, name func(x *T) string) (string, bool) {
-	seen := make(map[string]bool, len(list))
-	for i := range list {
-		s := name(&list[i])
-		if seen[s] {
-			return s, true
-		}
-		seen[s] = true
-	}
-	return "", false
 }
 
 // comparePath orders paths as the reference does: by their names, one after the other.

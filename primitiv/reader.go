@@ -6,11 +6,8 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strconv"
-	"sync"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -19,16 +16,19 @@ import (
 // would otherwise be in Warnings. A file refers to no other.
 type ReaderOptions = tensor.ReadOptions
 
-// A Reader gives access to an open file. It is safe for concurrent use.
+// A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
+// Tensor, Blobs, Attributes and Warnings. Tensors are values, each followed by its
+// statistics; the tensor of a parameter file is named value, of a tensor file tensor.
+// Attributes are the settings of an optimizer, integers first. There are no Blobs. The
+// one warning is of a parameter whose path is below another's, which no model can have.
+// It is safe for concurrent use. See package tensor for how long what it returns is
+// valid.
 type Reader struct {
-	src *source.Source
-
+	format.Base
 	kind      Kind
 	shape     Shape     // KindShape, KindTensor
 	entries   []*entry  // in file order: each value, then its statistics
 	optimizer Optimizer // KindOptimizer
-	warnings  format.Warnings
-	byName    func() *naming.Table // of entries; the first call builds it
 }
 
 // An entry is one tensor of a file, and the source of its data.
@@ -39,8 +39,7 @@ type entry struct {
 	start  int64 // offset of the name
 }
 
-// Open opens the named file and reads everything but the payloads. The file is mapped if
-// the system can.
+// Open maps the file, if the system can, and reads everything but the payloads.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
@@ -57,34 +56,24 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 }
 
 func read(in *format.Input) (*Reader, error) {
-	r := &Reader{src: in.Source}
-	r.byName = sync.OnceValue(func() *naming.Table {
-		t, _ := naming.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
-		return t
-	})
-	r.warnings = format.Warnings{Format: formatName}
-	p := newParser(r, in.Options.Limits)
-	mapped, err := in.Scan(func(all []byte) error {
-		p.b = all
-		return p.parse()
-	})
+	r := new(Reader)
+	format.InitBase(&r.Base, errs, in)
+	mapped, err := in.Scan(func(all []byte) error { return parse(r, in, all) })
 	if !mapped {
-		p.src = in.Source
-		err = p.parse()
+		err = parse(r, in, nil)
 	}
 	if err != nil {
 		var fe *tensor.FormatError
 		if !errors.As(err, &fe) {
-			err = p.errorAt(p.offset(), "", err) // the file was truncated under its mapping
+			err = errs.Wrap(-1, "", err) // the file was truncated under its mapping
 		}
 		return nil, err
 	}
+	format.SetTensors(&r.Base, len(r.entries),
+		func(i int) *tensor.Tensor { return &r.entries[i].tensor }, nil)
+	format.SetAttributes(&r.Base, r.optimizer.attributes())
 	return r, nil
 }
-
-// Close releases the file; borrowed slices are invalid afterwards. A second Close does
-// nothing.
-func (r *Reader) Close() error { return r.src.Close() }
 
 // Kind returns what the file holds.
 func (r *Reader) Kind() Kind { return r.kind }
@@ -92,62 +81,9 @@ func (r *Reader) Kind() Kind { return r.kind }
 // Version is that of the format, always [Version].
 func (r *Reader) Version() string { return Version }
 
-// Size is the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
 // Shape is the shape of a file that holds one, or a tensor. Otherwise it is the zero
 // Shape.
 func (r *Reader) Shape() Shape { return Shape{slices.Clone(r.shape.Dims), r.shape.Batch} }
-
-// Len is the number of tensors: values and statistics.
-func (r *Reader) Len() int { return len(r.entries) }
-
-// Warnings returns departures from the format that did not prevent reading, each a
-// *[tensor.FormatError], up to a thousand. Without options there is one: a parameter
-// whose path is below that of another, which no model can have.
-func (r *Reader) Warnings() []error { return r.warnings.All() }
-
-// Blobs yields nothing: the format has tensors alone.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
-
-// Attributes yields the settings of an optimizer, integers first, in file order.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, s := range r.optimizer.Uints {
-			if !yield(s.Name, strconv.FormatUint(uint64(s.Value), 10)) {
-				return
-			}
-		}
-		for _, s := range r.optimizer.Floats {
-			if !yield(s.Name, formatFloat(s.Value)) {
-				return
-			}
-		}
-	}
-}
-
-// Tensors yields every tensor in file order: each value, followed by its statistics. The
-// one of a parameter file is named value, that of a tensor file tensor.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for _, e := range r.entries {
-			if !yield(&e.tensor) {
-				return
-			}
-		}
-	}
-}
-
-// Tensor returns the first tensor of that name, nil if there is none. The first call
-// builds a table.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if i := r.byName().Lookup(name); i >= 0 {
-		return &r.entries[i].tensor
-	}
-	return nil
-}
 
 // Parameters yields the parameters of a model or of a parameter file, in file order.
 func (r *Reader) Parameters() iter.Seq[*Parameter] {
@@ -178,7 +114,7 @@ func (r *Reader) isParameter(i int) bool {
 // Parameter returns the parameter of exactly that path, nil if there is none. The one of
 // a parameter file has the empty path. Where several paths make the name, it tries all.
 func (r *Reader) Parameter(path ...string) *Parameter {
-	i := r.byName().Lookup(parameterName(path))
+	i := format.Index(&r.Base, parameterName(path))
 	for ; i >= 0 && i < len(r.entries); i++ {
 		if r.isParameter(i) && slices.Equal(r.entries[i].Path, path) {
 			return r.parameter(i)

@@ -2,7 +2,6 @@ package primitiv
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -20,7 +19,7 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
-	for _, w := range r.warnings.All() {
+	for _, w := range r.Warnings() {
 		found.Warn(w)
 	}
 	if err := ctx.Err(); err != nil {
@@ -32,15 +31,15 @@ func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 		}
 	}
 	if found.Options.Depth >= tensor.VerifyCanonical && found.Err() == nil {
-		c := &format.Comparer{R: io.NewSectionReader(r.src, 0, r.src.Size())}
+		in := format.InputOf(&r.Base)
+		c := &format.Comparer{R: io.NewSectionReader(in, 0, in.Size())}
 		err := NewEdit(r).Write(ctx, c, nil)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case c.Differs, err == nil && c.Same < r.src.Size():
-			found.Error(&tensor.FormatError{Format: formatName, Offset: c.Same,
-				Err: fmt.Errorf("%w: from here on not the bytes that primitiv writes for "+
-					"this content", tensor.ErrMalformed)})
+		case c.Differs, err == nil && c.Same < in.Size():
+			found.Error(errs.Malformed(c.Same, "",
+				"from here on not the bytes that primitiv writes for this content"))
 		case err != nil:
 			found.Error(err)
 		}
@@ -50,7 +49,7 @@ func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 
 // readAll reads the payloads.
 func (r *Reader) readAll(ctx context.Context, found *format.Findings) error {
-	s := format.NewScanner(ctx, formatName, r.src, found)
+	s := format.NewScanner(ctx, string(errs), format.InputOf(&r.Base).Source, found)
 	for _, e := range r.entries {
 		s.Total += e.Size()
 	}

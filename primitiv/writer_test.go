@@ -150,7 +150,6 @@ func TestCheckRefusesWhatAddRefuses(t *testing.T) {
 	}{
 		"a shape file":        {options{Kind: primitiv.KindShape}, false, x},
 		"an optimizer file":   {options{Kind: primitiv.KindOptimizer}, false, x},
-		"a streamed model":    {options{Count: 1}, false, x},
 		"a second tensor":     {options{Kind: primitiv.KindTensor}, true, scalar("y", 1)},
 		"another batch":       {options{Kind: primitiv.KindTensor, Batch: 3}, false, batched},
 		"a batch":             {options{Kind: primitiv.KindTensor, Batch: 2}, false, batched},
@@ -177,7 +176,7 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 		t     *tensor.Tensor
 		class error
 	}{
-		"float64": {tensor.New("x", tensor.Shape{1}, []float64{1}), tensor.ErrDType},
+		"float64": {tensor.New("x", tensor.Shape{1}, []float64{1}), errors.ErrUnsupported},
 		"no size": {&tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1},
 			Data: tensor.BlobFunc(-1,
 				func() (io.ReadCloser,
@@ -217,49 +216,14 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 		"no path":          {parameters{p()}, fs.ErrInvalid},
 		"statistics twice": {parameters{stats}, tensor.ErrDuplicate},
 	} {
-		for _, count := range []int{0, len(c.m)} {
-			opts := &primitiv.WriterOptions{Count: uint32(count)}
-			if err := c.m.Write(io.Discard, opts); !errors.Is(err, c.want) {
-				t.Errorf("%s, count %d: %v", what, count, err)
-			}
+		if err := c.m.Write(io.Discard, nil); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, o := range []primitiv.WriterOptions{{Kind: 9}, {Batch: 2},
-		{Count: 1, Kind: primitiv.KindTensor}} {
+	for _, o := range []primitiv.WriterOptions{{Kind: 9}, {Batch: 2}} {
 		if err := primitiv.NewWriter(io.Discard, &o).Close(); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
-	}
-	m := parameters{p("a"), p("b")}
-	for _, n := range []uint32{1, 3} {
-		if err := m.Write(io.Discard,
-			&primitiv.WriterOptions{Count: n}); !errors.Is(err, fs.ErrInvalid) {
-			t.Errorf("2 parameters announced as %d: %v", n, err)
-		}
-	}
-	w := primitiv.NewWriter(io.Discard, &primitiv.WriterOptions{Count: 1})
-	if err := w.Add(scalar("a", 1)); !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("a tensor of a model that is streamed: %v", err)
-	}
-}
-
-// A streamed parameter is written when it is added, and what was written is what Close
-// would write, but for the order.
-func TestStreamedParametersAreWrittenAtOnce(t *testing.T) {
-	m := parameters{{Path: []string{"b"}, Value: tensor.New("", tensor.Shape{50_000},
-		make([]float32, 50_000))}, {Path: []string{"a", "w"}, Value: scalar("", 1),
-		Stats: []primitiv.Statistic{{Name: "m", Tensor: scalar("", 2)}}}}
-	var b bytes.Buffer
-	w := primitiv.NewWriter(&b, &primitiv.WriterOptions{Count: 2})
-	if err := w.AddParameter(&m[0]); err != nil || b.Len() < 100_000 {
-		t.Errorf("%d bytes after the first parameter, %v", b.Len(), err)
-	}
-	if err := errors.Join(w.AddParameter(&m[1]), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	r := open(t, b.Bytes())
-	if names(r) != "b[50000] a.w[] a.w:m[]" || dump(t, r) != dump(t, open(t, written(t, m, nil))) {
-		t.Error(names(r))
 	}
 }
 
@@ -268,12 +232,10 @@ func TestStreamedParametersAreWrittenAtOnce(t *testing.T) {
 func TestWritingFails(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
-	for _, opts := range []*primitiv.WriterOptions{nil, {Count: 5}} {
-		if err := readtest.FailedWrites(func(w io.Writer) error {
-			return parametersOf(r).Write(w, opts)
-		}); err != nil {
-			t.Errorf("%+v: %v", opts, err)
-		}
+	if err := readtest.FailedWrites(func(w io.Writer) error {
+		return parametersOf(r).Write(w, nil)
+	}); err != nil {
+		t.Error(err)
 	}
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, []byte("before"), 0o666); err != nil {
@@ -335,6 +297,34 @@ func TestWritingFails(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(filepath.Dir(name)); len(left) != 1 {
 		t.Errorf("%v", left)
+	}
+}
+
+// NoReplace keeps a file that is there; the last call of Progress has all bytes of the
+// file.
+func TestNoReplaceAndProgress(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	var done, total int64
+	opts := &primitiv.WriterOptions{NoReplace: true,
+		Progress: func(d, t int64) { done, total = d, t }}
+	if err := primitiv.WriteFile(t.Context(), name, tensor.Of(scalar("a", 1), scalar("b", 2)),
+		opts); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || done != total || total != info.Size() {
+		t.Errorf("%d of %d bytes; %v, %v", done, total, info, err)
+	}
+	if _, err := primitiv.Create(name, opts); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create of a file that exists: %v", err)
+	}
+	r, err := primitiv.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := primitiv.NewEdit(r).WriteFile(t.Context(), name, opts); !errors.Is(err,
+		fs.ErrExist) {
+		t.Errorf("WriteFile of an Edit: %v", err)
 	}
 }
 

@@ -228,7 +228,7 @@ func apply[I any](e *Edit, w *Writer[I], i int, carry func(i int, name string) (
 		return Register(w, c.Name, item)
 	}
 	key := w.key(c.Name, &item)
-	if err := cmp.Or(w.usable(), w.checkTaken(key)); err != nil {
+	if err := cmp.Or(w.usable(), w.checkTaken(c.Name, key)); err != nil {
 		return err
 	}
 	return w.register(key, item)

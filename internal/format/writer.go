@@ -26,8 +26,11 @@ type Encoding[I any] struct {
 	// Item returns what a file has of a tensor, whose description was checked. It fails
 	// if no file can have such a tensor. It reads no data.
 	Item func(t *tensor.Tensor) (I, error)
-	// One says that a file has one tensor, whose name is lost.
+	// One says that a file has one item, whose name is lost.
 	One bool
+	// AnyName says that a file has no names of tensors, or not as they are: they may be
+	// longer than the names that readers take.
+	AnyName bool
 	// Unnamed says that tensors may have the empty name, which then is none.
 	Unnamed bool
 	// Check reports why a file cannot hold an item under that name; nil: it always can.
@@ -111,7 +114,7 @@ func WriteAll[I any](ctx context.Context, w *Writer[I],
 func Usable[I any](w *Writer[I]) error { return w.usable() }
 
 // Free returns why a name that a file can have is taken.
-func Free[I any](w *Writer[I], name string) error { return w.checkTaken(name) }
+func Free[I any](w *Writer[I], name string) error { return w.checkTaken(name, name) }
 
 func (w *Writer[I]) usable() error {
 	switch {
@@ -147,7 +150,7 @@ func (w *Writer[I]) item(t *tensor.Tensor) (item I, err error) {
 // check reports why an item cannot be added under that name. No Reader opens a name of
 // more than 1 MiB unless its Limits are raised.
 func (w *Writer[I]) check(name string, item *I) error {
-	if most := DefaultLimits().MaxName; int64(len(name)) > most && !w.enc.One {
+	if most := DefaultLimits().MaxName; int64(len(name)) > most && !w.enc.One && !w.enc.AnyName {
 		return w.enc.Format.Tensor(name, errors.ErrUnsupported,
 			"a name of %d bytes, readers take %d", len(name), most)
 	}
@@ -156,7 +159,7 @@ func (w *Writer[I]) check(name string, item *I) error {
 			return err
 		}
 	}
-	return w.checkTaken(w.key(name, item))
+	return w.checkTaken(name, w.key(name, item))
 }
 
 func (w *Writer[I]) key(name string, item *I) string {
@@ -167,20 +170,21 @@ func (w *Writer[I]) key(name string, item *I) string {
 }
 
 // checkTaken reports whether a key is that of another item, or one that readers take for
-// it, unless the original of an Edit has both.
-func (w *Writer[I]) checkTaken(key string) error {
+// it, unless the original of an Edit has both. Errors have the name.
+func (w *Writer[I]) checkTaken(name, key string) error {
 	switch {
 	case w.enc.One && len(w.keys) > 0:
-		return w.enc.Format.Tensor(key, tensor.ErrDuplicate, "a file has one tensor")
+		return w.enc.Format.Tensor(name, tensor.ErrDuplicate,
+			"a file of this kind has one, and this one has it")
 	case key == "" && w.enc.Unnamed:
 		return nil
 	case w.keys[key]:
-		return w.enc.Format.Tensor(key, tensor.ErrDuplicate, "a second tensor of that name")
+		return w.enc.Format.Tensor(name, tensor.ErrDuplicate, "a second tensor of that name")
 	}
 	if w.enc.Others != nil {
 		for _, other := range w.enc.Others(key) {
 			if w.keys[other] && !(w.was[key] && w.was[other]) {
-				return w.enc.Format.Tensor(key, tensor.ErrDuplicate,
+				return w.enc.Format.Tensor(name, tensor.ErrDuplicate,
 					"readers take it and %s for one",
 					naming.Quote(other))
 			}

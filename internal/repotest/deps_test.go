@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ const module = "github.com/tensorfile/tensorfile"
 const (
 	flatbuffers = "github.com/google/flatbuffers/go"
 	cbor        = "github.com/fxamacker/cbor/v2"
+	msgpack     = "github.com/vmihailenco/msgpack/v5"
 	zstd        = "github.com/klauspost/compress/zstd"
 	xxh3        = "github.com/zeebo/xxh3"
 	norm        = "golang.org/x/text/unicode/norm" // zTensor 2's canonical names
@@ -109,7 +111,7 @@ var edges = map[string][]string{
 		norm),
 	"ztensor/internal/rule": {"tensor"},
 	"ztensor/internal/cbor": {"tensor", "internal/le", "ztensor/internal/rule", cbor},
-	"primitiv":              common,
+	"primitiv":              and(common, msgpack),
 	"safetensors":           and(common, "internal/jsonheader"),
 	"npy":                   and(common, "internal/numpy"),
 	"npz":                   and(common, "internal/numpy", "internal/zipfile"),
@@ -333,12 +335,12 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 	for pkg, want := range map[string][]string{
 		"tensor":      {},
 		"remote":      {},
-		"model":       {flatbuffers, cbor, zstd, xxh3, norm, mmap},
+		"model":       {flatbuffers, cbor, zstd, xxh3, norm, msgpack, mmap},
 		"ptd":         {flatbuffers, mmap},
 		"pte":         {flatbuffers, mmap},
 		"rten":        {flatbuffers, mmap},
 		"ztensor":     {cbor, zstd, xxh3, norm, mmap},
-		"primitiv":    {mmap},
+		"primitiv":    {msgpack, mmap},
 		"safetensors": {mmap},
 		"npy":         {mmap},
 		"npz":         {mmap},
@@ -363,6 +365,22 @@ func TestAFormatLinksOnlyItsOwnLibraries(t *testing.T) {
 			}
 		}
 		visit(pkg)
+	}
+}
+
+// TestPrimitivLinksTwoModulesOfOthers asks the go command for all that is linked.
+func TestPrimitivLinksTwoModulesOfOthers(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
+		"./primitiv")
+	out, err := list.Output()
+	if err != nil {
+		t.Skip("there is no go command here: ", err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	want := []string{module, msgpack, "github.com/vmihailenco/tagparser/v2", "golang.org/x/exp"}
+	if modules = slices.Compact(modules); !slices.Equal(modules, want) {
+		t.Errorf("primitiv links %q, want %q", modules, want)
 	}
 }
 
