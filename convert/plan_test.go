@@ -36,9 +36,12 @@ func TestNothingToWrite(t *testing.T) {
 // alone becomes one without tensors.
 func TestAllOfASourceIsLost(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "blob.ptd")
-	entry := ptd.Entry{Name: "blob", Data: tensor.BlobOf([]byte("bytes"))}
-	if err := ptd.WriteEntries(t.Context(), name, slices.Values([]ptd.Entry{entry}),
-		nil); err != nil {
+	w, err := ptd.Create(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.AddBlob("blob", tensor.BlobOf([]byte("bytes"))),
+		w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	blob, err := tensorfile.Open(name, nil)

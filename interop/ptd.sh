@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ptd.sh [--full]: proves .ptd in both directions against ExecuTorch: what its Python serializer writes we read, and write again
-# byte for byte; what we write, in four other ways too, its Python deserializer and its C++ runtime read.
+# byte for byte; what we write, in two other ways too, its Python deserializer and its C++ runtime read.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)

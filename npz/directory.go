@@ -17,8 +17,14 @@ import (
 // An opener reads the header of each array.
 type opener struct {
 	r       *Reader
-	blobs   int           // so far
+	blobs   []blob        // so far
 	inflate io.ReadCloser // one for all headers
+}
+
+// A blob is a member that is not an array.
+type blob struct {
+	name string
+	data tensor.Blob
 }
 
 func (r *Reader) open(src *source.Source) error {
@@ -39,13 +45,13 @@ func (r *Reader) open(src *source.Source) error {
 		func(i int) string { return r.tensors[i].Name }); dup >= 0 {
 		return errs.Malformed(-1, zipfile.Field(r.tensors[dup].Name), "duplicate name")
 	}
-	var blobs []string
-	for name := range r.Blobs() {
-		blobs = append(blobs, name)
+	if dup := duplicate(len(o.blobs),
+		func(i int) string { return o.blobs[i].name }); dup >= 0 {
+		return errs.Malformed(-1, zipfile.Field(o.blobs[dup].name), "duplicate name")
 	}
-	if dup := duplicate(len(blobs), func(i int) string { return blobs[i] }); dup >= 0 {
-		return errs.Malformed(-1, zipfile.Field(blobs[dup]), "duplicate name")
-	}
+	format.SetBlobs(&r.Base, len(o.blobs), func(i int) (string, tensor.Blob) {
+		return o.blobs[i].name, o.blobs[i].data
+	})
 	return nil
 }
 
@@ -67,9 +73,8 @@ func (o *opener) add(m *zipfile.Member) error {
 	case strings.HasSuffix(f.Name, numpy.Suffix) || strings.HasSuffix(name, numpy.Suffix):
 		return o.array(m, strings.TrimSuffix(name, numpy.Suffix))
 	case !f.FileInfo().IsDir():
-		r.files = append(r.files, file{f, name, -1 - o.blobs})
-		o.blobs++
-		format.AddBlob(&r.Base, name, m.Blob(0, ""))
+		r.files = append(r.files, file{f, name, -1 - len(o.blobs)})
+		o.blobs = append(o.blobs, blob{name, m.Blob(0, "")})
 	}
 	return nil
 }

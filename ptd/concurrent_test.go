@@ -28,7 +28,7 @@ func TestAccessorsFromSeveralGoroutines(t *testing.T) {
 		r.Close()
 	}
 	for _, m := range []string{"*ptd.Reader.Tensors", "*ptd.Reader.Entry", "*ptd.Reader.Segments",
-		"*ptd.Layout.Bytes", "*tensor.Tensor.Check"} {
+		"*ptd.Reader.Entries", "*tensor.Tensor.Check"} {
 		if !called[m] {
 			t.Errorf("%s was not called", m)
 		}

@@ -18,12 +18,19 @@
 //
 // # What is supported
 //
-// Reading: everything that ExecuTorch 0.6 to 1.5 writes, in Python and C++. Files of
-// 0.6 have other tables under the same version 0, see [Reader.Schema]. Writing: the
-// tables of 0.7 and later, for any [io.Writer]; on request byte for byte as
-// ExecuTorch's own writers, see [Parity]. Dtypes: all that its runtime knows, 0
-// to 29; complex and packed ones are written too although its exporter never emits
-// them. Names are valid UTF-8 without NUL.
+// Reading: everything that ExecuTorch 0.6 to 1.5 writes, in Python and C++. Files of 0.6
+// have other tables under the same version 0, see [Reader.Schema]. Writing: the tables of
+// 0.7 and later, with the bytes of ExecuTorch's serializer in Python, unless an entry
+// asks for more alignment than the segments have: then it is aligned in the file, and not
+// only from the first segment on. Dtypes: all that its runtime knows, 0 to 29; complex
+// and packed ones are written too although its exporter never emits them. Names are valid
+// UTF-8 without NUL.
+//
+// The rules are checked in the order of the file: identifiers and the extended header in
+// header.go; which tables a file has, the root table and segments in parse.go, where
+// current and legacy walk through the tables of 0.7 and of 0.6; names and tensors in
+// entry.go; layouts, which a Writer checks too, in layout.go; padding, bools and use of
+// segments, which Verify reports, in verify.go.
 //
 // The first release's unreleased predecessors, which have the header at byte 0, are
 // refused.

@@ -95,7 +95,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	name := filepath.Join(dir, "legacy.ours.ptd")
-	if err := ptd.WriteEntries(t.Context(), name, r.Entries(), nil); err != nil {
+	if err := ptd.NewEdit(r).WriteFile(t.Context(), name, nil); err != nil {
 		t.Fatal(err)
 	}
 	n := open(t, name)
@@ -121,7 +121,7 @@ func TestRealignInPlace(t *testing.T) {
 	}
 	r := open(t, name)
 	want := slices.Collect(r.Entries())
-	if err := ptd.WriteEntries(t.Context(), name, r.Entries(),
+	if err := ptd.NewEdit(r).WriteFile(t.Context(), name,
 		&ptd.WriterOptions{SegmentAlignment: 4096}); err != nil {
 		t.Fatal(err)
 	}
@@ -198,11 +198,10 @@ func TestEdit(t *testing.T) {
 	// row, column, bytes and bits share, own does not
 	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
 	e := ptd.NewEdit(r)
-	e.Insert(ptd.Entry{Name: "new", Data: floats(1)})
 	for _, err := range []error{e.Rename("row", "column"), e.Rename("column", "row"),
 		e.Remove("own"),
 		e.Replace("bytes", tensor.New("ignored", tensor.Shape{2}, []float64{1, 2})),
-		e.ReplaceBlob("bits", floats(7))} {
+		e.Remove("bits")} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +226,7 @@ func TestEdit(t *testing.T) {
 	for name := range n.Blobs() {
 		blobs = append(blobs, name)
 	}
-	if !slices.Equal(blobs, []string{"bits", "new"}) {
+	if len(blobs) > 0 {
 		t.Error(blobs)
 	}
 	var out bytes.Buffer
@@ -244,7 +243,7 @@ func TestEditRefuses(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{1}, []int8{1})
 	for what, err := range map[string]error{
 		"rename": e.Rename("absent", "x"), "remove": e.Remove("absent"),
-		"replace": e.Replace("absent", x), "blob": e.ReplaceBlob("absent", x.Data),
+		"replace": e.Replace("absent", x),
 	} {
 		if !errors.Is(err, tensor.ErrNoTensor) {
 			t.Errorf("%s: %v", what, err)
@@ -296,14 +295,13 @@ func TestEditOfManyEntries(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e.Insert(ptd.Entry{Name: fmt.Sprint("new", i), Data: floats(2)})
 	}
 	var out bytes.Buffer
 	if err := e.Write(t.Context(), &out, nil); err != nil {
 		t.Fatal(err)
 	}
 	m := readBytes(t, out.Bytes(), nil)
-	if got := len(slices.Collect(m.Entries())); got != n/2+n {
+	if got := len(slices.Collect(m.Entries())); got != n/2 {
 		t.Error(got)
 	}
 	if _, ok := m.Entry("1"); !ok {

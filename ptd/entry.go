@@ -2,19 +2,21 @@ package ptd
 
 import (
 	"encoding/binary"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
-	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
-	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
+
+// runtimeRank is ExecuTorch's kTensorDimensionLimit.
+const runtimeRank = 16
 
 // An entry is a name and what it stands for.
 type entry struct {
@@ -39,143 +41,110 @@ func (l *payload) Stored() tensor.Stored {
 	return s
 }
 
-// A vector is a list of entries in the tables of a file.
-type vector struct {
-	name, key, layout string // of the vector, and of fields of its entries
-	slots             slots
-	n                 int
-	read              func(i int, x *row)
-}
-
-// slots are those of fields of entries and their layouts.
-type slots struct{ key, segment, scalar, sizes, order int }
-
-// field returns the path of a field of entry i.
-func (v *vector) field(i int, name string) string { return element(v.name, i) + name }
-
-// A row is what a file says of an entry.
+// A row is an entry in the tables of a file: where its fields are, for errors.
 type row struct {
-	table    flatbuffers.Table
-	key      []byte // nil: absent
-	segment  uint32
-	offset   uint64 // in the segment, of a tensor of 0.6
-	isTensor bool
-	layout   flatbuffers.Table // of a tensor: a table of its own, or that of the entry
-	scalar   ScalarType
+	vector               string
+	index                int
+	table                flatbuffers.Table
+	key, segment         int    // slots
+	keyName              string // of the field
+	layout               flatbuffers.Table
+	layoutName           string // of the field; "" if the layout is in the table itself
+	scalar, sizes, order int    // slots of the layout
 }
 
-// entry makes entry i of a vector.
-func (p *parser) entry(e *entry, v *vector, i int, x *row) error {
-	if err := p.name(e, v, i, x); err != nil {
-		return err
-	}
-	if n := len(p.r.segments); uint64(x.segment) >= uint64(n) {
-		return malformed(p.at(x.table, v.slots.segment), v.field(i, ".segment_index"),
-			"%d, there are %d segments", x.segment, n)
-	}
-	segment := &p.r.segments[x.segment]
-	if x.offset > uint64(segment.Size()) {
-		return malformed(p.at(x.table, ptdfb.SlotTensorMetadataOffset), v.field(i, ".offset"),
-			"%d, in a segment of %d bytes", x.offset, segment.Size())
-	}
-	e.segment = x.segment
-	if !x.isTensor {
-		e.Data = tensor.NewBlob(segment)
-		return nil
-	}
-	size, err := p.tensor(e, v, i, x, segment.Size()-int64(x.offset))
-	if err != nil {
-		return err
-	}
-	data := &p.payloads.Take(1)[0]
-	e.Data = tensor.NewBlob(data)
-	if e.isTensor {
-		data.scalar = x.scalar
-	}
-	data.Extent, err = p.r.src.Extent(segment.Offset()+int64(x.offset), size)
-	return err
-}
+// field returns the path of a field of the entry.
+func (x *row) field(name string) string { return element(x.vector, x.index) + name }
 
-// name checks the name of an entry.
-func (p *parser) name(e *entry, v *vector, i int, x *row) error {
-	fault := func(class error, format string, args ...any) error {
-		return fail(class, p.at(x.table, v.slots.key), v.field(i, v.key), format, args...)
+// named checks the name and the segment of entry i, and returns the segment. A duplicate
+// name is an error: ExecuTorch's readers disagree about which of the two it means.
+func (p *parser) named(i int, x *row, key []byte, segment uint32) (*source.Extent, error) {
+	r, e := p.r, &p.r.entries[i]
+	fail := func(class error, text string, args ...any) (*source.Extent, error) {
+		return nil, errs.At(p.at(x.table, x.key), x.field(x.keyName), class, text, args...)
 	}
-	if x.key == nil {
-		return fault(tensor.ErrMalformed, "absent")
-	}
-	p.names += int64(len(x.key))
-	if int64(len(x.key)) > p.limits.MaxName {
-		return fault(tensor.ErrLimit, "a name of %d bytes, the limit is %d", len(x.key),
+	p.names += int64(len(key))
+	switch {
+	case key == nil:
+		return fail(tensor.ErrMalformed, "absent")
+	case int64(len(key)) > p.limits.MaxName:
+		return fail(tensor.ErrLimit, "a name of %d bytes, the limit is %d", len(key),
 			p.limits.MaxName)
+	case p.names > r.header.flatbufferSize:
+		return fail(tensor.ErrLimit,
+			"the names share their bytes: together they are longer than the metadata")
 	}
-	e.Name = le.String(x.key)
+	e.Name = le.String(key)
 	if strings.IndexByte(e.Name, 0) >= 0 || !utf8.ValidString(e.Name) {
-		return fault(tensor.ErrMalformed, "the name %s has a NUL or is not UTF-8",
+		return fail(tensor.ErrMalformed, "the name %s has a NUL or is not UTF-8",
 			naming.Quote(e.Name))
 	}
-	return nil
+	if !r.table.Add(i) {
+		first := row{vector: "tensors", index: r.table.Lookup(e.Name)} // of 0.6, unless
+		name := ".fully_qualified_name"
+		if start := i - x.index; first.index >= start {
+			first, name = row{vector: x.vector, index: first.index - start}, x.keyName
+		}
+		return fail(tensor.ErrMalformed, "duplicate name %s, first in %s", naming.Quote(e.Name),
+			first.field(name))
+	}
+	if n := len(r.segments); uint64(segment) >= uint64(n) {
+		return nil, errs.Malformed(p.at(x.table, x.segment), x.field(".segment_index"),
+			"%d, there are %d segments", segment, n)
+	}
+	e.segment = segment
+	return &r.segments[segment], nil
 }
 
-// tensor makes e a tensor of size bytes, and returns how many of them are its own: all
-// where its type is unknown, or where its layout is invalid and that is tolerated.
-func (p *parser) tensor(e *entry, v *vector, i int, x *row, size int64) (int64, error) {
-	sizes, hasSizes := fb.FieldBytes(x.layout, v.slots.sizes, 4)
-	dims, hasDims := fb.FieldBytes(x.layout, v.slots.order, 1)
-	field := func(name string) string { return v.field(i, v.layout+name) }
-	invalid := func(slot int, name, format string, args ...any) (int64, error) {
-		return 0, malformed(p.at(x.layout, slot), field(name), format, args...)
+// tensor makes entry i a tensor, whose data begins at an offset of its segment.
+func (p *parser) tensor(i int, x *row, scalar ScalarType, segment *source.Extent,
+	offset int64) error {
+	sizes, hasSizes := fb.FieldBytes(x.layout, x.sizes, 4)
+	dims, hasDims := fb.FieldBytes(x.layout, x.order, 1)
+	fail := func(slot int, name string, class error, text string, args ...any) error {
+		return errs.At(p.at(x.layout, slot), x.field(x.layoutName+name), class, text, args...)
 	}
 	rank := len(sizes) / 4
 	switch {
 	case !hasSizes:
-		return invalid(v.slots.sizes, ".sizes", "absent")
+		return fail(x.sizes, ".sizes", tensor.ErrMalformed, "absent")
 	case !hasDims:
-		return invalid(v.slots.order, ".dim_order", "absent")
+		return fail(x.order, ".dim_order", tensor.ErrMalformed, "absent")
 	case int64(rank) > p.limits.MaxRank:
-		return 0, fail(tensor.ErrLimit, p.at(x.layout, v.slots.sizes), field(".sizes"),
-			"%d dimensions, the limit is %d", rank, p.limits.MaxRank)
-	case len(dims) != rank:
-		return invalid(v.slots.order, ".dim_order", "%d dimensions for %d sizes", len(dims), rank)
+		return fail(x.sizes, ".sizes", tensor.ErrLimit, "%d dimensions, the limit is %d", rank,
+			p.limits.MaxRank)
 	}
 	if err := p.take(sizeOf[payload]() + 16*int64(rank)); err != nil { // with shape and order
-		return 0, err
+		return err
 	}
 	shape := tensor.Shape(p.dims.Take(rank))
 	for d := range shape {
 		shape[d] = int64(int32(binary.LittleEndian.Uint32(sizes[4*d:])))
-		if shape[d] < 0 {
-			return invalid(v.slots.sizes, element(".sizes", d), "%d", shape[d])
+	}
+	order, size, field, err := checkLayout(scalar, shape, dims, segment.Size()-offset,
+		p.orders.Take)
+	if err != nil {
+		slot := x.sizes
+		if field == fieldOrder {
+			slot = x.order
 		}
+		return errs.Wrap(p.at(x.layout, slot), x.field(x.layoutName+"."+field), err)
 	}
-	order, ok := executorch.Order(dims, rank, p.orders.Take)
-	if !ok {
-		return invalid(v.slots.order, ".dim_order", "%v is not a permutation", dims)
+	if scalar.DType() == tensor.Unknown {
+		p.warn(p.at(x.layout, x.scalar), x.field(x.layoutName+".scalar_type"),
+			"%d stands for no type", int8(scalar))
 	}
-	dtype := x.scalar.DType()
-	n, ok := elements(shape)
-	if ok && dtype != tensor.Unknown {
-		n, ok = dtype.Bytes(n)
-	}
-	var err error
-	switch {
-	case !ok:
-		return invalid(v.slots.sizes, ".sizes", "%v of %v is beyond 2^63 bytes", shape, dtype)
-	case dtype == tensor.Unknown:
-		n = size
-		err = p.warn(p.at(x.layout, v.slots.scalar), field(".scalar_type"),
-			"%d stands for no type", int8(x.scalar))
-	case n > size:
-		return invalid(v.slots.sizes, ".sizes", "%v of %v takes %d bytes, and there are %d",
-			shape, dtype, n, size)
-	}
-	if err == nil && rank > runtimeRank {
-		err = p.warn(p.at(x.layout, v.slots.sizes), field(".sizes"),
+	if rank > runtimeRank {
+		p.warn(p.at(x.layout, x.sizes), x.field(x.layoutName+".sizes"),
 			"%d dimensions, the runtime makes no tensor of more than %d", rank, runtimeRank)
 	}
-	e.DType, e.Shape, e.Order, e.isTensor = dtype, shape, order, true
-	return n, err
+	data := &p.payloads.Take(1)[0]
+	data.scalar = scalar
+	e := &p.r.entries[i]
+	e.DType, e.Shape, e.Order, e.isTensor = scalar.DType(), shape, order, true
+	e.Data = tensor.NewBlob(data)
+	data.Extent, err = p.in.Extent(segment.Offset()+offset, size)
+	return err
 }
 
-// runtimeRank is ExecuTorch's kTensorDimensionLimit.
-const runtimeRank = 16
+func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }

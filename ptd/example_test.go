@@ -123,7 +123,7 @@ func ExampleEdit() {
 
 // A file of release 0.6 brought up to date, and aligned for pages of 16 KiB; its reader
 // may be reading the same file.
-func ExampleWriteEntries() {
+func ExampleEdit_WriteFile() {
 	name, remove := temporary()
 	defer remove()
 	r, err := ptd.Open("../testdata/ptd/et-0.6.0-basic.ptd", nil)
@@ -131,7 +131,7 @@ func ExampleWriteEntries() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	if err := ptd.WriteEntries(context.Background(), name, r.Entries(),
+	if err := ptd.NewEdit(r).WriteFile(context.Background(), name,
 		&ptd.WriterOptions{SegmentAlignment: 16 << 10}); err != nil {
 		log.Fatal(err)
 	}
@@ -162,8 +162,7 @@ func ExampleSplit() {
 		log.Fatal(err)
 	}
 	for _, s := range shards {
-		// ptd.WriteEntries(context.Background(), s.Tag+".ptd",
-		// slices.Values(s.Entries), nil) writes it
+		// AddEntry of a Writer of s.Tag+".ptd" takes each of s.Entries.
 		fmt.Println(s.Tag[:20], len(s.Entries))
 	}
 	// Output:

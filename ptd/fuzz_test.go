@@ -2,6 +2,7 @@ package ptd_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -33,14 +34,14 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		walk(t, r)
-		h := r.Header()
-		buf := b[h.FlatbufferOffset : h.FlatbufferOffset+h.FlatbufferSize]
+		offset := binary.LittleEndian.Uint64(b[16:])
+		buf := b[offset : offset+binary.LittleEndian.Uint64(b[24:])]
 		root := ptdfb.TableFlatTensor
 		if r.Schema() == "0.6" {
 			root = ptdfb.TableLegacyFlatTensor
 		}
-		pos := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
-		if err := fb.VerifySpliced(buf, pos-uint32(h.FlatbufferOffset), &ptdfb.Schema, root, fb.Limits{UTF8: true}); err != nil {
+		pos := binary.LittleEndian.Uint32(b)
+		if err := fb.VerifySpliced(buf, pos-uint32(offset), &ptdfb.Schema, root, fb.Limits{UTF8: true}); err != nil {
 			t.Errorf("opened what the verifier refuses: %v", err)
 		}
 	})

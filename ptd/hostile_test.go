@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -34,6 +35,39 @@ var (
 	bad         = tensor.ErrMalformed
 	limit       = tensor.ErrLimit
 )
+
+// TestDuplicateNamesOf06 is of a tensor and a blob, which are in two vectors there.
+func TestDuplicateNamesOf06(t *testing.T) {
+	var b fb.Builder
+	b.Begin()
+	b.Scalar(6, 8, 4, 0)
+	segments := b.Offsets([]fb.Offset{b.End()})
+	name, sizes, order := b.String("a"), b.Scalars(nil, 4, 0), b.Scalars(nil, 1, 0)
+	b.Begin()
+	b.Ref(10, order)
+	b.Ref(8, sizes)
+	b.Ref(4, name)
+	b.Scalar(6, 1, 6, 0)
+	tensors := b.Offsets([]fb.Offset{b.End()})
+	b.Begin()
+	b.Ref(4, name)
+	named := b.Offsets([]fb.Offset{b.End()})
+	b.Begin()
+	b.Ref(12, named)
+	b.Ref(10, segments)
+	b.Ref(8, tensors)
+	b.Scalar(6, 4, 4, 0)
+	buf, err := b.Finish(b.End(), "FT01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ptd.OpenBytes(raw{data: 4}.wrap(buf), nil)
+	const want = `duplicate name "a", first in tensors[0].fully_qualified_name`
+	if !errors.Is(err, bad) || tensor.FindingOf(err).Field != "named_data[0].key" ||
+		!strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
 
 func hostiles() []hostile {
 	root := int(binary.LittleEndian.Uint32(with(func(*raw) {})))

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptdfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -27,15 +26,6 @@ func (s ScalarType) String() string {
 	return strconv.Itoa(int(s))
 }
 
-// ScalarTypeOf is the number for d, or an error that wraps tensor.ErrDType:
-// float8_e8m0fnu, float6 and float4 have none.
-func ScalarTypeOf(d tensor.DType) (ScalarType, error) {
-	if s, ok := executorch.ScalarType(d); ok {
-		return ScalarType(s), nil
-	}
-	return 0, fmt.Errorf("%w: ptd has no dtype %v", tensor.ErrDType, d)
-}
-
 // A Layout says how an entry's bytes are to be read as a dense tensor.
 type Layout struct {
 	ScalarType ScalarType
@@ -43,31 +33,31 @@ type Layout struct {
 	DimOrder   []uint8 // the dimensions from slowest to fastest in memory, as many as Sizes
 }
 
-// LayoutOf describes t, or fails where a .ptd cannot: t is not dense, its type has no
-// number, a dimension is beyond int32, there are more than 255.
+// LayoutOf returns the layout of t. It fails with errors.ErrUnsupported if a .ptd cannot
+// hold t: it is not dense, its dtype has no number, a dimension is beyond int32, or there
+// are more than 255.
 func LayoutOf(t *tensor.Tensor) (*Layout, error) {
 	if err := t.Check(); err != nil {
-		return nil, err
+		return nil, errs.Wrap(-1, "", err)
 	}
-	if !t.Dense() || len(t.Parts) > 0 {
-		return nil, fmt.Errorf("%w: tensor %s is not dense", errors.ErrUnsupported,
-			naming.Quote(t.Name))
+	refuse := func(text string, args ...any) (*Layout, error) {
+		return nil, errs.Tensor(t.Name, errors.ErrUnsupported, text, args...)
 	}
-	s, err := ScalarTypeOf(t.DType)
-	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)
-	}
-	if len(t.Shape) > math.MaxUint8 {
-		return nil, fmt.Errorf("%w: tensor %s has %d dimensions, which a byte cannot count",
-			errors.ErrUnsupported, naming.Quote(t.Name), len(t.Shape))
+	s, ok := executorch.ScalarType(t.DType)
+	switch {
+	case !t.Dense() || len(t.Parts) > 0:
+		return refuse("it is not dense")
+	case !ok:
+		return refuse("the format has no dtype %v", t.DType)
+	case len(t.Shape) > math.MaxUint8:
+		return refuse("%d dimensions, which a byte cannot count", len(t.Shape))
 	}
 	for _, n := range t.Shape {
 		if n > math.MaxInt32 {
-			return nil, fmt.Errorf("%w: tensor %s has a dimension of %d, beyond int32",
-				errors.ErrUnsupported, naming.Quote(t.Name), n)
+			return refuse("a dimension of %d, beyond int32", n)
 		}
 	}
-	return layoutOf(s, t), nil
+	return layoutOf(ScalarType(s), t), nil
 }
 
 // layoutOf is the layout of a tensor that has one.
@@ -83,19 +73,9 @@ func layoutOf(s ScalarType, t *tensor.Tensor) *Layout {
 	return l
 }
 
-// Bytes is the size of a tensor of this layout. It is false when a size is negative,
-// the scalar type is unknown, or the product passes int64. As for ExecuTorch it must
-// not pass uint64 on the way either: [2^31-1, 2^31-1, 2^31-1, 0] is no shape, though
-// [0, 2^31-1, 2^31-1, 2^31-1] is.
-func (l *Layout) Bytes() (int64, bool) {
-	n, ok := elements(l.Sizes)
-	if !ok || l.ScalarType.DType() == tensor.Unknown {
-		return 0, false
-	}
-	return l.ScalarType.DType().Bytes(n)
-}
-
-// elements multiplies sizes as Bytes says.
+// elements returns the product of sizes. It is false when a size is negative, or the
+// product passes int64. As for ExecuTorch it must not pass uint64 on the way either:
+// [2^31-1, 2^31-1, 2^31-1, 0] is no shape, though [0, 2^31-1, 2^31-1, 2^31-1] is.
 func elements[T int32 | int64](sizes []T) (int64, bool) {
 	total := uint64(1)
 	for _, n := range sizes {
@@ -108,31 +88,42 @@ func elements[T int32 | int64](sizes []T) (int64, bool) {
 	return int64(total), total <= math.MaxInt64
 }
 
-// check reports what is wrong with the layout of an entry of size bytes.
-func (l *Layout) check(size int64) error {
-	if len(l.DimOrder) != len(l.Sizes) {
-		return fmt.Errorf("%w: dim_order of %d dimensions for %d sizes", tensor.ErrMalformed,
-			len(l.DimOrder), len(l.Sizes))
+// fieldOrder is the field that checkLayout returns for a wrong order.
+const fieldOrder = "dim_order"
+
+// checkLayout checks the layout of a tensor in size bytes. It returns the order, nil for
+// row-major, in memory of alloc, and how many of the bytes the tensor has: all if its
+// type is unknown. If the layout is wrong it returns the field that is.
+func checkLayout[T int32 | int64](s ScalarType, sizes []T, dims []uint8, size int64,
+	alloc func(rank int) []int) (order tensor.Order, n int64, field string, err error) {
+	fail := func(field, text string, args ...any) (tensor.Order, int64, string, error) {
+		return nil, 0, field, fmt.Errorf("%w: %s", tensor.ErrMalformed,
+			fmt.Sprintf(text, args...))
 	}
-	if _, ok := executorch.Order(l.DimOrder, len(l.Sizes), nil); !ok {
-		return fmt.Errorf("%w: dim_order %v is not a permutation", tensor.ErrMalformed, l.DimOrder)
+	if len(dims) != len(sizes) {
+		return fail(fieldOrder, "%d dimensions for %d sizes", len(dims), len(sizes))
 	}
-	for _, n := range l.Sizes {
+	for d, n := range sizes {
 		if n < 0 {
-			return fmt.Errorf("%w: size %d", tensor.ErrMalformed, n)
+			return fail(element("sizes", d), "%d", n)
 		}
 	}
-	if l.ScalarType.DType() == tensor.Unknown {
-		return nil
-	}
-	n, ok := l.Bytes()
+	order, ok := executorch.Order(dims, len(sizes), alloc)
 	if !ok {
-		return fmt.Errorf("%w: %v of %v is beyond 2^63 bytes", tensor.ErrMalformed, l.Sizes,
-			l.ScalarType)
+		return fail(fieldOrder, "%v is not a permutation", dims)
 	}
-	if n > size {
-		return fmt.Errorf("%w: %v of %v takes %d bytes, the segment has %d", tensor.ErrMalformed,
-			l.Sizes, l.ScalarType, n, size)
+	dtype := s.DType()
+	n, ok = elements(sizes)
+	if ok && dtype != tensor.Unknown {
+		n, ok = dtype.Bytes(n)
 	}
-	return nil
+	switch {
+	case !ok:
+		return fail("sizes", "%v of %v is beyond 2^63 bytes", sizes, dtype)
+	case dtype == tensor.Unknown:
+		n = size
+	case n > size:
+		return fail("sizes", "%v of %v takes %d bytes, and there are %d", sizes, dtype, n, size)
+	}
+	return order, n, "", nil
 }

@@ -66,7 +66,7 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 			}
 			same, err := format.SameBytes(ctx, kept.Data, e.Data)
 			if err != nil {
-				return nil, fmt.Errorf("ptd: merge: %s: %w", naming.Quote(e.Name), err)
+				return nil, errs.Wrap(-1, format.Field(e.Name), err)
 			}
 			if !same {
 				conflicts = append(conflicts, c)
@@ -101,15 +101,14 @@ type Shard struct {
 // data together. It fails when an entry is larger than that.
 func Split(es iter.Seq[Entry], maxBytes int64, prefix string) ([]Shard, error) {
 	if maxBytes <= 0 || prefix == "" {
-		return nil, fmt.Errorf("ptd: split: %w: a positive size and a prefix are needed",
-			fs.ErrInvalid)
+		return nil, errs.New(fs.ErrInvalid, "split: a positive size and a prefix are needed")
 	}
 	var groups [][]Entry // each of entries that share their data
 	of := map[any]int{}
 	for e := range es {
 		if e.Data.Size() > maxBytes {
-			return nil, fmt.Errorf("ptd: split: %w: entry %s has %d bytes, more than the %d "+
-				"of a shard", tensor.ErrLimit, naming.Quote(e.Name), e.Data.Size(), maxBytes)
+			return nil, errs.Tensor(e.Name, tensor.ErrLimit,
+				"split: %d bytes, more than the %d of a shard", e.Data.Size(), maxBytes)
 		}
 		key := e.Data.Identity()
 		if g, ok := of[key]; ok && key != nil {

@@ -17,18 +17,19 @@ import (
 // .ptd refers to no other file.
 type ReaderOptions = tensor.ReadOptions
 
-// A Reader is an open .ptd file. All of its metadata was read and checked when it was
-// opened. It is safe for concurrent use.
+// A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
+// Blobs, Attributes and Warnings. Tensors are the entries that have a layout: the data of
+// one is as long as its shape says; the segment may be longer, see [Entry]. Blobs are the
+// other entries. There are no Attributes. It is safe for concurrent use. See package
+// tensor for how long what it returns is valid.
 type Reader struct {
-	src      *source.Source
-	header   Header
+	format.Base
+	header   header
 	legacy   bool
 	align    int64           // tensor_alignment of a legacy file
 	entries  []entry         // in file order
-	tensors  int             // how many entries are tensors
 	segments []source.Extent // as the file lists them
 	table    *naming.Table   // of entries
-	warnings format.Warnings
 }
 
 // Open opens a file and maps it where the system can. The Reader owns it: close it.
@@ -48,9 +49,36 @@ func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) 
 	return format.NewReader(r, size, opts, read)
 }
 
-// Close unmaps and closes the file if the Reader opened it. What was borrowed is
-// invalid afterwards, and reading fails with fs.ErrClosed. A second Close does nothing.
-func (r *Reader) Close() error { return r.src.Close() }
+// setEntries divides the entries into tensors and blobs.
+func (r *Reader) setEntries() {
+	n := 0
+	for i := range r.entries {
+		if r.entries[i].isTensor {
+			n++
+		}
+	}
+	at := func(i int) *tensor.Tensor { return &r.entries[i].Tensor }
+	if n < len(r.entries) {
+		index := make([]int32, len(r.entries)) // of entries: tensors first
+		tensors, blobs := index[:n:n], index[n:]
+		t, b := 0, 0
+		for i := range r.entries {
+			if r.entries[i].isTensor {
+				tensors[t] = int32(i)
+				t++
+			} else {
+				blobs[b] = int32(i)
+				b++
+			}
+		}
+		at = func(i int) *tensor.Tensor { return &r.entries[tensors[i]].Tensor }
+		format.SetBlobs(&r.Base, b, func(i int) (string, tensor.Blob) {
+			e := &r.entries[blobs[i]]
+			return e.Name, e.Data
+		})
+	}
+	format.SetTensors(&r.Base, n, at, nil)
+}
 
 // Version is the version in the file: "0" for every file that can be opened, of both
 // generations. Schema says which.
@@ -65,27 +93,6 @@ func (r *Reader) Schema() string {
 	return "0.7"
 }
 
-// Header is the extended header.
-func (r *Reader) Header() Header { return r.header }
-
-// Size returns the size of the file in bytes.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
-// Len is the number of tensors.
-func (r *Reader) Len() int { return r.tensors }
-
-// Tensors yields the entries that have a layout, in file order. Data of a tensor is as
-// long as its shape says; the segment may be longer, see [Entry].
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for i := range r.entries {
-			if e := &r.entries[i]; e.isTensor && !yield(&e.Tensor) {
-				return
-			}
-		}
-	}
-}
-
 // Tensor returns the tensor of that name, nil if there is none.
 func (r *Reader) Tensor(name string) *tensor.Tensor {
 	if i := r.table.Lookup(name); i >= 0 && r.entries[i].isTensor {
@@ -93,29 +100,6 @@ func (r *Reader) Tensor(name string) *tensor.Tensor {
 	}
 	return nil
 }
-
-// Blobs yields the entries without a layout, in file order.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(yield func(string, tensor.Blob) bool) {
-		if r.tensors == len(r.entries) {
-			return
-		}
-		for i := range r.entries {
-			if e := &r.entries[i]; !e.isTensor && !yield(e.Name, e.Data) {
-				return
-			}
-		}
-	}
-}
-
-// Attributes yields nothing: the format has none.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(func(string, string) bool) {}
-}
-
-// Warnings returns the departures from the format that did not prevent
-// opening.
-func (r *Reader) Warnings() []error { return r.warnings.All() }
 
 // An Entry is a name with the bytes that it stands for.
 type Entry struct {
@@ -125,7 +109,7 @@ type Entry struct {
 	// be longer than its layout needs.
 	Data tensor.Blob
 	// Segment is the index in Segments; entries of the same segment share its bytes. A
-	// Writer ignores it: its Dedup says what shares.
+	// Writer ignores it: entries share whose Data is the same memory or source.
 	Segment int
 	// Alignment is what a Writer aligns Data to, in the file; 0 asks for none. A file
 	// does not record it: zero from a Reader, but for a file of 0.6.
@@ -180,7 +164,7 @@ func (r *Reader) Alignment() int64 {
 	if r.align > 0 {
 		return r.align
 	}
-	all := uint64(r.header.SegmentBaseOffset)
+	all := uint64(r.header.segmentBaseOffset)
 	for i := range r.segments {
 		all |= uint64(r.segments[i].Offset())
 	}
@@ -194,11 +178,11 @@ func (r *Reader) Alignment() int64 {
 // that no entry refers to is unused.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h := r.header
-	head := 8 + int64(h.Length)
+	head := 8 + int64(h.length)
 	frame := []tensor.Span{
-		format.HeaderSpan(0, head), format.PaddingSpan(head, 8+h.FlatbufferOffset-head),
-		format.MetadataSpan(8+h.FlatbufferOffset, h.FlatbufferSize-8),
-		format.PaddingSpan(h.metadataEnd(), h.SegmentBaseOffset+h.SegmentDataSize-h.metadataEnd()),
+		format.HeaderSpan(0, head), format.PaddingSpan(head, 8+h.flatbufferOffset-head),
+		format.MetadataSpan(8+h.flatbufferOffset, h.flatbufferSize-8),
+		format.PaddingSpan(h.metadataEnd(), h.segmentBaseOffset+h.segmentDataSize-h.metadataEnd()),
 	}
 	for i := range r.segments {
 		if r.legacy { // one segment has all tensors, and padding between them

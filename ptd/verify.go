@@ -21,8 +21,8 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 }
 
 func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
-	v := &verification{format.NewScanner(ctx, "ptd", r.src, l), r}
-	for _, w := range r.warnings.All() {
+	v := &verification{format.NewScanner(ctx, string(errs), format.InputOf(&r.Base).Source, l), r}
+	for _, w := range r.Warnings() {
 		l.Warn(w)
 	}
 	v.names()
@@ -32,8 +32,8 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
-	v.Total = r.header.SegmentDataSize // read once, whatever overlaps there
-	base := r.header.SegmentBaseOffset
+	v.Total = r.header.segmentDataSize // read once, whatever overlaps there
+	base := r.header.segmentBaseOffset
 	if err := v.Read(base, base+v.Total, "", nil); err != nil {
 		return err
 	}
@@ -53,18 +53,18 @@ func (v *verification) names() {
 	for i := range r.entries {
 		used[r.entries[i].segment] = true
 		if r.entries[i].Name == "" {
-			v.Found.Warn(malformed(-1, element("named_data", i)+".key",
+			v.Found.Warn(errs.Malformed(-1, element("named_data", i)+".key",
 				"empty: a program cannot refer to it"))
 		}
 	}
 	for i, ok := range used {
 		if s := &r.segments[i]; !ok && s.Size() > 0 {
-			v.Found.Warn(malformed(s.Offset(), element("segments", i),
+			v.Found.Warn(errs.Malformed(s.Offset(), element("segments", i),
 				"%d bytes that no entry refers to", s.Size()))
 		}
 	}
 	if len(r.entries) == 0 {
-		v.Found.Warn(malformed(-1, "named_data",
+		v.Found.Warn(errs.Malformed(-1, "named_data",
 			"empty: ExecuTorch's Module refuses a file without entries"))
 	}
 }
@@ -72,7 +72,7 @@ func (v *verification) names() {
 // gaps reads what is between the parts in the file: it should be zero.
 func (v *verification) gaps() error {
 	r, h := v.r, v.r.header
-	if err := v.zero(8+headerSize, 8+h.FlatbufferOffset, "padding of the header"); err != nil {
+	if err := v.zero(8+headerSize, 8+h.flatbufferOffset, "padding of the header"); err != nil {
 		return err
 	}
 	end, what := h.metadataEnd(), "padding of the metadata"
@@ -91,14 +91,14 @@ func (v *verification) gaps() error {
 		}
 		end, what = max(end, s.Offset()+s.Size()), "padding of "+element("segments", i)
 	}
-	return v.zero(end, max(end, h.SegmentBaseOffset+h.SegmentDataSize), what)
+	return v.zero(end, max(end, h.segmentBaseOffset+h.segmentDataSize), what)
 }
 
 // zero warns of the first byte from off to end that is not zero.
 func (v *verification) zero(off, end int64, what string) error {
 	at, err := v.Zero(off, end, what)
 	if at >= 0 {
-		v.Found.Warn(malformed(at, what, "a byte that is not zero"))
+		v.Found.Warn(errs.Malformed(at, what, "a byte that is not zero"))
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (v *verification) bools() error {
 		err := v.Read(max(s.Offset, seen), end, s.Name, func(off int64, p []byte) bool {
 			i := le.NotBool(p)
 			if i >= 0 {
-				v.Found.Error(malformed(off+int64(i), naming.Quote(s.Name),
+				v.Found.Error(errs.Malformed(off+int64(i), naming.Quote(s.Name),
 					"%#02x is not a bool", p[i]))
 			}
 			return i < 0 && !v.Found.Full()

@@ -32,6 +32,21 @@ func parent(t *testing.T, dir string) []string {
 	return out
 }
 
+// writeFile writes a file of entries.
+func writeFile(name string, entries []ptd.Entry) error {
+	w, err := ptd.Create(name, nil)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	for _, e := range entries {
+		if err := w.AddEntry(e); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
 // A writer that fails at any byte, and one that claims less than it got.
 func TestWriterThatFails(t *testing.T) {
 	do := func(w io.Writer) error {
@@ -89,29 +104,21 @@ func TestSourceThatFails(t *testing.T) {
 		"closed": {tensor.BlobFunc(10,
 			func() (io.ReadCloser, error) { return nil, fs.ErrClosed }), fs.ErrClosed},
 	} {
-		for _, dedup := range []ptd.Dedup{ptd.DedupIdentity, ptd.DedupSHA256} {
-			err := ptd.WriteEntries(context.Background(), name,
-				slices.Values([]ptd.Entry{{Name: "a", Data: floats(1)}, {Name: "b", Data: c.data},
-					{Name: "c", Data: tensor.BlobOf(make([]byte, 10))}}),
-				&ptd.WriterOptions{Dedup: dedup})
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", what, err)
-			}
+		err := writeFile(name, []ptd.Entry{{Name: "a", Data: floats(1)},
+			{Name: "b", Data: c.data}, {Name: "c", Data: tensor.BlobOf(make([]byte, 10))}})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for _, dedup := range []ptd.Dedup{ptd.DedupIdentity, ptd.DedupSHA256} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic of a source is lost")
-				}
-			}()
-			bad := source(10, func() io.Reader { return panicking{} })
-			ptd.WriteEntries(context.Background(), name,
-				slices.Values([]ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}}),
-				&ptd.WriterOptions{Dedup: dedup})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic of a source is lost")
+			}
 		}()
-	}
+		bad := source(10, func() io.Reader { return panicking{} })
+		writeFile(name, []ptd.Entry{{Name: "a", Data: bad}, {Name: "b", Data: bad}})
+	}()
 	if b, _ := os.ReadFile(name); string(b) != "old" {
 		t.Errorf("the old file is %q", b)
 	}
@@ -240,7 +247,7 @@ func TestRefusedByTheWriter(t *testing.T) {
 		}
 	}
 	for _, o := range []ptd.WriterOptions{{SegmentAlignment: 3}, {SegmentAlignment: -128},
-		{Alignment: 48}, {SegmentAlignment: 1 << 40}, {Dedup: 9}, {Parity: 9}} {
+		{Alignment: 48}, {SegmentAlignment: 1 << 40}} {
 		if err := ptd.NewWriter(io.Discard, &o).Close(); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -248,13 +255,9 @@ func TestRefusedByTheWriter(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	if err := ptd.NewWriter(io.Discard, &ptd.WriterOptions{Parity: ptd.ParityCPP}).AddBlob("a",
-		bytesOf(1)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a blob as C++: %v", err)
-	}
 }
 
-func TestDedup(t *testing.T) {
+func TestEntriesOfTheSameMemoryShareASegment(t *testing.T) {
 	one := floats(1, 2)
 	es := []ptd.Entry{
 		{Name: "a", Layout: float(2), Data: one},
@@ -264,33 +267,48 @@ func TestDedup(t *testing.T) {
 		{Name: "empty", Layout: float(0), Data: tensor.Blob{}},
 		{Name: "empty too", Layout: float(0, 7), Data: tensor.Blob{}},
 	}
-	for dedup, want := range map[ptd.Dedup][]int{
-		ptd.DedupIdentity: {0, 0, 1, 2, 3, 4},
-		ptd.DedupNone:     {0, 1, 2, 3, 4, 5},
-		ptd.DedupSHA256:   {0, 0, 0, 1, 2, 3},
-	} {
-		r := readBytes(t, write(t, es, ptd.WriterOptions{Dedup: dedup}),
-			&ptd.ReaderOptions{Strict: true})
-		var got []int
-		for e := range r.Entries() {
-			got = append(got, e.Segment)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("dedup %d: segments %v, want %v", dedup, got, want)
-		}
-		// The alignment of every name of a segment holds, in the file.
-		if e, _ := r.Entry("same memory"); dedup != ptd.DedupNone {
-			if st, _ := e.Data.Stored(); st.Offset%1024 != 0 {
-				t.Errorf("dedup %d: at %d", dedup, st.Offset)
-			}
-		}
+	r := readBytes(t, write(t, es, ptd.WriterOptions{}), &ptd.ReaderOptions{Strict: true})
+	var got []int
+	for e := range r.Entries() {
+		got = append(got, e.Segment)
+	}
+	if want := []int{0, 0, 1, 2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("segments %v, want %v", got, want)
+	}
+	// The alignment of every name of a segment holds, in the file.
+	e, _ := r.Entry("same memory")
+	if st, _ := e.Data.Stored(); st.Offset%1024 != 0 {
+		t.Errorf("at %d", st.Offset)
 	}
 	// Also where the same source is no memory.
 	lazy := tensor.BlobFunc(8, func() (io.ReadCloser, error) { return one.Open() })
-	r := readBytes(t, write(t, []ptd.Entry{{Name: "a", Data: lazy}, {Name: "b", Data: lazy}},
+	r = readBytes(t, write(t, []ptd.Entry{{Name: "a", Data: lazy}, {Name: "b", Data: lazy}},
 		ptd.WriterOptions{}), nil)
 	if len(sharedSegments(r)) != 1 {
 		t.Error("a source added twice is written twice")
+	}
+}
+
+// NoReplace keeps a file that is there; the last call of Progress has all bytes of the
+// file.
+func TestNoReplaceAndProgress(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f.ptd")
+	var done, total int64
+	opts := &ptd.WriterOptions{NoReplace: true,
+		Progress: func(d, t int64) { done, total = d, t }}
+	a := tensor.New("a", tensor.Shape{2}, []float32{1, 2})
+	if err := ptd.WriteFile(t.Context(), name, tensor.Of(a), opts); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(name); err != nil || done != total || total != info.Size() {
+		t.Errorf("%d of %d bytes; %v, %v", done, total, info, err)
+	}
+	if _, err := ptd.Create(name, opts); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create of a file that exists: %v", err)
+	}
+	if err := ptd.NewEdit(open(t, name)).WriteFile(t.Context(), name, opts); !errors.Is(err,
+		fs.ErrExist) {
+		t.Errorf("WriteFile of an Edit: %v", err)
 	}
 }
 
@@ -412,8 +430,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 					}),
 			})
 		}
-		if err := ptd.WriteEntries(context.Background(), name, slices.Values(es),
-			nil); err != nil {
+		if err := writeFile(name, es); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -16,18 +16,13 @@ type Base struct {
 	n        int
 	at       func(i int) *tensor.Tensor
 	name     func(i int) string
-	blobs    []NamedBlob
+	blobs    int
+	blob     func(i int) (name string, data tensor.Blob)
 	attrs    [][2]string
 	warnings Warnings
 
 	once, onceBlobs sync.Once
 	table, byBlob   *naming.Table // of tensors and blobs; see Index, BlobIndex
-}
-
-// A NamedBlob is a payload that is not a tensor.
-type NamedBlob struct {
-	Name string
-	Data tensor.Blob
 }
 
 // InitBase makes the Base of a file that is being opened.
@@ -50,9 +45,9 @@ func SetList(b *Base, list []tensor.Tensor) {
 	SetTensors(b, len(list), func(i int) *tensor.Tensor { return &list[i] }, nil)
 }
 
-// AddBlob adds a payload that is not a tensor.
-func AddBlob(b *Base, name string, data tensor.Blob) {
-	b.blobs = append(b.blobs, NamedBlob{name, data})
+// SetBlobs gives a Base its n payloads that are not tensors, in the order of the file.
+func SetBlobs(b *Base, n int, at func(i int) (name string, data tensor.Blob)) {
+	b.blobs, b.blob = n, at
 }
 
 // SetAttributes gives a Base the keys and values that the file has.
@@ -61,6 +56,9 @@ func SetAttributes(b *Base, attributes [][2]string) { b.attrs = attributes }
 // Warn notes a deviation from the format's document that does not prevent reading. A file
 // that is opened Strict is refused for it once it is read.
 func Warn(b *Base, err error) { b.warnings.Add(err) }
+
+// WarningsFull reports whether Warn ignores what it is given.
+func WarningsFull(b *Base) bool { return b.warnings.Full() }
 
 // InputOf returns what a Base was opened from.
 func InputOf(b *Base) *Input { return b.in }
@@ -75,7 +73,7 @@ func Index(b *Base, name string) int {
 // BlobIndex returns the index of the first blob of that name, -1 if there is none.
 func BlobIndex(b *Base, name string) int {
 	b.onceBlobs.Do(func() {
-		b.byBlob, _ = naming.Build(len(b.blobs), func(i int) string { return b.blobs[i].Name })
+		b.byBlob, _ = naming.Build(b.blobs, b.blobName)
 	})
 	return b.byBlob.Lookup(name)
 }
@@ -105,11 +103,16 @@ func (b *Base) Tensor(name string) *tensor.Tensor {
 func (b *Base) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
 		for i := range b.blobs {
-			if !yield(b.blobs[i].Name, b.blobs[i].Data) {
+			if !yield(b.blob(i)) {
 				return
 			}
 		}
 	}
+}
+
+func (b *Base) blobName(i int) string {
+	name, _ := b.blob(i)
+	return name
 }
 
 // Attributes yields what the file says about itself, in file order.

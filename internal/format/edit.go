@@ -209,7 +209,7 @@ func nameOf(b *Base, i int) string {
 	if i >= 0 {
 		return b.name(i)
 	}
-	return b.blobs[-1-i].Name
+	return b.blobName(-1 - i)
 }
 
 func apply[I any](e *Edit, w *Writer[I], i int, carry func(i int, name string) (I, error)) error {

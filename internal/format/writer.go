@@ -223,13 +223,18 @@ func (w *Writer[I]) register(key string, item I) error {
 	return nil
 }
 
-// Register adds an item that need not come from a tensor, with the data that it has in
-// memory of the caller. It makes the checks of Add.
-func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) error {
+// CheckItem reports why Register would refuse an item.
+func CheckItem[I any](w *Writer[I], name string, item I) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	if err := w.check(name, &item); err != nil {
+	return w.check(name, &item)
+}
+
+// Register adds an item that need not come from a tensor, with the data that it has in
+// memory of the caller. It makes the checks of Add.
+func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) error {
+	if err := CheckItem(w, name, item); err != nil {
 		return err
 	}
 	for _, b := range data {
