@@ -182,7 +182,7 @@ func TestEditOfOtherKinds(t *testing.T) {
 	files, _ := goldens(t)
 	optimizer := edited(t, open(t, files["optimizer-Adam-default.primitiv"]),
 		func(e *primitiv.Edit) error {
-			if err := e.SetAttribute(primitiv.Epoch, "-1"); !errors.Is(err, fs.ErrInvalid) {
+			if err := e.SetAttribute(primitiv.Epoch, "-1"); !errors.Is(err, tensor.ErrDType) {
 				t.Errorf("a negative epoch: %v", err)
 			}
 			return errors.Join(e.SetAttribute(primitiv.Epoch, "7"), e.RemoveAttribute("Adam.eps"))

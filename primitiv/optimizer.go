@@ -1,7 +1,6 @@
 package primitiv
 
 import (
-	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -48,19 +47,19 @@ func (o *Optimizer) Name() string {
 
 // Set changes a setting, or adds it, to a number that is given as text. Where neither map
 // has the name it becomes a floating point setting, but for [Epoch]. A text that is not
-// such a number is fs.ErrInvalid.
+// such a number is tensor.ErrDType.
 func (o *Optimizer) Set(name, value string) error {
 	if find(o.Uints, name) >= 0 || name == Epoch && find(o.Floats, name) < 0 {
 		v, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
-			return errs.New(fs.ErrInvalid, "%s is an integer of 32 bits, not %q", name, value)
+			return errs.New(tensor.ErrDType, "%s is an integer of 32 bits, not %q", name, value)
 		}
 		o.Uints = set(o.Uints, name, uint32(v))
 		return nil
 	}
 	v, err := strconv.ParseFloat(value, 32)
 	if err != nil {
-		return errs.New(fs.ErrInvalid, "%s is a number of 32 bits, not %q", name, value)
+		return errs.New(tensor.ErrDType, "%s is a number of 32 bits, not %q", name, value)
 	}
 	o.Floats = set(o.Floats, name, float32(v))
 	return nil

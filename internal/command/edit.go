@@ -316,8 +316,7 @@ func (c *changes) apply(ed tensorfile.Edit, in *input) error {
 		var err error
 		if v := c.attributes[k]; v == nil {
 			err = ed.RemoveAttribute(k)
-		} else if err = ed.SetAttribute(k, *v); errors.Is(err, tensor.ErrDType) ||
-			errors.Is(err, fs.ErrInvalid) {
+		} else if err = ed.SetAttribute(k, *v); errors.Is(err, tensor.ErrDType) {
 			err = wrong("tensorfile info, which shows the old value", "--set: %w", err)
 		}
 		errs = append(errs, err)
