@@ -18,5 +18,9 @@ proves "we read every array of them" env TENSORFILE_NPY="$work/theirs" TENSORFIL
 	go test -count=1 -run OfNumPy ./npy ./npz
 proves "numpy reads what we write" "$py" interop/npy/make.py --check "$work/theirs" "$work/ours"
 
+go build -o "$work/tensorfile" ./cmd/tensorfile
+proves "dtypes under every name that numpy and ml_dtypes know have numpy's bytes and numbers, the void bytes of np.save by --reinterpret" \
+	"$py" interop/npy/words.py "$work/words" "$work/tensorfile"
+
 echo "interop npy: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -3,7 +3,9 @@ package npy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/numpy"
@@ -62,6 +64,7 @@ func read(in *format.Input) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	var following error // the warning of more arrays
 	switch rest := size - h.Size; {
 	case !h.Listed():
 		return nil, errs.At(h.DescrAt, "descr", errors.ErrUnsupported, "the dtype %s",
@@ -72,8 +75,9 @@ func read(in *format.Input) (*Reader, error) {
 		return nil, errs.At(h.Size, "data", io.ErrUnexpectedEOF,
 			"%d bytes where %v of %s takes %d", rest, h.Shape, h.Word(), h.Bytes)
 	case h.Bytes < rest:
-		return nil, errs.At(h.Size+h.Bytes, "data", tensor.ErrMalformed,
-			"%d bytes after the elements", rest-h.Bytes)
+		if following, err = arraysAt(in, h.Size+h.Bytes); err != nil {
+			return nil, err
+		}
 	}
 	x, err := src.Extent(h.Size, h.Bytes)
 	if err != nil {
@@ -83,6 +87,9 @@ func read(in *format.Input) (*Reader, error) {
 	format.InitBase(&r.Base, errs, in)
 	if h.Warning != nil {
 		format.Warn(&r.Base, h.Warning)
+	}
+	if following != nil {
+		format.Warn(&r.Base, following)
 	}
 	data := tensor.NewBlob(&x)
 	if h.DType == tensor.Unknown {
@@ -95,6 +102,41 @@ func read(in *format.Input) (*Reader, error) {
 		Data: data}
 	format.SetTensors(&r.Base, 1, func(int) *tensor.Tensor { return &r.array }, nil)
 	return r, nil
+}
+
+// maxListed bounds how many arrays after the first a warning describes.
+const maxListed = 8
+
+// arraysAt returns the warning of the arrays that begin at an offset, which NumPy writes
+// where several are saved to one open file, and reads one by one. Anything else after the
+// first array is an error.
+func arraysAt(in *format.Input, off int64) (warning, err error) {
+	size := in.Source.Size()
+	var list []string
+	for at := off; at < size; {
+		if len(list) == maxListed {
+			list = append(list, fmt.Sprintf("and %d bytes more", size-at))
+			break
+		}
+		h, err := numpy.ReadHeader(io.NewSectionReader(in.Source, at, size-at), size-at, at,
+			in.Options.Limits)
+		if err != nil && tensor.ClassOf(err) == tensor.ClassIO {
+			return nil, err
+		}
+		if err != nil || h.Bytes < 0 || h.Bytes > size-at-h.Size {
+			if len(list) == 0 {
+				return nil, errs.Malformed(off, "data", "%d bytes after the elements", size-off)
+			}
+			list = append(list, fmt.Sprintf("and %d bytes that are no array", size-at))
+			break
+		}
+		list = append(list, h.Word()+fmt.Sprint(h.Shape))
+		at += h.Size + h.Bytes
+	}
+	return &tensor.FormatError{Format: string(errs), Offset: off, Field: "arrays[1]",
+		Code: tensor.CodeUnlistedData, Err: fmt.Errorf(
+			"%w: only the first array of the file is read, not %s",
+			tensor.ErrMalformed, strings.Join(list, ", "))}, nil
 }
 
 // unknown is the data of elements that are no plain numbers.

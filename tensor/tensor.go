@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/align"
@@ -128,6 +129,24 @@ func (t *Tensor) DTypeName() string {
 		return t.Scheme
 	}
 	return Unknown.String()
+}
+
+// Reinterpret returns a dense tensor whose bytes are elements of another dtype of the
+// same size, such as the void bytes (<V2) that numpy.save writes of bfloat16. Data is
+// shared, and not read. It is ErrDType if the shape takes another number of bytes.
+func Reinterpret(t *Tensor, d DType) (*Tensor, error) {
+	if t == nil {
+		return nil, errNil
+	}
+	n, ok := t.Shape.Elements()
+	size, sized := d.Bytes(n)
+	if !ok || !sized || !d.Known() || !t.Dense() || t.External || t.Data.Size() != size {
+		return nil, fmt.Errorf("%w: tensor %s, %s%v, is not as many bytes as %v", ErrDType,
+			naming.Quote(t.Name), t.DTypeName(), t.Shape, d)
+	}
+	c := *t
+	c.DType = d
+	return &c, nil
 }
 
 // Size is the number of bytes of Data and of all parts, decoded; -1 when one of

@@ -64,13 +64,47 @@ func wordOf(d tensor.DType) (word string, ok bool) {
 	return "", false
 }
 
-func dtypeOf(word string) tensor.DType {
-	for i := range descrs {
-		if descrs[i].word == word {
-			return descrs[i].d
+// spellings are other names that NumPy reads, each for a word of descrs or of itemSize.
+// Codes of one letter may follow the sign of a byte order.
+var spellings = map[string]string{
+	"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I": "u4", "l": "i8",
+	"L": "u8", "q": "i8", "Q": "u8", "p": "i8", "P": "u8", "e": "f2", "f": "f4", "d": "f8",
+	"F": "c8", "D": "c16", "g": "f16", "G": "c32",
+	"bool_": "b1", "byte": "i1", "ubyte": "u1", "short": "i2", "ushort": "u2", "intc": "i4",
+	"uintc": "u4", "int": "i8", "uint": "u8", "long": "i8", "ulong": "u8", "longlong": "i8",
+	"ulonglong": "u8", "intp": "i8", "uintp": "u8", "half": "f2", "single": "f4",
+	"double": "f8", "float": "f8", "longdouble": "f16", "csingle": "c8", "cdouble": "c16",
+	"complex": "c16", "clongdouble": "c32",
+	// Names that ml_dtypes registers, of types that have no dtype here: one byte each.
+	"float8_e3m4": "V1", "float8_e4m3": "V1", "float8_e4m3b11fnuz": "V1",
+	"float4_e2m1fn": "V1", "float6_e2m3fn": "V1", "float6_e3m2fn": "V1", "bcomplex32": "V4",
+	"int4": "V1", "uint4": "V1", "int2": "V1", "uint2": "V1", "int1": "V1", "uint1": "V1",
+}
+
+// registered are the dtypes that NumPy knows by name when ml_dtypes is imported.
+var registered = []tensor.DType{tensor.BF16, tensor.C32, tensor.F8E4M3FN, tensor.F8E5M2,
+	tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.F8E8M0FNU}
+
+// dtypeOf returns the dtype of a word without the sign of its byte order, or of a name,
+// such as float64; and the word for it.
+func dtypeOf(word string, signed bool) (tensor.DType, string) {
+	if w, ok := spellings[word]; ok && (!signed || len(word) == 1) {
+		word = w
+	}
+	if word == "f1" { // as ml_dtypes has it
+		return tensor.F8E5M2, word
+	}
+	for _, t := range descrs {
+		if t.word == word || !signed && t.d.String() == word {
+			return t.d, t.word
 		}
 	}
-	return tensor.Unknown
+	if i := slices.IndexFunc(registered, func(d tensor.DType) bool {
+		return !signed && d.String() == word
+	}); i >= 0 {
+		return registered[i], word
+	}
+	return tensor.Unknown, word
 }
 
 // A Header is what precedes the elements of one array.
@@ -215,7 +249,7 @@ func (h *Header) setType() error {
 	if word != "" && strings.IndexByte("<>|=", word[0]) >= 0 {
 		word, sign = word[1:], word[0]
 	}
-	h.DType = dtypeOf(word)
+	h.DType, word = dtypeOf(word, sign != 0)
 	switch {
 	case h.DType == tensor.Unknown:
 	case h.DType.Align() == 1:
@@ -262,7 +296,7 @@ func itemSize(word string) (size int64, ok bool) {
 		unit = 4
 	case 'M', 'm':
 		return 8, strings.HasPrefix(word[1:], "8")
-	case 'S', 'a', 'V', 'f', 'c':
+	case 'S', 'a', 'V', 'f', 'c', 'W': // W are pairs of ml_dtypes
 	default:
 		return 0, false
 	}
