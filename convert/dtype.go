@@ -74,7 +74,7 @@ func domainOfBlocks(kind ggml.Type) domain {
 	case "TQ1_0", "Q1_0": // a float16, its negative, or 0
 		n, _ := domainOf(tensor.F16)
 		return n
-	case "TQ2_0", "Q2_0": // or the double
+	case "TQ2_0", "Q2_0", "PQ2_0": // or the double
 		n, _ := domainOf(tensor.F16)
 		n.high++
 		return n

@@ -5,11 +5,13 @@
 //	then        tensors: name, dimensions (the fastest first), type, offset of data
 //	then        padding to general.alignment (32 where it is not given), and the data
 //
-// Versions 1 to 3 are read, little-endian ones. F32, F16, BF16, F64 and integers
-// are dense tensors. Quantised blocks stay as they are: such a tensor has its
-// type's name, such as Q4_K, as Scheme and one part of role "blocks", and
-// [tensor.Convert], Values, As and Slice decode it to float32. Shapes are reversed, so
-// that the last dimension varies fastest.
+// Versions 1 to 3 are read, and version 3 in big-endian order too, of which the blocks
+// that gguf-convert-endian knows. F32, F16, BF16, F64 and integers are dense tensors.
+// Quantised blocks stay as they are: such a tensor has its type's name, such as Q4_K, as
+// Scheme and one part of role "blocks", and [tensor.Convert], Values, As and Slice decode
+// it to float32. Blocks of types that ggml withdrew, or of forks, are bytes with a number
+// and a name. Q2_0 in blocks of 128 elements, of early files, is PQ2_0. Shapes are
+// reversed, so that the last dimension varies fastest.
 //
 // Tensors come in the order of their offsets. Names and keys that are duplicates,
 // data that overlaps or is not aligned, and rows that are not a whole number of

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // An Edit is a list of changes to a file, with the methods of every Edit: Rename, Remove
@@ -119,9 +118,13 @@ func (e *Edit) carries(kv KeyValue) bool {
 // carry returns tensor i with the offset that it has in the file. Data of a type that the
 // package does not know is kept up to the next tensor.
 func (e *Edit) carry(i int, name string) (info, error) {
-	x := &e.r.extents[i]
-	return info{name: name, shape: e.r.tensors[i].Shape, kind: x.kind,
-		offset: x.Offset() - e.r.dataAt, size: x.Size(), data: tensor.NewBlob(x)}, nil
+	x, t := &e.r.extents[i], &e.r.tensors[i]
+	data := t.Data
+	if !t.Dense() {
+		data = t.Parts[0].Data
+	}
+	return info{name: name, shape: t.Shape, kind: x.kind,
+		offset: x.Offset() - e.r.dataAt, size: x.Size(), data: data}, nil
 }
 
 // WriteHeader makes the changes in the file of that name, which the Reader has open, by
@@ -175,6 +178,9 @@ func (e *Edit) headerInPlace() ([]byte, error) {
 	}
 	if alignment != e.r.h.alignment {
 		return nil, moved("another alignment")
+	}
+	if e.r.h.big {
+		return nil, moved("it is big-endian")
 	}
 	for i := range e.r.tensors {
 		c, err := format.ChangeOf(&e.Edit, i, "")

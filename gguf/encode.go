@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,8 +23,9 @@ type KeyValue struct {
 }
 
 // NewValue returns the metadata value of x, whose Go type says which of the file's
-// types it has: what [Value.Any] returns, and nothing else. Arrays of arrays are []any;
-// llama.cpp refuses files that have them.
+// types it has: what [Value.Any] returns, an int or an []int. The latter two become
+// int32 if they fit, as in the gguf package, else int64, which [Value.TypeName] tells.
+// Arrays of arrays are []any; llama.cpp refuses files that have them.
 func NewValue(x any) (Value, error) {
 	t, raw, err := appendAny(nil, x, 0, false)
 	if err != nil {
@@ -42,6 +44,20 @@ func appendAny(b []byte, x any, depth int, anyBytes bool) (ValueType, []byte, er
 		text = func(b []byte, s string) ([]byte, error) { return appendBytes(b, s), nil }
 	}
 	switch x := x.(type) {
+	case int:
+		if x == int(int32(x)) {
+			return appendAny(b, int32(x), depth, anyBytes)
+		}
+		return appendAny(b, int64(x), depth, anyBytes)
+	case []int:
+		narrow, wide := make([]int32, len(x)), make([]int64, len(x))
+		for i, n := range x {
+			narrow[i], wide[i] = int32(n), int64(n)
+		}
+		if slices.EqualFunc(narrow, wide, func(a int32, b int64) bool { return int64(a) == b }) {
+			return appendAny(b, narrow, depth, anyBytes)
+		}
+		return appendAny(b, wide, depth, anyBytes)
 	case string:
 		b, err := text(b, x)
 		return TypeString, b, err
@@ -92,29 +108,10 @@ func appendAny(b []byte, x any, depth int, anyBytes bool) (ValueType, []byte, er
 }
 
 func typeOfKind(k reflect.Kind) (ValueType, bool) {
-	switch k {
-	case reflect.Uint8:
-		return TypeUint8, true
-	case reflect.Int8:
-		return TypeInt8, true
-	case reflect.Uint16:
-		return TypeUint16, true
-	case reflect.Int16:
-		return TypeInt16, true
-	case reflect.Uint32:
-		return TypeUint32, true
-	case reflect.Int32:
-		return TypeInt32, true
-	case reflect.Uint64:
-		return TypeUint64, true
-	case reflect.Int64:
-		return TypeInt64, true
-	case reflect.Float32:
-		return TypeFloat32, true
-	case reflect.Float64:
-		return TypeFloat64, true
-	case reflect.Bool:
-		return TypeBool, true
+	for t, zero := range zeros {
+		if zero != nil && reflect.TypeOf(zero).Kind() == k {
+			return ValueType(t), true
+		}
 	}
 	return 0, false
 }

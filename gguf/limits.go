@@ -47,8 +47,8 @@ func checkRank(rank int) string {
 }
 
 func checkType(number uint32) string {
-	if storageOf(number).name == "" {
-		return typeName(number) + " is withdrawn or not known: ggml refuses the file"
+	if storageOf(number).name == "" || number == pq2 {
+		return typeName(number) + " is withdrawn, of a fork or not known: ggml refuses the file"
 	}
 	return ""
 }

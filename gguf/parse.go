@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -30,6 +32,7 @@ type scanner struct {
 	i        int64
 	grow     extender
 	version  uint32
+	big      bool // big-endian, while the header is read: numbers are swapped in place
 	depth    int64
 	inEntry  bool   // of metadata,
 	key      string // which has this key
@@ -86,8 +89,17 @@ func (s *scanner) peek(n int64) {
 	}
 }
 
+// number returns the next n bytes, those of a number, in little-endian order.
+func (s *scanner) number(n int64) []byte {
+	b := s.take(n)
+	if s.big {
+		slices.Reverse(b)
+	}
+	return b
+}
+
 func (s *scanner) u32() uint32 {
-	if b := s.take(4); b != nil {
+	if b := s.number(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
@@ -99,7 +111,7 @@ func (s *scanner) size(field string) int64 {
 		return int64(s.u32())
 	}
 	at := s.i
-	b := s.take(8)
+	b := s.number(8)
 	if b == nil {
 		return 0
 	}
@@ -137,7 +149,7 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 			s.fail(s.i-1, field, tensor.ErrMalformed, "the bool %#02x", b[0])
 		}
 	case t.width() > 0:
-		s.take(t.width())
+		s.number(t.width())
 	case t == TypeString:
 		stringAt := s.i
 		if v := s.str(field, limits.MaxMetadata); !s.notText && !utf8.ValidString(v) {
@@ -155,7 +167,9 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 			if n > limits.MaxMetadata/w {
 				s.fail(lengthAt, field, tensor.ErrLimit, "an array of %d elements", n)
 			}
-			s.take(n * w)
+			if b := s.take(n * w); s.big {
+				le.Swap(b, int(w))
+			}
 		} else {
 			for range n {
 				s.skipOf(elem, lengthAt, field, limits)
@@ -185,11 +199,13 @@ type entry struct {
 	shape  tensor.Shape
 	kind   uint32
 	offset int64 // from the start of the data
+	t      storage
 }
 
 type header struct {
 	warnings  format.Warnings
 	version   uint32
+	big       bool // the data is big-endian; metadata is not any more
 	metadata  []attribute
 	entries   []entry
 	alignment int64
@@ -205,11 +221,16 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 		return nil, errs.At(0, "magic", tensor.ErrMalformed, "not a GGUF file")
 	}
 	s.version = s.u32()
-	h.version = s.version
-	if s.err == nil && (s.version == 0 || s.version > 3) {
-		if v := s.version; v&0xffff == 0 {
-			return nil, errs.At(4, "version", errors.ErrUnsupported, "a big-endian file")
-		}
+	if s.version != 0 && s.version&0xffff == 0 { // as all readers tell the byte order
+		s.version, s.big = bits.ReverseBytes32(s.version), true
+	}
+	h.version, h.big = s.version, s.big
+	switch {
+	case s.err != nil:
+	case s.big && s.version != 3:
+		return nil, errs.At(4, "version", errors.ErrUnsupported, "big-endian version %d",
+			s.version)
+	case s.version == 0 || s.version > 3:
 		return nil, errs.At(4, "version", errors.ErrUnsupported, "version %d", s.version)
 	}
 	tensors := s.size("tensor_count")
@@ -263,7 +284,8 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 			e.shape[int(rank)-1-k] = s.size("tensors.ne")
 		}
 		e.kind = s.u32()
-		if b := s.take(8); b != nil {
+		e.t = storageOf(e.kind)
+		if b := s.number(8); b != nil {
 			off := binary.LittleEndian.Uint64(b)
 			if off > math.MaxInt64 {
 				s.fail(s.i-8, "tensors["+naming.Quote(e.name)+"].offset", tensor.ErrMalformed,
@@ -308,14 +330,9 @@ func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	switch t {
 	case TypeUint8, TypeUint16, TypeUint32, TypeUint64:
 		return strconv.AppendUint(b, bits, 10)
-	case TypeInt8:
-		return strconv.AppendInt(b, int64(int8(bits)), 10)
-	case TypeInt16:
-		return strconv.AppendInt(b, int64(int16(bits)), 10)
-	case TypeInt32:
-		return strconv.AppendInt(b, int64(int32(bits)), 10)
-	case TypeInt64:
-		return strconv.AppendInt(b, int64(bits), 10)
+	case TypeInt8, TypeInt16, TypeInt32, TypeInt64:
+		unused := 64 - 8*t.width()
+		return strconv.AppendInt(b, int64(bits<<unused)>>unused, 10)
 	case TypeBool:
 		return strconv.AppendBool(b, bits != 0)
 	case TypeFloat32:

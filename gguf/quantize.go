@@ -35,7 +35,8 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind.Number}
+	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind.Number,
+		t: storageOf(kind.Number)}
 	size, err := e.size(0, nil)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,23 +38,17 @@ type Reader struct {
 	dataAt  int64 // where the data begins
 }
 
-// An extent is the data of one tensor and its type in the file's own words.
+// An extent is the data of one tensor and its type, also in words.
 type extent struct {
 	source.Extent
 	kind uint32
+	word string
 }
 
 // Stored is for tensor.Blob.
 func (e *extent) Stored() tensor.Stored {
 	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw",
-		Type: typeName(e.kind)}
-}
-
-func typeName(kind uint32) string {
-	if t := storageOf(kind); t.name != "" {
-		return t.name
-	}
-	return "ggml_type " + strconv.FormatUint(uint64(kind), 10)
+		Type: e.word}
 }
 
 // Detect reports whether a file begins like one of this format.
@@ -162,6 +157,7 @@ func (r *Reader) list(src *source.Source) error {
 		}
 	}
 	sort.SliceStable(h.entries, byOffset)
+	r.resolve(src.Size() - dataAt)
 	r.tensors = make([]tensor.Tensor, len(h.entries))
 	r.extents = make([]extent, len(h.entries))
 	r.parts = make([]tensor.Part, len(h.entries))
@@ -194,8 +190,10 @@ func (r *Reader) list(src *source.Source) error {
 		if err != nil {
 			return errs.Wrap(e.at, e.field(".offset"), err)
 		}
-		r.extents[i] = extent{x, e.kind}
-		r.add(i, e)
+		r.extents[i] = extent{x, e.kind, cmp.Or(e.t.name, numbered(e.kind, others[e.kind]))}
+		if err := r.add(i, e); err != nil {
+			return err
+		}
 	}
 	if want, _ := align.Up(end, h.alignment); dataAt+want < src.Size() {
 		format.Warn(&r.Base, errs.Malformed(dataAt+want, "data",
@@ -210,7 +208,7 @@ func (e *entry) field(part string) string { return "tensors[" + naming.Quote(e.n
 // next one.
 func (e *entry) size(available int64, later []entry) (int64, error) {
 	n, ok := e.shape.Elements()
-	t := storageOf(e.kind)
+	t := e.t
 	switch {
 	case !ok:
 		return 0, errs.At(e.at, e.field(".ne"), tensor.ErrMalformed,
@@ -219,12 +217,7 @@ func (e *entry) size(available int64, later []entry) (int64, error) {
 		return 0, errs.At(e.at, e.field(".offset"), io.ErrUnexpectedEOF,
 			"data at %d, the file has %d", e.offset, available)
 	case t.name == "":
-		for _, next := range later {
-			if next.offset > e.offset {
-				return min(next.offset, available) - e.offset, nil
-			}
-		}
-		return available - e.offset, nil
+		return e.space(available, later), nil
 	}
 	row := int64(1) // a scalar is one row of one element
 	if len(e.shape) > 0 {
@@ -243,16 +236,30 @@ func (e *entry) size(available int64, later []entry) (int64, error) {
 	return size, nil
 }
 
-func (r *Reader) add(i int, e *entry) {
-	t, data := storageOf(e.kind), tensor.NewBlob(&r.extents[i])
-	r.tensors[i] = tensor.Tensor{Name: e.name, Shape: e.shape, DType: t.dtype}
-	if t.dtype.Known() {
+// space returns the bytes up to the data of the next tensor, padding included.
+func (e *entry) space(available int64, later []entry) int64 {
+	for _, next := range later {
+		if next.offset > e.offset {
+			return min(next.offset, available) - e.offset
+		}
+	}
+	return available - e.offset
+}
+
+func (r *Reader) add(i int, e *entry) (err error) {
+	data := tensor.NewBlob(&r.extents[i])
+	if r.h.big {
+		data, err = e.littleEndian(data)
+	}
+	r.tensors[i] = tensor.Tensor{Name: e.name, Shape: e.shape, DType: e.t.dtype}
+	if e.t.dtype.Known() {
 		r.tensors[i].Data = data
-		return
+		return err
 	}
 	r.parts[i] = tensor.Part{Role: "blocks", Data: data}
-	r.tensors[i].Scheme = typeName(e.kind)
+	r.tensors[i].Scheme = r.extents[i].word
 	r.tensors[i].Parts = r.parts[i : i+1 : i+1]
+	return err
 }
 
 // Version is that of the file: "1", "2" or "3".

@@ -144,11 +144,9 @@ func isSplitKey(key string) bool {
 // Split returns which shard of a split model the file is, from 0, and how many there are.
 // It is false for other files.
 func (r *Reader) Split() (no, count int, ok bool) {
-	n, isCount := r.Value(splitCount)
-	i, isNo := r.Value(splitNo)
-	c, ok1 := n.Any(0).(uint16)
-	k, ok2 := i.Any(0).(uint16)
-	if !isCount || !isNo || !ok1 || !ok2 || c < 2 {
+	c, ok1 := valueOf[uint16](r, splitCount)
+	k, ok2 := valueOf[uint16](r, splitNo)
+	if !ok1 || !ok2 || c < 2 {
 		return 0, 0, false
 	}
 	return int(k), int(c), true
@@ -157,8 +155,7 @@ func (r *Reader) Split() (no, count int, ok bool) {
 // SetID returns the ShardOptions.ID that the file was written with, "" for none. Shards
 // of one model have the same.
 func (r *Reader) SetID() string {
-	v, _ := r.Value(splitID)
-	id, _ := v.Any(0).(string)
+	id, _ := r.String(splitID)
 	return id
 }
 
@@ -198,7 +195,7 @@ func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], err
 				naming.Quote(id), naming.Quote(first))
 		}
 		v, _ := r.Value(splitTensors)
-		if n, ok := v.Any(0).(int32); !ok || int(n) != total {
+		if n, ok := valueOf[int32](r, splitTensors); !ok || int(n) != total {
 			return nil, nil, refuseKey(splitTensors, tensor.ErrMalformed, "%s, the shards have %d",
 				naming.Quote(v.String()), total)
 		}

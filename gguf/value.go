@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
 	"strings"
 )
 
@@ -39,17 +40,19 @@ func (t ValueType) String() string {
 	return fmt.Sprintf("ValueType(%d)", uint32(t))
 }
 
+// zeros has a value of the Go type of each type of fixed size, and widths its bytes.
+var (
+	zeros = [...]any{TypeUint8: uint8(0), TypeInt8: int8(0), TypeUint16: uint16(0),
+		TypeInt16: int16(0), TypeUint32: uint32(0), TypeInt32: int32(0),
+		TypeFloat32: float32(0), TypeBool: false, TypeUint64: uint64(0), TypeInt64: int64(0),
+		TypeFloat64: float64(0)}
+	widths = [len(zeros)]int64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
+)
+
 // width is the bytes of a value of fixed size, 0 for others.
 func (t ValueType) width() int64 {
-	switch t {
-	case TypeUint8, TypeInt8, TypeBool:
-		return 1
-	case TypeUint16, TypeInt16:
-		return 2
-	case TypeUint32, TypeInt32, TypeFloat32:
-		return 4
-	case TypeUint64, TypeInt64, TypeFloat64:
-		return 8
+	if int64(t) < int64(len(widths)) {
+		return widths[t]
 	}
 	return 0
 }
@@ -69,6 +72,54 @@ func (r *Reader) Value(key string) (Value, bool) {
 		}
 	}
 	return Value{}, false
+}
+
+// Uint returns an integer of any type that is not negative; false for any other value, or
+// if there is none.
+func (r *Reader) Uint(key string) (uint64, bool) {
+	v, _ := r.Value(key)
+	switch x := reflect.ValueOf(v.Any(0)); {
+	case x.CanUint():
+		return x.Uint(), true
+	case x.CanInt() && x.Int() >= 0:
+		return uint64(x.Int()), true
+	}
+	return 0, false
+}
+
+// Int returns an integer of any type that an int64 holds; false for any other value, or
+// if there is none.
+func (r *Reader) Int(key string) (int64, bool) {
+	v, _ := r.Value(key)
+	if x := reflect.ValueOf(v.Any(0)); x.CanInt() {
+		return x.Int(), true
+	}
+	n, ok := r.Uint(key)
+	return int64(n), ok && n <= math.MaxInt64
+}
+
+// Float returns a float32 or a float64; false for any other value, or if there is none.
+func (r *Reader) Float(key string) (float64, bool) {
+	v, _ := r.Value(key)
+	if x := reflect.ValueOf(v.Any(0)); x.CanFloat() {
+		return x.Float(), true
+	}
+	return 0, false
+}
+
+// String returns a string; false for a value of another type, or if there is none.
+func (r *Reader) String(key string) (string, bool) { return valueOf[string](r, key) }
+
+// Bool returns a bool; false for a value of another type, or if there is none.
+func (r *Reader) Bool(key string) (value, ok bool) { return valueOf[bool](r, key) }
+
+// Strings returns an array of strings; false for any other value, or if there is none.
+func (r *Reader) Strings(key string) ([]string, bool) { return valueOf[[]string](r, key) }
+
+func valueOf[T any](r *Reader, key string) (T, bool) {
+	v, _ := r.Value(key)
+	x, ok := v.Any(-1).(T)
+	return x, ok
 }
 
 // Metadata yields keys and values in the order of the file.
@@ -125,30 +176,9 @@ func (s *scanner) value(t ValueType, n int) any {
 	case TypeArray:
 		return s.array(n)
 	}
-	b := s.take(t.width())
-	switch t {
-	case TypeUint8:
-		return b[0]
-	case TypeInt8:
-		return int8(b[0])
-	case TypeUint16:
-		return binary.LittleEndian.Uint16(b)
-	case TypeInt16:
-		return int16(binary.LittleEndian.Uint16(b))
-	case TypeUint32:
-		return binary.LittleEndian.Uint32(b)
-	case TypeInt32:
-		return int32(binary.LittleEndian.Uint32(b))
-	case TypeUint64:
-		return binary.LittleEndian.Uint64(b)
-	case TypeInt64:
-		return int64(binary.LittleEndian.Uint64(b))
-	case TypeFloat32:
-		return math.Float32frombits(binary.LittleEndian.Uint32(b))
-	case TypeFloat64:
-		return math.Float64frombits(binary.LittleEndian.Uint64(b))
-	}
-	return b[0] != 0
+	x := reflect.New(reflect.TypeOf(zeros[t]))
+	_, _ = binary.Decode(s.take(t.width()), binary.LittleEndian, x.Interface())
+	return x.Elem().Interface()
 }
 
 func (s *scanner) text() string { return strings.Clone(s.str("", math.MaxInt64)) }
@@ -160,30 +190,12 @@ func (s *scanner) array(n int) any {
 	if n >= 0 {
 		k = min(size, int64(n))
 	}
-	switch elem {
-	case TypeUint8:
-		return numbers[uint8](s, k, size)
-	case TypeInt8:
-		return numbers[int8](s, k, size)
-	case TypeUint16:
-		return numbers[uint16](s, k, size)
-	case TypeInt16:
-		return numbers[int16](s, k, size)
-	case TypeUint32:
-		return numbers[uint32](s, k, size)
-	case TypeInt32:
-		return numbers[int32](s, k, size)
-	case TypeUint64:
-		return numbers[uint64](s, k, size)
-	case TypeInt64:
-		return numbers[int64](s, k, size)
-	case TypeFloat32:
-		return numbers[float32](s, k, size)
-	case TypeFloat64:
-		return numbers[float64](s, k, size)
-	case TypeBool:
-		return numbers[bool](s, k, size)
-	case TypeString:
+	if w := elem.width(); w > 0 {
+		list := reflect.MakeSlice(reflect.SliceOf(reflect.TypeOf(zeros[elem])), int(k), int(k))
+		_, _ = binary.Decode(s.take(size * w)[:k*w], binary.LittleEndian, list.Interface())
+		return list.Interface()
+	}
+	if elem == TypeString {
 		list := make([]string, 0, k)
 		for i := range size {
 			if x := s.str("", math.MaxInt64); i < k {
@@ -200,15 +212,5 @@ func (s *scanner) array(n int) any {
 			s.array(0)
 		}
 	}
-	return list
-}
-
-// numbers returns the first k of size elements of a fixed width, and leaves them behind.
-func numbers[T any](s *scanner, k, size int64) []T {
-	list := make([]T, k)
-	var one T
-	width := int64(binary.Size(one))
-	b := s.take(size * width)[:k*width]
-	_, _ = binary.Decode(b, binary.LittleEndian, list) // which has the length of b
 	return list
 }

@@ -97,3 +97,77 @@ func TestValueThatJSONLacks(t *testing.T) {
 		t.Errorf("%v, %v, want %s", v, err, want)
 	}
 }
+
+func TestTypedGetters(t *testing.T) {
+	r, err := OpenBytes(golden(t, "metadata.gguf"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type got struct {
+		value any
+		ok    bool
+	}
+	get := map[string]func(key string) got{
+		"Uint":    func(key string) got { v, ok := r.Uint(key); return got{v, ok} },
+		"Int":     func(key string) got { v, ok := r.Int(key); return got{v, ok} },
+		"Float":   func(key string) got { v, ok := r.Float(key); return got{v, ok} },
+		"String":  func(key string) got { v, ok := r.String(key); return got{v, ok} },
+		"Bool":    func(key string) got { v, ok := r.Bool(key); return got{v, ok} },
+		"Strings": func(key string) got { v, ok := r.Strings(key); return got{v, ok} },
+	}
+	want := map[string]map[string]any{
+		"Uint": {"u8": uint64(255), "u16": uint64(65535), "u32": uint64(math.MaxUint32),
+			"u64": uint64(math.MaxUint64)},
+		"Int": {"u8": int64(255), "i8": int64(-128), "u16": int64(65535), "i16": int64(-32768),
+			"u32": int64(math.MaxUint32), "i32": int64(math.MinInt32),
+			"i64": int64(math.MinInt64)},
+		"Float":   {"f32": 0.5, "f64": -2.25},
+		"String":  {"general.architecture": "llama", "text": "é\n\"😀"},
+		"Bool":    {"yes": true, "no": false},
+		"Strings": {"strings": []string{"a", "b\"c", "中"}},
+	}
+	keys := []string{"absent", "ints", "floats", "bools"}
+	for _, m := range want {
+		for key := range m {
+			keys = append(keys, key)
+		}
+	}
+	for name, f := range get {
+		for _, key := range keys {
+			x := f(key)
+			if v, ok := want[name][key]; x.ok != ok || ok && !reflect.DeepEqual(x.value, v) {
+				t.Errorf("%s(%q) = %#v, %t", name, key, x.value, x.ok)
+			}
+		}
+	}
+}
+
+func TestNewValueOfInts(t *testing.T) {
+	for _, c := range []struct {
+		x        any
+		want     any
+		typeName string
+	}{
+		{7, int32(7), "int32"}, {math.MinInt32, int32(math.MinInt32), "int32"},
+		{[]int{1, -2}, []int32{1, -2}, "[]int32"}, {[]int{}, []int32{}, "[]int32"},
+		{[]any{[]int{3}}, []any{[]int32{3}}, "[]array"},
+	} {
+		v, err := NewValue(c.x)
+		if err != nil || v.TypeName() != c.typeName || !reflect.DeepEqual(v.Any(-1), c.want) {
+			t.Errorf("%v is %v %#v, %v", c.x, v.TypeName(), v.Any(-1), err)
+		}
+	}
+	for _, want := range []int64{math.MaxInt64, math.MinInt32 - 1} {
+		x := int(want)
+		if int64(x) != want {
+			continue // of 32 bits
+		}
+		v, err := NewValue(x)
+		if err != nil || v.Type() != TypeInt64 || v.Any(-1) != want {
+			t.Errorf("%d is %v %v, %v", x, v.Type(), v, err)
+		}
+		if v, err = NewValue([]int{1, x}); err != nil || v.TypeName() != "[]int64" {
+			t.Errorf("[1 %d] is %v, %v", x, v.TypeName(), err)
+		}
+	}
+}

@@ -115,10 +115,13 @@ func infoOf(t *tensor.Tensor) (info, error) {
 	case !t.Order.RowMajor():
 		return refuse("the order %v is not row-major (tensor.Reordered)", []int(t.Order))
 	}
+	if isBlocks && kind == pq2 {
+		return refuse("ggml does not have PQ2_0")
+	}
 	if x.kind = kind; x.data.Size() < 0 {
 		return refuse("its size is only known after decoding")
 	}
-	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind}
+	e := entry{name: t.Name, at: -1, shape: t.Shape, kind: kind, t: storageOf(kind)}
 	var err error
 	if x.size, err = e.size(0, nil); err == nil && x.data.Size() != x.size {
 		err = errs.Tensor(t.Name, fs.ErrInvalid, "%d bytes of data where %v of %s takes %d",

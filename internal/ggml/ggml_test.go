@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	k, ok := Named("q4_k")
-	if n != 26 || !ok || k.Name != "Q4_K" || k.Elements != 256 || k.Bytes != 144 {
+	if n != 27 || !ok || k.Name != "Q4_K" || k.Elements != 256 || k.Bytes != 144 {
 		t.Errorf("%d types; %+v", n, k)
 	}
 	for _, name := range []string{"", "F32", "Q8_1", "Q4_2"} {

@@ -87,4 +87,6 @@ var types = [...]Type{
 	40: {40, "NVFP4", 64, 36, nvfp4, nil},
 	41: {41, "Q1_0", 128, 18, q1_0, nil},
 	42: {42, "Q2_0", 64, 18, q2_0, nil},
+	// Of PrismML's llama.cpp, which wrote it under number 42 before ggml had Q2_0.
+	142: {142, "PQ2_0", 128, 34, q2_0, nil},
 }

@@ -115,7 +115,7 @@ var edges = map[string][]string{
 	"safetensors":           and(common, "internal/jsonheader"),
 	"npy":                   and(common, "internal/numpy"),
 	"npz":                   and(common, "internal/numpy", "internal/zipfile"),
-	"gguf":                  and(common, "internal/ggml"),
+	"gguf":                  and(common, "internal/ggml", "internal/numpy"),
 	"torch":                 and(common, "internal/numpy", "internal/zipfile", "sparse"),
 
 	".": and(common, formats...),

@@ -1,9 +1,12 @@
 """make.py DIR SEED [BLOCKS]: files by the gguf package of PyPI with random content, and what its own reader
 and dequantize find in them (FILE.json). With BLOCKS one of them has twice as many blocks of every quantised type."""
-import hashlib, json, os, random, sys
+import builtins, hashlib, json, os, random, shutil, sys
 
+os.environ["TQDM_DISABLE"] = "1"
 import numpy as np
 from gguf import GGUFReader, GGUFWriter, dequantize, quantize
+from gguf import GGUFEndian
+from gguf.scripts.gguf_convert_endian import convert_byteorder
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Q
 
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64"}
@@ -78,6 +81,31 @@ def quantised(directory, rng, blocks):
     write(directory, "quantised", tensors, {})
 
 
+def big_endian(directory, rng, blocks):
+    """Little-endian files, and the same in big-endian order: what gguf-convert-endian makes, and what GGUFWriter writes."""
+    kinds = (Q.F32, Q.F16, Q.BF16, Q.Q4_0, Q.Q8_0, Q.Q4_K, Q.Q6_K, Q.MXFP4, Q.NVFP4)
+    write(directory, "order", {q.name: (q, blocks, [2], rng.randbytes(2 * blocks * GGML_QUANT_SIZES[q][1])) for q in kinds}, {
+        "u16": ("uint16", 258), "i64": ("int64", -2**40), "f32": ("float32", 0.375), "f64": ("float64", 0.1), "yes": ("bool", True),
+        "ints": ("array", [1, -2, 3]), "floats": ("array", [0.75]), "strings": ("array", ["a", "\u4e2d"]), "bools": ("array", [True])})
+    path = os.path.join(directory, "order-big.gguf")
+    shutil.copy(os.path.join(directory, "order.gguf"), path)
+    builtins.input = lambda _: "YES"
+    convert_byteorder(GGUFReader(path, "r+"), type("", (), {"order": "big", "dry_run": False}))
+    gen = np.random.default_rng(rng.randrange(2**32))
+    arrays = {f"{d}": gen.integers(-2**7, 2**7, (2, 3)).astype(d) for d in ("int8", "int16", "int32", "int64", "float16", "float32", "float64")}
+    for name, order in ("numbers", GGUFEndian.LITTLE), ("numbers-big", GGUFEndian.BIG):
+        w = GGUFWriter(os.path.join(directory, name + ".gguf"), "llama", endianess=order)
+        for k, a in arrays.items():
+            w.add_tensor(k, a.copy())
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+    note(os.path.join(directory, "numbers.gguf"))
+    for name in "order", "numbers":  # the reader of the package does not swap BF16 and blocks
+        shutil.copy(os.path.join(directory, name + ".gguf.json"), os.path.join(directory, name + "-big.gguf.json"))
+
+
 def make(directory, seed, blocks=0):
     os.makedirs(directory, exist_ok=True)
     rng = random.Random(seed)
@@ -95,6 +123,7 @@ def make(directory, seed, blocks=0):
     write(directory, "align4096", {"a": t(Q.F16, 5, []), "b": t(Q.Q4_0, 2, [3]), "c": t(Q.I8, 1, [1])}, {}, 4096)
     write(directory, "many", {f"blk.{i}.attn_q.weight": t(Q.BF16 if i % 2 else Q.Q8_0, 1 + i % 3, [2]) for i in range(100)},
           {"tokenizer.ggml.tokens": ("array", ["t%d" % i for i in range(500)])})
+    big_endian(directory, random.Random(f"{seed} order"), max(blocks, 3))
 
 
 if __name__ == "__main__":
