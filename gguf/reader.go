@@ -3,7 +3,6 @@ package gguf
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"sort"
@@ -300,22 +299,18 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 		total += r.extents[i].Size()
 	}
 	buf := make([]byte, 1<<20)
-	for i := range r.extents {
+	for i := 0; i < len(r.extents) && !l.Full(); i++ {
 		x := &r.extents[i]
-		for off := int64(0); off < x.Size() && !l.Full(); off += int64(len(buf)) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p := buf[:min(int64(len(buf)), x.Size()-off)]
-			if _, err := x.ReadAt(p, off); err != nil {
-				l.Error(errs.Wrap(x.Offset()+off,
-					fmt.Sprintf("data[%s]", naming.Quote(r.tensors[i].Name)), err))
-				break
-			}
-			done += int64(len(p))
-			if l.Options.Progress != nil {
+		at, err := format.ReadBlob(ctx, tensor.NewBlob(x), tensor.Unknown, buf, func(n int64) {
+			if done += n; l.Options.Progress != nil {
 				l.Options.Progress(done, total)
 			}
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			l.Error(errs.Wrap(x.Offset()+at, "data["+naming.Quote(r.tensors[i].Name)+"]", err))
 		}
 	}
 	return nil

@@ -32,6 +32,7 @@ in_place() {
 shards() {
 	"$tf" split "$work/many.gguf" -o "$work/shards" --max 4KB --name m >"$work/names" &&
 		"$py" interop/gguf/read.py shards "$work/many.gguf" $(cat "$work/names") &&
+		[ "$("$tf" hash --content "$work/many.gguf" | cut -d' ' -f1)" = "$("$tf" hash --content "$(head -n 1 "$work/names")" | cut -d' ' -f1)" ] &&
 		"$tf" merge "$(head -n 1 "$work/names")" "$work/merged.gguf" && cmp "$work/many.gguf" "$work/merged.gguf"
 }
 proves "the gguf package reads a file that we edited: types, strings, arrays, data" edited

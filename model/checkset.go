@@ -208,6 +208,12 @@ func (m *Model) checkSplits(s *Set, whole bool) {
 		declared, whole = max(declared, sum), whole && ok3
 		switch {
 		case !ok1 || !ok2:
+		case gotCount > 1 && 0 <= gotNo && gotNo < gotCount &&
+			(gotCount != count || gotNo != no):
+			want := m.expectedName(sh.name, int(gotNo), int(gotCount))
+			m.noteSplit(sh.name, "split.no", "is %d and split.count %d: loaders expect the "+
+				"name %s", gotNo, gotCount, naming.Quote(want))
+			whole = false
 		case gotCount != count && !(count == -1 && gotCount <= 1):
 			m.split(sh.name, "split.count", gotCount, count)
 		case count > 0 && gotNo != no:
@@ -217,6 +223,22 @@ func (m *Model) checkSplits(s *Set, whole bool) {
 	if whole && declared >= 0 && declared != total {
 		m.split(s.Files[0], "split.tensors.count", declared, total)
 	}
+}
+
+// expectedName returns the name that a shard needs to be loaded: with the stem that it
+// has, or a numbered shard of as many next to it, else with NAME.
+func (m *Model) expectedName(file string, no, count int) string {
+	stem := "NAME"
+	for _, s := range m.sets {
+		if s.numbered != nil && s.Format == tensorfile.GGUF.String() && s.numbered.N == count &&
+			path.Dir(file) == s.part {
+			stem = s.numbered.Stem
+		}
+	}
+	if s, ok := parseShard(file); ok {
+		stem = s.Stem
+	}
+	return gguf.ShardName(stem, no, count)
 }
 
 // splitKey returns the value of a split key, -1 where it is absent. It is false for a

@@ -96,6 +96,7 @@ const (
 const (
 	UnalignedData Code = "unaligned-data" // of an ONNX model
 	RefusedLink   Code = "refused-link"   // to elements of an ONNX model
+	UnusedWeights Code = "unused-weights" // of a .ptd, which no program next to it has
 )
 
 var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
@@ -113,7 +114,7 @@ func (c Code) properties() (tensor.Severity, error) {
 	if slices.Contains(warnings, c) {
 		severity = tensor.SeverityWarning
 	}
-	if c == UnalignedData || c == RefusedLink {
+	if c == UnalignedData || c == RefusedLink || c == UnusedWeights {
 		severity = tensor.SeverityNote
 	}
 	switch c {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -23,6 +24,7 @@ type directory struct {
 	repository Repository // nil: not one
 	limits     tensor.Limits
 	noLinks    bool
+	only       *naming.Shard // of the group of these shards; nil for all files
 
 	entries map[string]*entry
 }
@@ -66,7 +68,8 @@ func (d *directory) list(sub string, all bool) error {
 	}
 	for _, n := range names {
 		name := path.Join(sub, n.Name())
-		switch {
+		switch s, _ := parseShard(name); {
+		case d.only != nil && s.Group() != *d.only:
 		case n.Type()&fs.ModeSymlink != 0:
 			d.entry(name)
 		case n.IsDir() && all:

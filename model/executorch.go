@@ -27,6 +27,8 @@ func (m *Model) joinPrograms() {
 		}
 	}
 	joined := map[string]bool{}
+	used := map[string][]string{} // names, by part
+	opaque := map[string]bool{}   // parts with programs that may use others
 	for _, s := range programs {
 		s.root = true
 		program := s.shards[0].file
@@ -35,15 +37,49 @@ func (m *Model) joinPrograms() {
 			joined[f.name] = true
 		}
 		if program.open == nil {
+			opaque[s.part] = true
 			continue
 		}
 		if r, ok := program.open.Sys().(*pte.Reader); ok {
 			checkWeights(program, r, data[s.part])
+			for m := range r.Program().Methods() { // a delegate may use any key
+				opaque[s.part] = opaque[s.part] || len(m.Delegates()) > 0
+			}
+			for e := range r.Entries() {
+				used[s.part] = append(used[s.part], e.Name)
+			}
 		}
+	}
+	for _, s := range programs {
+		for _, f := range data[s.part] {
+			if f.open != nil && !opaque[s.part] {
+				checkUnused(f, used[s.part])
+			}
+		}
+		opaque[s.part] = true // once
 	}
 	m.sets = slices.DeleteFunc(m.sets, func(s *Set) bool {
 		return !s.root && len(s.Files) == 1 && joined[s.Files[0]]
 	})
+}
+
+// checkUnused notes keys of a file that no program uses.
+func checkUnused(f *file, used []string) {
+	var keys []string
+	for t := range f.open.Tensors() {
+		keys = append(keys, t.Name)
+	}
+	for name := range f.open.Blobs() {
+		keys = append(keys, name)
+	}
+	isUsed, _ := naming.Build(len(used), func(i int) string { return used[i] })
+	keys = slices.DeleteFunc(keys, func(name string) bool { return isUsed.Lookup(name) >= 0 })
+	if len(keys) > 0 {
+		x := finding(UnusedWeights, f.name, "", "no program next to it has %d of its keys, such "+
+			"as %s", len(keys), naming.Quote(keys[0]))
+		x.Tensors = int64(len(keys))
+		f.findings.add(x)
+	}
 }
 
 // checkWeights adds what is wrong with the external tensors of a program, each of which

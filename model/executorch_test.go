@@ -69,7 +69,13 @@ func TestProgramsAndTheirExternalTensors(t *testing.T) {
 			map[string]any{"m.pte": program, "m.ptd": ptdOf(t, weight("a")),
 				"n.ptd": ptdOf(t, weight("c"))},
 			[]string{`missing-weights b: no external tensor "b", float32[2, 3], in "m.ptd", ` +
-				`"n.ptd"`}},
+				`"n.ptd"`,
+				`unused-weights : no program next to it has 1 of its keys, such as "c"`}},
+		{"more than a program has", map[string]any{"m.pte": programOf(t, "a"), "m.ptd": both},
+			[]string{`unused-weights : no program next to it has 1 of its keys, such as "b"`}},
+		{"more than a damaged program", map[string]any{"m.pte": "\xff\xff\xff\x7f" + program[4:],
+			"m.ptd": both},
+			[]string{"malformed "}},
 		{"another dtype", map[string]any{"m.pte": program, "k.ptd": ptdOf(t, weight("a")),
 			"m.ptd": ptdOf(t, tensor.New("b", tensor.Shape{2, 3}, make([]int32, 6)))},
 			[]string{`weights-mismatch b: external tensor "b" is int32[2, 3], order [], not ` +

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
@@ -57,9 +58,21 @@ type Read struct {
 }
 
 // Open opens a directory of this machine: of weights, a snapshot in Hugging Face's
-// cache, or a repository there. It fails only where the directory cannot be read or a
+// cache, or a repository there; or of a directory the shards of one .gguf, by the name of
+// the first. It fails only where the directory cannot be read or a
 // limit is hit: what is wrong with the files is in Findings.
 func Open(dir string, opts *Options) (*Model, error) {
+	var only *naming.Shard
+	s, numbered := parseShard(filepath.ToSlash(dir))
+	if info, err := os.Stat(dir); err == nil && info.Mode().IsRegular() && numbered &&
+		s.Ext == tensorfile.GGUF.Ext() {
+		if s.I != 1 {
+			return nil, fmt.Errorf("%w: shard %d of a model of %d, which %s opens, or its "+
+				"directory", fs.ErrInvalid, s.I, s.N, naming.Quote(s.Name(1)))
+		}
+		s = s.Group()
+		dir, only = filepath.Dir(dir), &s
+	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
 		real, err = filepath.Abs(real)
@@ -81,7 +94,7 @@ func Open(dir string, opts *Options) (*Model, error) {
 		}
 		sub = filepath.ToSlash(rel)
 	}
-	m, err := open(os.DirFS(root), sub, filepath.ToSlash(root), opts)
+	m, err := open(os.DirFS(root), sub, filepath.ToSlash(root), only, opts)
 	var system *fs.PathError
 	if errors.As(err, &system) && system.Path == sub {
 		system.Path = dir
@@ -92,10 +105,10 @@ func Open(dir string, opts *Options) (*Model, error) {
 // OpenFS is Open for any file system. Links are seen where it is an fs.ReadLinkFS;
 // those of a snapshot in a cache only if the whole cache is in it.
 func OpenFS(fsys fs.FS, dir string, opts *Options) (*Model, error) {
-	return open(fsys, dir, "", opts)
+	return open(fsys, dir, "", nil, opts)
 }
 
-func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
+func open(fsys fs.FS, dir, local string, only *naming.Shard, opts *Options) (_ *Model, err error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -110,7 +123,7 @@ func open(fsys fs.FS, dir, local string, opts *Options) (_ *Model, err error) {
 		fsys = source.Confine(fsys, local, cacheDirs(fsys, dir)...)
 	}
 	m.directory = directory{fsys: fsys, dir: dir, local: local, repository: repository,
-		limits: limits, noLinks: opts.NoLinks, entries: map[string]*entry{}}
+		limits: limits, noLinks: opts.NoLinks, only: only, entries: map[string]*entry{}}
 	defer func() {
 		if err != nil {
 			m.Close()

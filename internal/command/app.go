@@ -45,7 +45,9 @@ type program struct {
 	noMap      bool
 	format     tensorfile.Format
 	dequantize tensor.DType // weights of inputs are of this dtype; Unknown: as stored
+	single     bool         // the first shard is a file, not the model
 	external   []string
+	dtypes     map[string]tensor.DType // of --reinterpret, by the file's names of others
 	header     headerFlag
 	publicOnly bool
 	inFlight   int
@@ -167,6 +169,9 @@ func newRoot(a *app) *cobra.Command {
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
 	formatFlag(f, &a.format, "format",
 		"read the input as a file of `FORMAT`, whatever its content")
+	a.dtypes = map[string]tensor.DType{}
+	chooseEach(f, a.addReinterpret, "reinterpret", nil,
+		"`FROM=TO`: the elements of dtype FROM are of TO, such as '<V2=bfloat16' in .npy")
 	f.StringArrayVarP(&a.external, "external", "d", nil,
 		"`FILE` has the tensors that a program has in another file")
 	f.Var(&a.header, "header", "send `LINE` with requests to the host of an address")

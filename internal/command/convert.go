@@ -287,6 +287,7 @@ const theInputs = "the inputs"
 
 // convert writes one file of one or, for merge, several.
 func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (document, error) {
+	a.single = true // the names of the others are found below
 	names, out, err := a.begin(&c.outputs, args, 1)
 	if err == nil && cmd.Name() == "convert" && a.isModelOutput(names[0], out, c) {
 		return a.convertModel(cmd, names[0], out, c)

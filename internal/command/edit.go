@@ -104,6 +104,7 @@ is in the same directory; convert writes version 2 in canonical form again.`,
 			if err != nil {
 				return err
 			}
+			a.single = true
 			return a.with(args[0], func(in *input) error { return a.edit(in, out, &e) })
 		},
 	}

@@ -35,7 +35,7 @@ no initial value counts with its name, dtype and shape.`,
 		if whole && a.dequantize != tensor.Unknown {
 			return wrong("--content", "the bytes of the file have no weights")
 		}
-		many.heading = !whole && !content
+		many.heading, a.single = !whole && !content, whole
 		err := many.run(args, opened(func(a *app, in *input) (document, error) {
 			l.noteNames(a, in)
 			switch {

@@ -30,7 +30,9 @@ func infoCommand(a *app) *cobra.Command {
 }
 
 func info(_ *app, in *input) (document, error) {
-	return &infoDocument{File: in.name, Info: inspect.NewInfo(in.File, in.config())}, nil
+	d := &infoDocument{File: in.name, Info: inspect.NewInfo(in.File, in.config())}
+	d.Warnings = in.warnings()
+	return d, nil
 }
 
 // An infoDocument is info --json.
@@ -40,9 +42,12 @@ type infoDocument struct {
 	outcome
 }
 
-// warnings are those of opening a file.
+// warnings are those of opening a file, and that it is one of several.
 func (in *input) warnings() []string {
 	all := []string{}
+	if in.part != "" {
+		all = append(all, in.part)
+	}
 	for _, w := range in.Warnings() {
 		all = append(all, w.Error())
 	}

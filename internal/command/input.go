@@ -2,19 +2,25 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/torch"
@@ -27,6 +33,7 @@ type input struct {
 	path string       // of the file on disk, "" where there is none
 	set  string       // of a directory the index or first file of what it was opened as
 	dir  *model.Model // the directory; nil of a file
+	part string       // that it is one shard of a .gguf; "" if it is not
 	raw  io.ReaderAt  // its bytes, once they have been asked for
 }
 
@@ -142,6 +149,9 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 			in.File, err = tensorfile.Open(in.path, &told)
 		}
 	}
+	if err == nil && in.dir == nil {
+		err = a.openShards(in)
+	}
 	var named *tensorfile.FileError
 	if errors.As(err, &named) && named.Name == name {
 		err = named.Err // the message begins with the name
@@ -155,8 +165,82 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 		}
 		return nil, a.explain(in, err)
 	}
+	if err := a.reinterpret(in); err != nil {
+		in.Close()
+		return nil, err
+	}
 	return in, nil
 }
+
+// openShards takes the first shard of a .gguf for all of them.
+func (a *app) openShards(in *input) error {
+	if in.Format() != tensorfile.GGUF {
+		return nil
+	}
+	path := cmp.Or(in.path, in.name)
+	names, count := convert.Shards(path, in.File)
+	if count < 2 {
+		return nil
+	}
+	stem := "NAME"
+	if s, ok := naming.ParseShard(path); ok {
+		stem = s.Stem
+	}
+	in.part = fmt.Sprintf("one of the %d files of a model, all of which their directory opens, "+
+		"or the first, %s", count, gguf.ShardName(stem, 0, count))
+	if len(names) < count || a.single || a.recursive || in.path == "" {
+		return nil
+	}
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			in.part += fmt.Sprintf("; there is no %q", filepath.Base(name))
+			return nil
+		}
+	}
+	in.part = ""
+	in.File.Close()
+	return a.openDirectory(in, in.path, "")
+}
+
+// addReinterpret is --reinterpret.
+func (a *app) addReinterpret(text string) (err error) {
+	from, to, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%s is not FROM=TO", quote(text))
+	}
+	a.dtypes[from], err = tensor.ParseDType(to)
+	return err
+}
+
+// reinterpret gives tensors the dtypes of --reinterpret.
+func (a *app) reinterpret(in *input) (err error) {
+	if len(a.dtypes) == 0 {
+		return nil
+	}
+	all, changed := slices.Collect(in.Tensors()), false
+	for i, t := range all {
+		if d, ok := a.dtypes[t.DTypeName()]; ok {
+			if all[i], err = tensor.Reinterpret(t, d); err != nil {
+				return err
+			}
+			changed = true
+		}
+	}
+	if changed {
+		in.File = tensorfile.FromReader(&reinterpreted{in.File,
+			tensorfile.FromTensors(all, nil)})
+	}
+	return nil
+}
+
+// A reinterpreted file has other tensors than the file that it is.
+type reinterpreted struct {
+	*tensorfile.File
+	other *tensorfile.File
+}
+
+func (r *reinterpreted) Tensors() iter.Seq[*tensor.Tensor] { return r.other.Tensors() }
+func (r *reinterpreted) Tensor(name string) *tensor.Tensor { return r.other.Tensor(name) }
 
 // localName returns the path of a file:// address, and any other name as it is.
 func localName(name string) (string, error) {

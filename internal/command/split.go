@@ -38,6 +38,7 @@ All files appear together or not at all.`,
 			if err != nil {
 				return err
 			}
+			a.single = true
 			return a.with(file, func(in *input) error {
 				if name == "" {
 					name = stem(cmp.Or(in.set, in.name))

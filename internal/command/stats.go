@@ -224,7 +224,8 @@ func adviseOnValues(err error) error {
 		return errExternal
 	}
 	if errors.Is(err, tensor.ErrDType) {
-		return advise("cat --raw or hash, which need no values", err)
+		return advise("cat --raw or hash, which need no values, or --reinterpret, which gives "+
+			"them", err)
 	}
 	return err
 }

@@ -3,12 +3,15 @@ package command
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -172,26 +175,46 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 			}
 		}
 	}
+	if r, ok := in.Sys().(*pte.Reader); ok && in.dir == nil && opts.External == nil {
+		report.Findings = append(report.Findings, noteExternal(r)...)
+	}
 	return report.Findings, nil
 }
 
-func (d *verifyDocument) print(a *app) {
-	errs, warnings := 0, 0
-	for _, f := range d.Findings {
-		if f.Severity == tensor.SeverityError.String() {
-			errs++
-		} else {
-			warnings++
+// noteExternal returns the note of the tensors that a program has in other files, if any.
+func noteExternal(r *pte.Reader) (notes []tensor.Finding) {
+	names := map[string]bool{}
+	for e := range r.Entries() {
+		if e.External {
+			names[e.Name] = true
 		}
 	}
+	if len(names) > 0 {
+		notes = append(notes, tensor.Finding{Severity: tensor.SeverityNote,
+			Class: tensor.ClassNote, Offset: -1, Err: fmt.Errorf("%s in other files, such as %s, "+
+				"not checked: give them by --external FILE.ptd, or verify the directory",
+				count(len(names), "external tensor"), quote(slices.Min(slices.Collect(
+					maps.Keys(names)))))})
+	}
+	return notes
+}
+
+func (d *verifyDocument) print(a *app) {
+	counts := map[string]int{}
+	for _, f := range d.Findings {
+		counts[f.Severity]++
+	}
+	errs := counts[tensor.SeverityError.String()]
 	var parts []string
 	if errs == 0 {
 		parts = append(parts, "ok")
 	} else {
 		parts = append(parts, count(errs, "error"))
 	}
-	if warnings > 0 {
-		parts = append(parts, count(warnings, "warning"))
+	for _, s := range []tensor.Severity{tensor.SeverityWarning, tensor.SeverityNote} {
+		if n := counts[s.String()]; n > 0 {
+			parts = append(parts, count(n, s.String()))
+		}
 	}
 	if d.isCounted && errs == 0 {
 		if *d.Digests == 0 {
