@@ -14,13 +14,21 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Config is what config.json says of the weights.
+// Config is what config.json says of the weights, and of the model: 0 where it does not
+// say it.
 type Config struct {
 	DType         string   `json:"dtype,omitempty"`
 	Architectures []string `json:"architectures,omitempty"`
 	// TieWordEmbeddings: the output layer may be absent.
 	TieWordEmbeddings bool   `json:"tie_word_embeddings"`
 	Quantization      string `json:"quantization,omitempty"` // the method
+
+	Layers        int64 `json:"num_hidden_layers,omitempty"`
+	Heads         int64 `json:"num_attention_heads,omitempty"`
+	KeyValueHeads int64 `json:"num_key_value_heads,omitempty"`
+	Hidden        int64 `json:"hidden_size,omitempty"`
+	Vocabulary    int64 `json:"vocab_size,omitempty"`
+	MaxPositions  int64 `json:"max_position_embeddings,omitempty"`
 
 	quantized bool
 }
@@ -51,6 +59,12 @@ func (m *Model) readConfig(part string) *Config {
 		from.get(&c.DType, "dtype", "torch_dtype")
 		from.get(&c.Architectures, "architectures")
 		from.get(&c.TieWordEmbeddings, "tie_word_embeddings")
+		from.get(&c.Layers, "num_hidden_layers", "n_layer", "num_layers")
+		from.get(&c.Heads, "num_attention_heads", "n_head", "num_heads")
+		from.get(&c.KeyValueHeads, "num_key_value_heads")
+		from.get(&c.Hidden, "hidden_size", "n_embd", "d_model")
+		from.get(&c.Vocabulary, "vocab_size")
+		from.get(&c.MaxPositions, "max_position_embeddings", "n_positions")
 		quantization := configJSON{}
 		if from.get(&quantization, "quantization_config", "quantization"); len(quantization) > 0 {
 			c.quantized = true

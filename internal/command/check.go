@@ -159,7 +159,7 @@ func (d *checkedDirectory) print(a *app) {
 		line += "@" + escape(r.Commit[:min(7, len(r.Commit))])
 	}
 	line += ": " + count(r.Shards, "shard") + ", " + count(r.Tensors, "tensor") + ", " +
-		count(r.Parameters, "parameter") + ", " + human(r.Bytes)
+		countInWords(r.Parameters, "parameter") + ", " + human(r.Bytes)
 	dtypes := slices.SortedFunc(maps.Keys(r.DTypes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.DTypes[b].Bytes, r.DTypes[a].Bytes), cmp.Compare(a, b))
 	})

@@ -39,6 +39,9 @@ func fieldsOf(v reflect.Value) (all []field) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() {
+			continue
+		}
 		if options != "" && (v.Field(i).IsZero() || v.Field(i).Kind() == reflect.Map &&
 			v.Field(i).Len() == 0) {
 			continue

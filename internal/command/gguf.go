@@ -27,6 +27,18 @@ func ggufKeyType(key string) (name, typeName string) {
 	return key, ""
 }
 
+// typesOf returns the types of the keys of a .gguf.
+func typesOf(r *gguf.Reader) map[string]string {
+	types := map[string]string{}
+	for key, v := range r.Metadata() {
+		types[key] = v.TypeName()
+		if _, n, ok := v.Array(); ok {
+			types[key] += fmt.Sprintf(", %d", n)
+		}
+	}
+	return types
+}
+
 // A ggufEdit knows the types of --set KEY:TYPE=VALUE.
 type ggufEdit struct {
 	tensorfile.Edit

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/model"
 )
 
 func infoCommand(a *app) *cobra.Command {
@@ -25,13 +27,26 @@ func infoCommand(a *app) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 	}
 	many := a.many(cmd, a.inputs, true)
-	cmd.RunE = func(_ *cobra.Command, args []string) error { return many.run(args, opened(info)) }
+	types := false
+	cmd.Flags().BoolVar(&types, "types", false, "show the types of the keys of a .gguf too")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		return many.run(args, opened(func(a *app, in *input) (document, error) {
+			d, err := info(a, in)
+			if r, ok := in.Sys().(*gguf.Reader); ok && types && err == nil {
+				d.(*infoDocument).Types = typesOf(r)
+			}
+			return d, err
+		}))
+	}
 	return cmd
 }
 
 func info(_ *app, in *input) (document, error) {
 	d := &infoDocument{File: in.name, Info: inspect.NewInfo(in.File, in.config())}
 	d.Warnings = in.warnings()
+	if in.dir != nil {
+		d.Config = in.dir.Config()
+	}
 	return d, nil
 }
 
@@ -39,6 +54,8 @@ func info(_ *app, in *input) (document, error) {
 type infoDocument struct {
 	File string `json:"file"`
 	*inspect.Info
+	Config *model.Config     `json:"config,omitempty"` // of a directory
+	Types  map[string]string `json:"types,omitempty"`  // of attributes, with --types
 	outcome
 }
 
@@ -97,7 +114,7 @@ func (d *infoDocument) print(a *app) {
 		t := d.DTypes[name]
 		dtypes = append(dtypes, line(name,
 			fmt.Sprintf("%s, %s, %s", count(t.Tensors, "tensor"),
-				count(t.Parameters, elements), human(t.Bytes))))
+				countInWords(t.Parameters, elements), human(t.Bytes))))
 	}
 	for _, s := range d.Shards {
 		shards = append(shards, line(s.Name,
@@ -105,6 +122,9 @@ func (d *infoDocument) print(a *app) {
 	}
 	for _, v := range d.Attributes {
 		f := line(v.Key, plain(v.Value))
+		if t := d.Types[v.Key]; t != "" {
+			f.label += " (" + t + ")"
+		}
 		if text, ok := v.Value.(string); ok && d.Format == tensorfile.GGUF.String() {
 			f.text = cmp.Or(shortArray(text), f.text)
 		}
@@ -113,6 +133,9 @@ func (d *infoDocument) print(a *app) {
 				strings.ToValidUTF8(f.text[:maxText], ""), len(f.text))
 		}
 		attributes = append(attributes, f)
+	}
+	if d.Config != nil {
+		section("config.json", fieldsOf(reflect.ValueOf(*d.Config)))
 	}
 	section("dtypes", dtypes)
 	section("quantised", schemeLines(d.Schemes))

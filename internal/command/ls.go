@@ -21,6 +21,7 @@ type lister struct {
 	filter globs
 	sort   string
 	fold   bool
+	parts  bool
 }
 
 func lsCommand(a *app) *cobra.Command {
@@ -29,7 +30,8 @@ func lsCommand(a *app) *cobra.Command {
 		Use:     "ls FILE...",
 		Aliases: []string{"list"},
 		Short:   "List tensors and blobs: dtype, shape, bytes, offset, encoding",
-		Long: `List tensors and blobs. On a terminal the table is made to fit: columns at
+		Long: `List tensors and blobs, one a line: DTYPE has the type of quantised blocks, and in
+brackets the layout of a tensor that is not dense. On a terminal the table is made to fit: columns at
 the right are left out first, then names are shortened in their middle.`,
 		Example: `  tensorfile ls model.safetensors
   tensorfile ls --fold --sort -bytes model.gguf
@@ -51,6 +53,7 @@ the right are left out first, then names are shortened in their middle.`,
 	dequantizeFlag(f, &a.dequantize)
 	l.filterFlag(f)
 	chooseOrder(f, &l.sort, sortKeys)
+	f.BoolVar(&l.parts, "parts", false, "list the parts of tensors that are not dense too")
 	f.BoolVar(&l.fold, "fold", false, "layer numbers, and the parts of a weight, into one line")
 	return cmd
 }
@@ -94,7 +97,7 @@ func (l *lister) apply(rows []row) []row {
 	key, reverse := strings.CutPrefix(l.sort, "-")
 	compare := map[string]func(a, b *row) int{
 		"name":   func(a, b *row) int { return inspect.CompareNames(a.name, b.name) },
-		"dtype":  func(a, b *row) int { return cmp.Compare(a.dtype, b.dtype) },
+		"dtype":  func(a, b *row) int { return cmp.Compare(a.typeName(), b.typeName()) },
 		"shape":  func(a, b *row) int { return slices.Compare(a.tensor.Shape, b.tensor.Shape) },
 		"bytes":  func(a, b *row) int { return cmp.Compare(a.bytes, b.bytes) },
 		"offset": func(a, b *row) int { return cmp.Compare(a.offset(), b.offset()) },
@@ -186,7 +189,7 @@ func (l *lister) listing(a *app, in *input) *lsDocument {
 		r.print(a, t)
 		tensors += max(r.entries, 1)
 		bytes += max(r.bytes, 0)
-		if r.entries > 0 {
+		if r.entries > 0 || !l.parts {
 			continue
 		}
 		for j := range r.tensor.Parts {

@@ -25,7 +25,8 @@ var mutantCommands = strings.Split(`$IN
 info $IN
 info $IN $SOUND
 ls $IN
-ls $IN --fold --sort -bytes
+ls $IN --fold --parts --sort -bytes
+info $IN --types
 list $IN --filter *a*
 ls -r $DIR --strict
 ls -

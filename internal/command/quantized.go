@@ -70,10 +70,14 @@ func (in *input) config() *quant.Config {
 
 // parametersInWords are parameters, and the elements that they are stored as.
 func parametersInWords(n, stored int64) string {
-	if n == stored {
-		return fmt.Sprint(n)
+	text := shortCount(n)
+	if exact := withCommas(n); exact != text {
+		text += " (" + exact + ")"
 	}
-	return fmt.Sprintf("%d (%d elements stored)", n, stored)
+	if n != stored {
+		text += ", " + withCommas(stored) + " elements stored"
+	}
+	return text
 }
 
 // schemeLines describe how weights are quantised, such as nvfp4: 224 weights, 16-element

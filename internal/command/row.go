@@ -102,6 +102,26 @@ func dtypeOf(d tensor.DType, data tensor.Blob) string {
 	return st.Type
 }
 
+// typeName is the type in one word for people: the dtype, that of quantised blocks, or
+// the layout.
+func (r *row) typeName() string {
+	switch {
+	case r.tensor.Dense() || r.tensor.Scheme == "":
+		return r.dtype
+	case r.dtype == "":
+		return r.tensor.Scheme
+	}
+	return r.dtype + " (" + r.tensor.Scheme + ")"
+}
+
+// onePart is where the only part of a tensor is in the file.
+func (r *row) onePart() (st tensor.Stored, ok bool) {
+	if r.tensor.Dense() || len(r.tensor.Parts) != 1 {
+		return st, false
+	}
+	return r.tensor.Parts[0].Data.Stored()
+}
+
 func (r *row) scheme() string {
 	if r.tensor.Dense() {
 		return "dense"
@@ -247,9 +267,7 @@ func (r *row) print(a *app, t *table) {
 		b = strconv.AppendInt(append(b, " ×"...), int64(r.entries), 10)
 	}
 	b = t.cell(b)
-	if r.dtype != "" {
-		b = appendEscaped(b, r.dtype)
-	}
+	b = appendEscaped(b, r.typeName())
 	b = appendInts(t.cell(b), x.Shape)
 	if !x.Order.RowMajor() {
 		b = appendInts(append(b, " order "...), x.Order)
@@ -259,8 +277,15 @@ func (r *row) print(a *app, t *table) {
 	switch {
 	case x.External:
 		b = append(t.cell(b), "external"...)
-	case !x.Dense():
-		b = appendEscaped(t.cell(b), x.Scheme)
+	case !x.Dense() && r.entries == 0:
+		if st, ok := r.onePart(); ok {
+			b = storedCells(t, b, &st)
+		} else {
+			if at := r.offset(); at >= 0 {
+				b = strconv.AppendInt(b, at, 10)
+			}
+			b = t.cell(b)
+		}
 	case r.empty:
 		b = append(t.cell(b), "no initial value"...)
 	case r.aliasOf != "" && r.entries == 0:

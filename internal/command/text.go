@@ -19,6 +19,35 @@ func count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
+// countInWords is count with a short number: 30.7M parameters.
+func countInWords(n int64, noun string) string {
+	return strings.Replace(count(n, noun), strconv.FormatInt(n, 10), shortCount(n), 1)
+}
+
+// shortCount writes a number of things for people: 576, 30.7M, 8.0B.
+func shortCount(n int64) string {
+	v, unit := float64(n), ""
+	for _, u := range []string{"K", "M", "B", "T"} {
+		if v < 999.95 {
+			break
+		}
+		v, unit = v/1000, u
+	}
+	if unit == "" {
+		return strconv.FormatInt(n, 10)
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + unit
+}
+
+// withCommas writes a number with a comma after each three digits: 30,745,088.
+func withCommas(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
 // human writes a size for people: 512 B, 1.5 KiB, 24.0 MiB.
 func human(n int64) string {
 	if n < 0 {

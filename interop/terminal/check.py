@@ -1,5 +1,5 @@
 """check.py COMMAND DIR: run the command on pseudo-terminals and look at the bytes that it sends there."""
-import fcntl, os, pty, re, select, signal, struct, subprocess, sys, termios, time, unicodedata
+import fcntl, os, pty, re, select, signal, struct, subprocess, sys, termios, threading, time, unicodedata
 
 command, directory = sys.argv[1:]
 passed = failed = 0
@@ -16,7 +16,7 @@ def proves(what, ok, *seen):
 class Run:
     """A process on a terminal of its own, with standard output or standard error on it, or both."""
 
-    def __init__(self, *args, out=True, err=True, columns=80, **env):
+    def __init__(self, *args, out=True, err=True, columns=80, slow=False, **env):
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")} | {"TERM": "xterm"} | env
@@ -26,6 +26,15 @@ class Run:
                 [command, *args], stdin=slave, stdout=slave if out else other, stderr=slave if err else other, env=env,
                 start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         self.master, self.slave, self.seen = master, slave, b""
+        if slow:
+            threading.Thread(target=self.slow, daemon=True).start()
+
+    def slow(self):
+        """Stops the process most of the time, as on a slow machine, until it shows a bar: which it does after half a second."""
+        while self.process.poll() is None and not re.search(bar, self.seen):
+            for number, seconds in (signal.SIGSTOP, 0.1), (signal.SIGCONT, 0.005):
+                self.process.send_signal(number)
+                time.sleep(seconds)
 
     def until(self, pattern=None, seconds=600):
         """Reads what comes until it has the pattern, or the process ends."""
@@ -103,15 +112,15 @@ npy(path("a name that is so long that no terminal of the usual width has room fo
 
 # Progress.
 for columns in 20, 40, 60, 80, 200:
-    r = Run("hash", big, columns=columns).end()
+    r = Run("hash", big, columns=columns, slow=True).end()
     lines, _ = screen(r.seen, columns)
     wide = screen(r.seen[:r.seen.rindex(b"\r", 0, -2)], columns)[1]  # without the digest
     proves(f"progress on {columns} columns stays on its line and goes away",
            r.status == 0 and re.search(bar, r.seen) and not wide and len(lines) == 2 and re.fullmatch(r"[0-9a-f]{64}  data", lines[0]), r.seen)
-r = Run("hash", path("a name that is so long that no terminal of the usual width has room for it.npy")).end()
+r = Run("hash", path("a name that is so long that no terminal of the usual width has room for it.npy"), slow=True).end()
 lines, wide = screen(r.seen, 80)
 proves("a long name is cut", re.search(bar, r.seen) and not wide and "…".encode() in r.seen and len(lines) == 2, r.seen)
-r = Run("hash", big, out=False).end()
+r = Run("hash", big, out=False, slow=True).end()
 proves("progress is on standard error", re.search(bar, r.seen) and screen(r.seen, 80)[0] == [""] and len(r.elsewhere) == 71, r.seen, r.elsewhere)
 r = Run("hash", big, err=False).end()
 proves("no progress where standard error is a file", not re.search(bar, r.seen + r.elsewhere) and r.elsewhere == b"", r.seen, r.elsewhere)
@@ -119,15 +128,16 @@ r = Run("hash", big, TERM="dumb").end()
 proves("no progress on a dumb terminal", not re.search(bar, r.seen), r.seen)
 r = Run("hash", small).end()
 proves("no progress for what takes no time", not re.search(bar, r.seen), r.seen)
-for args in (["verify", big], ["stats", big], ["diff", big, big], ["convert", big, path("o.safetensors")], ["extract", big, "-o", path("x")],
+for args in (["stats", big], ["diff", big, big, "--stat"], ["convert", big, path("o.safetensors")], ["extract", big, "-o", path("x")],
              ["edit", path("o.safetensors"), path("o2.safetensors"), "--set", "a=b"], ["merge", path("o.safetensors"), small, path("m.zt")],
-             ["split", path("m.zt"), "--max", "100MB", "-o", path("s")]):
-    r = Run(*args).end()
+             ["split", path("m.zt"), "--max", "100MB", "-o", path("s")],
+             ["convert", big, path("d.zt"), "--digest", "xxh3"], ["verify", path("d.zt")]):
+    r = Run(*args, slow=True).end()
     lines, wide = screen(r.seen, 80)
     proves(f"progress of {args[0]}", r.status == 0 and re.search(bar, r.seen) and not any("% |" in line for line in lines), r.seen)
-    if args[0] == "convert":
+    if args[-1] == path("o.safetensors"):
         kept = open(path("o.safetensors"), "rb").read()
-for name in "o2.safetensors", "m.zt":
+for name in "o2.safetensors", "m.zt", "d.zt":
     os.remove(path(name))
 
 # Colours.
@@ -151,7 +161,7 @@ for signal_name, ended, stop in (("Ctrl-C", 130, lambda r: r.type(b"\x03")), ("S
         there = os.path.exists(path(target))
         args = ["convert", big, path(target), "--force", "--allow", "all"]
         args += ["--level", "22"] if target == "o.zt" else ["--compress"] if target == "o.npz" else []
-        r = Run(*args).until(bar)
+        r = Run(*args, slow=True).until(bar)
         stop(r)
         r.end()
         lines, _ = screen(r.seen, 80)
@@ -164,7 +174,7 @@ for signal_name, ended, stop in (("Ctrl-C", 130, lambda r: r.type(b"\x03")), ("S
         if there and r.status == ended:
             proves(f"{signal_name} leaves the target as it was", open(path(target), "rb").read() == kept)
     for args in ["hash", big], ["verify", path("o.safetensors")], ["stats", big], ["diff", big, path("o.safetensors")]:
-        r = Run(*args).until(bar)
+        r = Run(*args, slow=True).until(bar)
         stop(r)
         r.end()
         proves(f"{signal_name} ends {args[0]}", r.status in (0, ended), r.status, r.seen)
