@@ -22,23 +22,24 @@ import (
 func catCommand(a *app) *cobra.Command {
 	var c catFlags
 	cmd := &cobra.Command{
-		Use:   "cat FILE NAME[SLICE] [OUT]",
+		Use:   "cat FILE [NAME[SLICE] [OUT]]",
 		Short: "Print the values of a tensor, or write them to a NumPy file",
 		Long: `Print the values of a tensor. A slice is written as in Python: 'w[0]',
 'w[:, 2:8:2]', 'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole
 tensor in storage order, of a slice in row-major order; of a blob as they are. --npy
-writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
+writes a NumPy file. NAME may be left out where the file has one tensor. On a terminal
+many values are abbreviated, unless --all.`,
 		Example: `  tensorfile cat model.zt 'embedding.weight[0, :8]'
   tensorfile cat --npy model.pte w w.npy`,
-		Args: cobra.RangeArgs(2, 3),
+		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.raw && c.array || (c.raw || c.array) && a.json {
 				return errors.New("--json, --raw and --npy exclude each other")
 			}
-			if len(args) == 2 && c.name == "" {
+			if len(args) < 3 && c.name == "" {
 				c.name = "-"
 			}
-			args, out, err := a.begin(&c.outputs, args, 2)
+			args, out, err := a.begin(&c.outputs, args, min(len(args), 2))
 			if err == nil && (c.raw || c.array || out != "-") {
 				err = a.mayWrite(out, &c.outputs)
 			}
@@ -46,14 +47,18 @@ writes a NumPy file. On a terminal many values are abbreviated, unless --all.`,
 				return err
 			}
 			return a.with(args[0], func(in *input) error {
-				x, err := a.find(in, args[1], c.part)
+				name, err := onlyName(in, args[1:])
+				if err != nil {
+					return err
+				}
+				x, err := a.find(in, name, c.part)
 				if err == nil {
 					abbreviate := out == "-" && a.terminal && !a.json
 					err = a.write(out, &c.outputs, in.payload(),
 						func(w io.Writer) error { return a.cat(w, in, x, &c, abbreviate) })
 				}
 				if err != nil {
-					return fmt.Errorf("%s: %w", escape(args[1]), err)
+					return fmt.Errorf("%s: %w", escape(name), err)
 				}
 				return nil
 			})
@@ -160,6 +165,23 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		}
 	}
 	return &chosen{name: name, t: t}, nil
+}
+
+// onlyName is the name of a tensor or blob that is given, or that of the only one.
+func onlyName(in *input, args []string) (name string, err error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	n := 0
+	for name = range in.names() {
+		if n++; n > 1 {
+			return "", wrong(tryNames, "the file has several tensors: one has to be named")
+		}
+	}
+	if n == 0 {
+		return "", wrong("tensorfile info", "the file has no tensor")
+	}
+	return name, nil
 }
 
 // splitSlice separates NAME[SLICE]. Names may have brackets themselves, so the

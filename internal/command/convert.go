@@ -94,7 +94,7 @@ standard output.`,
 	f := cmd.Flags()
 	c.flags(f)
 	c.filterFlag(f)
-	f.Var(&c.rename, "rename", renameUsage)
+	c.rename.flags(f)
 	chooseEach(f, c.addDType, "dtype", nil, "`FROM=TO`: another dtype, such as "+
 		"float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor "+
 		"2), of what --dequantize and other --dtype make too")
@@ -450,8 +450,7 @@ type census struct {
 // checkNames refuses a --filter, --rename or --dtype that nothing in the sources matches.
 func (c *conversion) checkNames() error {
 	if len(c.filter) > 0 && !c.seen.isKept {
-		return wrong(tryNames, "--filter: no tensor or blob is named %s",
-			quote(strings.Join(c.filter, " or ")))
+		return c.noMatch()
 	}
 	for _, d := range tensor.DTypes() {
 		if c.dtypes[d] != tensor.Unknown && !c.seen.dtypes[d] ||

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,8 @@ type comparison struct {
 	opts inspect.DiffOptions
 	stat bool
 	top  int
+
+	namesOnly bool
 	lister
 }
 
@@ -29,7 +32,8 @@ func diffCommand(a *app) *cobra.Command {
 		Long: `Compare two files by content, also of different formats: tensors and blobs
 by their names, values in whatever order they are stored, attributes, and programs where
 both files have one format. What one file has and the format of the other cannot hold is
-listed too; --ignore leaves it out. The exit status is 1 when something differs.
+listed too; --ignore leaves it out. The first line says how many differ. The exit status
+is 1 when something differs.
 
 --dequantize compares the weights that quantised tensors make up, whatever their dtypes.
 
@@ -74,6 +78,7 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 		return nil
 	}, "ignore", words, "leave out `KINDS`: attributes, blobs")
 	c.filterFlag(f)
+	f.BoolVar(&c.namesOnly, "names-only", false, "print only the names of what differs")
 	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
 	number(f, &c.top, "top", 1, math.MaxInt,
 		"of tensors whose values differ only the `N` that differ most")
@@ -117,6 +122,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 			a.status = worse(a.status, statusFound)
 		}
 	}
+	summary := summaryOfDiff(report, x, y)
 	if c.top > 0 {
 		rest := slices.DeleteFunc(slices.Clone(report.Differences),
 			func(d inspect.Difference) bool {
@@ -128,16 +134,30 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	case a.json:
 		return a.printJSON(diffDocument{x.name, y.name, report})
 	case a.quiet:
+	case c.namesOnly:
+		printed := ""
+		for _, d := range report.Differences {
+			if d.Err == nil && d.Name != printed {
+				printed = d.Name
+				fmt.Fprintln(a.out, escape(d.Name))
+			}
+		}
 	case c.stat || c.top > 0:
+		if !report.Equal {
+			fmt.Fprintln(a.out, summary)
+		}
 		a.printFigures(report, c.stat)
 	default:
+		if !report.Equal {
+			fmt.Fprintln(a.out, summary)
+		}
 		for _, d := range report.Differences {
 			if d.Err == nil {
 				fmt.Fprintln(a.out, differenceLine(d))
 			}
 		}
 	}
-	if report.Equal && !a.quiet {
+	if report.Equal && !a.quiet && !c.namesOnly {
 		line := "the same: " + count(report.Tensors, "tensor")
 		if report.Blobs > 0 {
 			line += ", " + count(report.Blobs, "blob")
@@ -145,6 +165,45 @@ func (a *app) diff(x, y *input, c *comparison) error {
 		fmt.Fprintln(a.out, line)
 	}
 	return nil
+}
+
+// summaryOfDiff says in one line how many things differ.
+func summaryOfDiff(r *inspect.DiffReport, x, y *input) string {
+	differ, onlyA, onlyB, failed := map[string]bool{}, 0, 0, map[string]bool{}
+	other := map[string]int{}
+	for _, d := range r.Differences {
+		name := d.Name
+		isTensor := d.Kind == "tensor"
+		if i := strings.LastIndexByte(name, ':'); isTensor && i >= 0 && x.Tensor(name) == nil &&
+			y.Tensor(name) == nil {
+			name = name[:i] // of a part
+		}
+		switch {
+		case isTensor && d.Err != nil:
+			failed[name] = true
+		case !isTensor:
+			other[d.Kind]++
+		case d.Change == inspect.ChangeOnlyA && x.Tensor(name) != nil && y.Tensor(name) == nil:
+			onlyA++
+		case d.Change == inspect.ChangeOnlyB && y.Tensor(name) != nil && x.Tensor(name) == nil:
+			onlyB++
+		default:
+			differ[name] = true
+		}
+	}
+	line := fmt.Sprintf("%d of %s differ, %d only in a, %d only in b", len(differ),
+		count(r.Tensors, "tensor"), onlyA, onlyB)
+	for _, kind := range slices.Sorted(maps.Keys(other)) {
+		if n := other[kind]; kind == "program" {
+			line += fmt.Sprintf(", %s in the program", count(n, "difference"))
+		} else {
+			line += ", " + count(n, kind)
+		}
+	}
+	if len(failed) > 0 {
+		line += fmt.Sprintf(", %d not compared", len(failed))
+	}
+	return line
 }
 
 // differenceLine returns a difference as text.

@@ -112,8 +112,9 @@ is in the same directory; convert writes version 2 in canonical form again.`,
 	f.Var(attributeFlag{list: &e.attributes}, "set", "`KEY=VALUE`: an attribute")
 	f.Var(attributeFlag{list: &e.attributes, file: true}, "set-file",
 		"`KEY=FILE`: an attribute whose value is in a file")
-	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset", "remove the attribute `KEY`")
-	f.Var(&e.rename, "rename", renameUsage)
+	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset",
+		"remove the attributes that match `GLOB`")
+	e.rename.flags(f)
 	f.Var(&e.drop, "drop", "leave out the tensors and blobs that match `GLOB`")
 	f.BoolVar(&e.modernize, "modernize", false,
 		"write a .pte of an old ExecuTorch as its runtime loads it today")
@@ -259,7 +260,7 @@ func (e *editing) changes(in *input) (*changes, error) {
 	for k := range in.Attributes() {
 		had[k] = true
 	}
-	for _, a := range e.attributes {
+	for _, a := range e.matching(in) {
 		_, added := c.attributes[a.key]
 		if a.value == nil && !added && !had[a.key] {
 			return nil, wrong("tensorfile info, which lists the attributes",
@@ -274,6 +275,23 @@ func (e *editing) changes(in *input) (*changes, error) {
 	c.keys = slices.DeleteFunc(c.keys,
 		func(k string) bool { return c.attributes[k] == nil && !had[k] })
 	return c, nil
+}
+
+// matching are the attributes to change, with the keys of the file in place of a pattern
+// that matches some.
+func (e *editing) matching(in *input) (all []attributeChange) {
+	for _, a := range e.attributes {
+		n := len(all)
+		for k := range in.Attributes() {
+			if ok, _ := glob(a.key, k); ok && a.value == nil && k != a.key {
+				all = append(all, attributeChange{key: k})
+			}
+		}
+		if len(all) == n {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 const tryNames = "tensorfile ls, which lists the names"

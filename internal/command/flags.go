@@ -193,16 +193,21 @@ func (g *globs) Type() string   { return "string" }
 
 func (g *globs) Set(text string) error {
 	*g = append(*g, text)
-	_, err := glob(text, "")
+	_, err := glob(strings.TrimPrefix(text, "!"), "")
 	return err
 }
 
-// match reports whether one of the patterns matches a name.
+// match reports whether one of the patterns matches a name, or there is none, and none of
+// those after a ! does.
 func (g globs) match(name string) bool {
+	matches, all := false, true
 	for _, pattern := range g {
-		if ok, _ := glob(pattern, name); ok {
-			return true
+		pattern, without := strings.CutPrefix(pattern, "!")
+		ok, _ := glob(pattern, name)
+		if ok && without {
+			return false
 		}
+		matches, all = matches || ok, all && without
 	}
-	return false
+	return matches || all
 }

@@ -61,7 +61,8 @@ the right are left out first, then names are shortened in their middle.`,
 var sortKeys = []string{"name", "dtype", "shape", "bytes", "offset"}
 
 func (l *lister) filterFlag(f *pflag.FlagSet) {
-	f.Var(&l.filter, "filter", "only names that match `GLOB` (* ? [a-z]; again for more)")
+	f.Var(&l.filter, "filter",
+		"only names that match `GLOB` (* ? [a-z]; again for more; !GLOB leaves out)")
 }
 
 // noteNames remembers whether a name of a file passes the filters.
@@ -80,12 +81,21 @@ func (l *lister) unmatched(a *app, err error) error {
 		a.ctx.Err() != nil {
 		return err
 	}
-	return wrong(tryNames, "--filter: no tensor or blob is named %s",
+	return l.noMatch()
+}
+
+// noMatch is the error of filters that nothing passes.
+func (l *lister) noMatch() error {
+	try := tryNames
+	if last := l.filter[len(l.filter)-1]; !strings.ContainsAny(last, `*?[!\`) {
+		try = "--filter '*" + last + "*', which is part of a name"
+	}
+	return wrong(try, "--filter: no tensor or blob is named %s",
 		quote(strings.Join(l.filter, " or ")))
 }
 
 // passes reports whether a name passes the filters.
-func (l *lister) passes(name string) bool { return len(l.filter) == 0 || l.filter.match(name) }
+func (l *lister) passes(name string) bool { return l.filter.match(name) }
 
 func (l *lister) apply(rows []row) []row {
 	if len(l.filter) > 0 {

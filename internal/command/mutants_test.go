@@ -27,6 +27,7 @@ info $IN $SOUND
 ls $IN
 ls $IN --fold --parts --sort -bytes
 info $IN --types
+diff $IN $SOUND --names-only
 list $IN --filter *a*
 ls -r $DIR --strict
 ls -
@@ -91,7 +92,7 @@ merge $IN $SOUND -o $OUT/m.npz --to npz --allow all --force
 merge $IN $SOUND $OUT/m.zt --allow all -n
 merge $IN $SOUND $OUT/m.gguf --allow all --dequantize
 edit $IN $OUT/edited --set a=b
-edit $IN $OUT/edited --rename *=x*
+edit $IN $OUT/edited --rename *=x* --rename-regex ^x=y
 edit $IN -o $OUT/edited --drop $NAME --force
 edit $IN $OUT/edited --unset a --dry-run
 edit $IN $OUT/edited --modernize
@@ -117,7 +118,7 @@ convert $PROGRAM -o $OUT/c.pte --internalize --force -d $IN
 convert $IN $OUT/c --to safetensors --allow all --dtype float32=bfloat16 --dtype int64=int32 --dtype float64=float32
 convert $IN $OUT/c --to npz --allow all --dtype float32=float16 --row-major
 convert $IN $OUT/c --to ztensor@1.0 --allow all --sparse sparse_coo --filter *a*
-convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x*
+convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x* --rename-regex ^x=y
 convert $IN $OUT/c --to ptd --allow all --dry-run
 verify --jobs 1 --jsonl $IN
 ls --jobs 1 $IN

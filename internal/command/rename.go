@@ -2,31 +2,47 @@ package command
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // A rename is one OLD=NEW.
-type rename struct{ old, new string }
+type rename struct {
+	old, new string
+	pattern  *regexp.Regexp // of --rename-regex, in place of old
+}
 
-// apply returns the new name of what is named name, and whether there is one.
+// apply returns the new name of what is named name, and whether there is one. Each *
+// takes the shortest text, and the last one what is left.
 func (r rename) apply(name string) (string, bool) {
-	before, after, isPattern := strings.Cut(r.old, "*")
-	if !isPattern {
+	if r.pattern != nil {
+		return r.pattern.ReplaceAllString(name, r.new), r.pattern.MatchString(name)
+	}
+	old, to := strings.Split(r.old, "*"), strings.Split(r.new, "*")
+	last := len(old) - 1
+	if last == 0 {
 		return r.new, name == r.old
 	}
-	rest, hasPrefix := strings.CutPrefix(name, before)
-	rest, hasSuffix := strings.CutSuffix(rest, after)
+	rest, hasPrefix := strings.CutPrefix(name, old[0])
+	rest, hasSuffix := strings.CutSuffix(rest, old[last])
 	if !hasPrefix || !hasSuffix {
 		return "", false
 	}
-	return strings.Replace(r.new, "*", rest, 1), true
+	out := to[0]
+	for i := 1; i < last; i++ {
+		kept, after, found := strings.Cut(rest, old[i])
+		if !found {
+			return "", false
+		}
+		out, rest = out+kept+to[i], after
+	}
+	return out + rest + to[last], true
 }
 
-const renameUsage = "`OLD=NEW`: another name, with a * in both for each that matches; " +
-	"applies to what flags before it left"
-
-// renames is the flag --rename, which may repeat: each applies to the names as those
-// before it left them.
+// renames are the flags --rename and --rename-regex, which may repeat: each applies to
+// the names as those before it left them.
 type renames []rename
 
 func (rs *renames) String() string { return "" }
@@ -34,12 +50,33 @@ func (rs *renames) Type() string   { return "string" }
 
 func (rs *renames) Set(text string) error {
 	old, new, ok := strings.Cut(text, "=")
-	stars := strings.Count(old, "*")
-	if !ok || stars != strings.Count(new, "*") || stars > 1 {
-		return fmt.Errorf("%s is not OLD=NEW, with one * in both or in none", quote(text))
+	if !ok || strings.Count(old, "*") != strings.Count(new, "*") {
+		return fmt.Errorf("%s is not OLD=NEW, with as many * in both", quote(text))
 	}
-	*rs = append(*rs, rename{old, new})
+	*rs = append(*rs, rename{old: old, new: new})
 	return nil
+}
+
+// regexRenames is --rename-regex.
+type regexRenames struct{ *renames }
+
+func (rs regexRenames) Set(text string) error {
+	old, new, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%s is not A=B", quote(text))
+	}
+	pattern, err := regexp.Compile(old)
+	if err == nil {
+		*rs.renames = append(*rs.renames, rename{old, new, pattern})
+	}
+	return err
+}
+
+func (rs *renames) flags(f *pflag.FlagSet) {
+	f.Var(rs, "rename", "`OLD=NEW`: another name; the text of each * in OLD takes the place "+
+		"of the same * in NEW; applies to what flags before it left")
+	f.Var(regexRenames{rs}, "rename-regex", "`A=B`: B in place of each match of the regular "+
+		"expression A, with $1 for its first group")
 }
 
 // newName returns the name that what is named name gets, which may be the same. Where
