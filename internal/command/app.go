@@ -180,7 +180,7 @@ func newRoot(a *app) *cobra.Command {
 		"have `N` requests of 8 MiB to a server under way at once")
 	f.BoolVar(&a.publicOnly, "public-only", false, "connect to public addresses only")
 	a.limitFlags(f)
-	root.Flags().BoolVar(&version, "version", false, "print the version of the program")
+	root.Flags().BoolVarP(&version, "version", "V", false, "print the version of the program")
 	for _, g := range []struct {
 		id, title string
 		commands  []*cobra.Command
@@ -226,6 +226,14 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Help about a command, and about limits",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
+			if len(args) == 1 && (err != nil || len(rest) > 0) {
+				for _, known := range root.Commands() { // help limit
+					if !known.Hidden && strings.HasPrefix(known.Name(), args[0]) {
+						c, rest, err = known, nil, nil
+						break
+					}
+				}
+			}
 			if err != nil || len(rest) > 0 {
 				return a.unknownCommand(root, strings.Join(args, " "))
 			}

@@ -282,6 +282,22 @@ func (c *conversion) outputNames() (func(input string) string, error) {
 	}, nil
 }
 
+// intoDirectory returns the name of the output of one file where out is a directory:
+// there, and named for the file.
+func (c *conversion) intoDirectory(name, out string) (string, error) {
+	info, err := os.Stat(out)
+	if storeScheme(out) != "" || err != nil || !info.IsDir() || isListed(name) {
+		return out, nil
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return out, nil
+	}
+	if c.target == 0 {
+		return "", wrong("--to FORMAT", "the output is a directory, and no format is named")
+	}
+	return filepath.Join(out, stem(name)+c.target.Ext()), nil
+}
+
 // theInputs is the name in errors about several files.
 const theInputs = "the inputs"
 
@@ -289,6 +305,13 @@ const theInputs = "the inputs"
 func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (document, error) {
 	a.single = true // the names of the others are found below
 	names, out, err := a.begin(&c.outputs, args, 1)
+	if err == nil && cmd.Name() == "convert" && len(names) > 1 {
+		return nil, wrong("tensorfile merge, which makes one file of several",
+			"convert takes one input, not %d", len(names))
+	}
+	if err == nil && cmd.Name() == "convert" {
+		out, err = c.intoDirectory(names[0], out)
+	}
 	if err == nil && cmd.Name() == "convert" && a.isModelOutput(names[0], out, c) {
 		return a.convertModel(cmd, names[0], out, c)
 	}
@@ -375,8 +398,12 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 	case names != nil && (err == nil || len(c.filter) > 0 && !c.seen.isKept):
 		return nil, nil, names
 	case errors.As(err, &wrongOption):
-		return nil, nil, wrong("tensorfile version, which lists what is written", "%s: %w",
-			flagOf(wrongOption, c.target), wrongOption.Err)
+		try := "tensorfile version, which lists what is written"
+		flag := flagOf(wrongOption, c.target)
+		if flag == "--align" {
+			try = "--align 64, or another power of two"
+		}
+		return nil, nil, wrong(try, "%s: %w", flag, wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return nil, nil, advise("--filter NAME, which leaves one tensor", err)
 	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):

@@ -79,8 +79,8 @@ An optimizer file of primitiv has its settings for attributes. The operators of 
 keep what they are connected to. The attributes of a .pte are its constant getters, such
 as get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY
 blobs be left out. The program of a .ptn follows new names of its tensors. Metadata of a
-.gguf keeps its types: a value must fit the one that its key has, new keys are strings,
-and KEY:TYPE is another type (uint32, float32, bool, []string, …; arrays as JSON). A
+.gguf keeps its types: a value must fit the one that its key has, new keys have the type
+that GGUF defines for them and else are strings, and KEY:TYPE is another type (uint32, float32, bool, []string, …; arrays as JSON). A
 .bpte keeps its test cases. Shards of safetensors become one file, as is said. Stored
 bytes of a .zt stay as they are, those in shards in their files next to IN, so that OUT
 is in the same directory; convert writes version 2 in canonical form again.`,
@@ -141,7 +141,7 @@ func (a *app) edit(in *input, out string, e *editing) error {
 	}
 	types := map[string]string{}
 	if in.Format() == tensorfile.GGUF {
-		types = e.cutTypes()
+		types = e.cutTypes(in.hasAttribute)
 	}
 	c, err := e.changes(in)
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		a.note("%s: %d shards become one file, %s; tensorfile split makes shards of it",
 			display(in.name), joined, display(out))
 	}
-	a.adviseGGUF(in, c)
+	a.adviseGGUF(in, c, types)
 	a.adviseExternal(in, c)
 	if e.headerOnly && !e.dryRun {
 		return overwriteHeader(out, ed)

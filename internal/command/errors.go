@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -88,7 +89,10 @@ func (a *app) fail(name string, err error) {
 		a.message("%s: interrupted", display(withoutSecrets(name)))
 		return
 	}
-	h := hint(err)
+	h, text := hint(err), describe(err)
+	if isAddress(name) { // which the message begins with
+		text = strings.Replace(text, withoutSecrets(name)+": ", "", 1)
+	}
 	f := tensorfile.ByName(name)
 	shown := display(withoutSecrets(name))
 	switch {
@@ -106,10 +110,10 @@ func (a *app) fail(name string, err error) {
 		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
 	}
 	if h != "" {
-		a.message("%s: %v\n  try: %s", shown, err, h)
+		a.message("%s: %s\n  try: %s", shown, text, h)
 		return
 	}
-	a.message("%s: %v", shown, err)
+	a.message("%s: %s", shown, text)
 }
 
 // with calls use with an open file, whose name errors get.
@@ -143,7 +147,7 @@ func hint(err error) string {
 	case errors.As(err, &le):
 		return "leaving out what cannot be kept"
 	case errors.Is(err, model.ErrNoModel):
-		return "-r to search it for files"
+		return "tensorfile ls -r, which lists the files in it"
 	case errors.Is(err, tensor.ErrNoTensor):
 		return "tensorfile ls, which lists the names"
 	case errors.Is(err, tensor.ErrUnfinished): // whose text says it

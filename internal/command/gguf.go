@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
@@ -39,6 +40,31 @@ func typesOf(r *gguf.Reader) map[string]string {
 	return types
 }
 
+// ggufDefined returns the type that files have for a key that GGUF defines, "" for
+// strings and other keys.
+func ggufDefined(key string) string {
+	_, name, _ := strings.Cut(key, ".") // after general, tokenizer, or an architecture
+	switch name {
+	case "alignment", "quantization_version", "file_type", "context_length",
+		"embedding_length", "block_count", "feed_forward_length", "leading_dense_block_count",
+		"vocab_size", "expert_count", "expert_used_count", "expert_shared_count",
+		"attention.head_count", "attention.head_count_kv", "attention.key_length",
+		"attention.value_length", "attention.sliding_window", "rope.dimension_count",
+		"rope.scaling.original_context_length", "ggml.bos_token_id", "ggml.eos_token_id",
+		"ggml.eot_token_id", "ggml.unknown_token_id", "ggml.separator_token_id",
+		"ggml.padding_token_id", "ggml.mask_token_id":
+		return gguf.TypeUint32.String()
+	case "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon",
+		"attention.max_alibi_bias", "attention.clamp_kqv", "attention.scale", "rope.freq_base",
+		"rope.scaling.factor", "rope.scaling.attn_factor":
+		return gguf.TypeFloat32.String()
+	case "use_parallel_residual", "rope.scaling.finetuned", "attention.causal",
+		"ggml.add_bos_token", "ggml.add_eos_token", "ggml.add_space_prefix":
+		return gguf.TypeBool.String()
+	}
+	return ""
+}
+
 // A ggufEdit knows the types of --set KEY:TYPE=VALUE.
 type ggufEdit struct {
 	tensorfile.Edit
@@ -59,7 +85,7 @@ func (e *ggufEdit) SetAttribute(key, value string) error {
 }
 
 // cutTypes takes the types of a .gguf out of the keys of --set.
-func (e *editing) cutTypes() map[string]string {
+func (e *editing) cutTypes(has func(key string) bool) map[string]string {
 	types := map[string]string{}
 	for i := range e.attributes {
 		c := &e.attributes[i]
@@ -67,6 +93,9 @@ func (e *editing) cutTypes() map[string]string {
 			continue
 		}
 		key, typeName := ggufKeyType(c.key)
+		if typeName == "" && !has(key) {
+			typeName = ggufDefined(key)
+		}
 		if c.key = key; typeName != "" {
 			types[key] = typeName
 		} else {
@@ -77,14 +106,33 @@ func (e *editing) cutTypes() map[string]string {
 }
 
 // adviseGGUF notes keys whose change does not mean what it seems to.
-func (a *app) adviseGGUF(in *input, c *changes) {
+func (a *app) adviseGGUF(in *input, c *changes, types map[string]string) {
+	if in.Format() != tensorfile.GGUF {
+		return
+	}
 	for _, k := range c.keys {
-		if in.Format() == tensorfile.GGUF && (strings.HasPrefix(k, "split.") ||
-			k == "general.quantization_version") {
+		if strings.HasPrefix(k, "split.") || k == "general.quantization_version" {
 			a.note("%s: %s describes how the tensors are stored, which does not change",
 				display(in.name), quote(k))
 		}
+		v := c.attributes[k]
+		if v == nil || types[k] != "" || in.hasAttribute(k) {
+			continue
+		}
+		if _, err := strconv.ParseFloat(*v, 64); err == nil {
+			a.note("%s: %s becomes a string; %s:uint32=%s for a number, or another type",
+				display(in.name), quote(k), k, *v)
+		}
 	}
+}
+
+func (in *input) hasAttribute(key string) bool {
+	for k := range in.Attributes() {
+		if k == key {
+			return true
+		}
+	}
+	return false
 }
 
 // overwriteHeader makes the changes without copying the data.

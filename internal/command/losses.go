@@ -66,7 +66,7 @@ func (a *app) refused(from string, c *conversion, losses []convert.Loss, err err
 		try = "the directory of the model, its index or its first shard, or " + try
 	}
 	for _, option := range options {
-		try += ", or " + flagOf(&convert.OptionError{Option: option}, 0)
+		try = flagOf(&convert.OptionError{Option: option}, 0) + ", or " + try
 	}
 	a.message("%s: nothing was written\n  try: %s", display(from), try)
 	d := c.result(from, "", losses, false)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -73,6 +74,8 @@ func remoteHint(name string, err error) string {
 		return `--header "Authorization: Bearer …"`
 	case errors.Is(err, remote.ErrNoRanges):
 		return "curl -L ADDRESS | tensorfile COMMAND -"
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return "SSL_CERT_FILE=FILE, a file with the certificate of the authority that signed"
 	case outside(err):
 		return "check the address and the network, or try later"
 	}
