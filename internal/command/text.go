@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,18 +161,9 @@ func (t *table) done(b []byte) {
 // fit makes a table that is wider than the terminal fit: spare columns go, and the first
 // one is cut, at its place among them or last.
 func (t *table) fit(width int) {
-	wide := func() int {
-		n := -2
-		for _, w := range t.width {
-			if w > 0 {
-				n += w + 2
-			}
-		}
-		return n
-	}
 	const shortest = 12
 	for _, i := range append(slices.Clip(t.spare), 0) {
-		over := wide() - width
+		over := t.wide() - width
 		switch {
 		case over <= 0:
 			return
@@ -181,6 +173,110 @@ func (t *table) fit(width int) {
 			t.width[0] = max(shortest, t.width[0]-over)
 		}
 	}
+}
+
+// wide is how many columns the table takes.
+func (t *table) wide() int {
+	n := -2
+	for _, w := range t.width {
+		if w > 0 {
+			n += w + 2
+		}
+	}
+	return n
+}
+
+// fitNames makes the table fit, and returns what shortens the cells of the first column:
+// without the parts of names that all have at their start, then in their middle, and only
+// as far as names that differ still do.
+func (t *table) fitNames(width int) func(name []byte) []byte {
+	var names [][]byte
+	start := 0
+	for i, end := range t.ends {
+		if i%len(t.head) == 0 {
+			names = append(names, t.text[start:end])
+		}
+		start = end
+	}
+	if len(names) == 0 || t.width[0] == 0 {
+		return nil
+	}
+	widest := func(shorter func([]byte) []byte) int {
+		n := columns([]byte(t.head[0]))
+		for _, name := range names {
+			n = max(n, columns(shorter(name)))
+		}
+		return n
+	}
+	t.width[0] = widest(func(name []byte) []byte { return name })
+	if t.wide() <= width {
+		return nil
+	}
+	common := commonStart(names)
+	shorter := func(n int) func(name []byte) []byte {
+		return func(name []byte) []byte {
+			if common > 0 && len(name) > common && name[0] != ' ' {
+				name = append([]byte("…"), name[common:]...)
+			}
+			return shortenMiddle(name, n)
+		}
+	}
+	most := widest(shorter(math.MaxInt))
+	t.width[0] = most
+	t.fit(width)
+	for _, i := range t.spare { // before names become alike
+		if t.width[0] == 0 || areDistinct(names, shorter(t.width[0])) {
+			break
+		}
+		if i > 0 && t.width[i] > 0 {
+			t.width[0] = min(most, t.width[0]+t.width[i]+2)
+			t.width[i] = 0
+		}
+	}
+	n := t.width[0]
+	for n < most && !areDistinct(names, shorter(n)) {
+		n += max(1, n/8)
+	}
+	t.width[0] = n
+	return shorter(n)
+}
+
+// commonStart is how many bytes all names begin with, up to a dot or a slash; rows that
+// are indented are no names.
+func commonStart(names [][]byte) int {
+	var first []byte
+	n := 0
+	for _, name := range names {
+		switch {
+		case len(name) > 0 && name[0] == ' ':
+		case first == nil:
+			first, n = name, len(name)
+		default:
+			i := 0
+			for i < min(n, len(name)) && name[i] == first[i] {
+				i++
+			}
+			n = i
+		}
+	}
+	const least = 4 // is worth an ellipsis
+	if n = bytes.LastIndexAny(first[:n], "./") + 1; n < least {
+		return 0
+	}
+	return n
+}
+
+// areDistinct reports whether names that differ do so when they are shorter.
+func areDistinct(names [][]byte, shorter func(name []byte) []byte) bool {
+	seen := make(map[string]string, len(names))
+	for _, name := range names {
+		short := string(shorter(name))
+		if other, ok := seen[short]; ok && other != string(name) {
+			return false
+		}
+		seen[short] = string(name)
+	}
+	return true
 }
 
 // print writes the table, with its titles where it has some, unless it is empty.
@@ -193,11 +289,9 @@ func (t *table) print(a *app) {
 			t.width[i] = max(t.width[i], columns([]byte(t.head[i])))
 		}
 	}
-	cut := 0
+	var shorter func(name []byte) []byte
 	if w := a.width(); w > 0 {
-		if t.fit(w); t.width[0] > 0 {
-			cut = t.width[0]
-		}
+		shorter = t.fitNames(w)
 	}
 	last := 0
 	for i := range t.width {
@@ -210,8 +304,8 @@ func (t *table) print(a *app) {
 		if t.width[i] == 0 {
 			return
 		}
-		if i == 0 && cut > 0 {
-			c = shortenMiddle(c, cut)
+		if i == 0 && shorter != nil {
+			c = shorter(c)
 		}
 		pad := max(t.width[i]-columns(c), 0)
 		if t.right[i] {
