@@ -7,18 +7,30 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // Quantize returns a dense, row-major tensor of numbers as quantised blocks of the type
 // of that name: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 or MXFP4. Rows are whole
-// numbers of blocks. The blocks are made as they are read, bit for bit those of the
-// gguf package, from elements as float32; NaN is tensor.ErrDType then. [tensor.As] is
-// the way back.
+// numbers of blocks. The blocks are made as they are read, on all cores, bit for bit those
+// of the gguf package, from elements as float32; NaN is tensor.ErrDType then. [tensor.As]
+// is the way back.
 func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
+	return quantize(t, typeName, false)
+}
+
+// QuantizeFinite is [Quantize], but reading fails with tensor.ErrOverflow, which names an
+// element, where a number is beyond float32, or a block has a scale beyond float16.
+func QuantizeFinite(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
+	return quantize(t, typeName, true)
+}
+
+func quantize(t *tensor.Tensor, typeName string, finite bool) (*tensor.Tensor, error) {
 	kind, ok := ggml.Named(typeName)
 	if !ok || !kind.CanEncode() {
 		return nil, fmt.Errorf("gguf: %w: nothing is quantised as %s", errors.ErrUnsupported,
@@ -31,7 +43,11 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 		return nil, errs.Tensor(t.Name, errors.ErrUnsupported,
 			"only dense, row-major tensors are quantised")
 	}
-	numbers, err := tensor.As(t, tensor.F32)
+	as := tensor.As
+	if finite {
+		as = tensor.AsFinite
+	}
+	numbers, err := as(t, tensor.F32)
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +57,8 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		r, err := numbers.Data.Open()
-		if err != nil {
-			return nil, err
-		}
-		return &quantizer{name: t.Name, kind: kind, r: r, left: size / kind.Bytes}, nil
-	})
+	q := &quantizer{t: t, kind: kind, finite: finite, blocks: size / kind.Bytes}
+	data := tensor.BlobFunc(size, func() (io.ReadCloser, error) { return q.open(numbers.Data) })
 	return &tensor.Tensor{Name: t.Name, Shape: t.Shape, Scheme: kind.Name,
 		Parts: []tensor.Part{{Role: "blocks", Data: data}}}, nil
 }
@@ -62,70 +73,104 @@ func CanQuantize(shape tensor.Shape, typeName string) bool {
 	return len(shape) > 0 && shape[len(shape)-1]%kind.Elements == 0
 }
 
-// A quantizer is a stream of blocks.
+// A quantizer makes blocks of numbers.
 type quantizer struct {
-	name string
-	kind ggml.Type
-	r    io.ReadCloser
-	left int64 // blocks not yet read
-	done int64 // elements
-	in   []byte
-	nums []float32
-	buf  []byte
-	out  []byte
+	t      *tensor.Tensor
+	kind   ggml.Type
+	finite bool
+	blocks int64
 }
 
-// quantizeBlocks is how many blocks are made at a time.
-const quantizeBlocks = 256
+// A quantization is one piece: blocks that are made at once.
+type quantization struct {
+	first   int64 // element
+	in, out []byte
+	numbers []float32
+}
 
-func (q *quantizer) Read(p []byte) (int, error) {
-	if len(q.out) == 0 {
-		if q.left == 0 {
-			if _, err := io.Copy(io.Discard, q.r); err != nil { // which checks a digest
+const (
+	// quantizeBlocks is how many blocks a piece has.
+	quantizeBlocks = 1024
+	// quantizeBudget bounds the bytes of the numbers of pieces under way.
+	quantizeBudget = 4 << 20
+)
+
+// open streams the blocks. Reading is serial, the blocks are made on all cores.
+func (q *quantizer) open(numbers tensor.Blob) (io.ReadCloser, error) {
+	r, err := numbers.Open()
+	if err != nil {
+		return nil, err
+	}
+	done := int64(0) // blocks
+	next := func(j *quantization) (int64, error) {
+		n := min(q.blocks-done, quantizeBlocks)
+		if n == 0 {
+			if _, err := io.Copy(io.Discard, r); err != nil { // which checks a digest
 				return 0, err
 			}
 			return 0, io.EOF
 		}
-		if err := q.fill(); err != nil {
+		elements := n * q.kind.Elements
+		if j.in == nil {
+			j.in, j.numbers = make([]byte, 4*elements), make([]float32, elements)
+			j.out = make([]byte, n*q.kind.Bytes)
+		}
+		j.in, j.numbers, j.out = j.in[:4*elements], j.numbers[:elements], j.out[:n*q.kind.Bytes]
+		j.first, done = done*q.kind.Elements, done+n
+		if _, err := io.ReadFull(r, j.in); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
 			return 0, err
 		}
+		return 8 * elements, nil
 	}
-	n := copy(p, q.out)
-	q.out = q.out[n:]
-	return n, nil
+	return parallel.NewStream(quantizeBudget, next, q.encode,
+		func(j *quantization) []byte { return j.out }, r.Close), nil
 }
 
-func (q *quantizer) fill() error {
-	n := min(q.left, quantizeBlocks)
-	if q.in == nil {
-		q.in = make([]byte, 4*n*q.kind.Elements)
-		q.nums = make([]float32, n*q.kind.Elements)
-		q.buf = make([]byte, n*q.kind.Bytes)
+// encode makes the blocks of a piece.
+func (q *quantizer) encode(j *quantization) error {
+	for i := range j.numbers {
+		j.numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(j.in[4*i:]))
 	}
-	in, nums := q.in[:4*n*q.kind.Elements], q.nums[:n*q.kind.Elements]
-	if _, err := io.ReadFull(q.r, in); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
-	}
-	for i := range nums {
-		nums[i] = math.Float32frombits(binary.LittleEndian.Uint32(in[4*i:]))
-	}
-	q.out = q.buf[:n*q.kind.Bytes]
-	if err := q.kind.Encode(q.out, nums); err != nil {
-		q.out = nil
-		i := slices.IndexFunc(nums, func(v float32) bool { return v != v })
+	if err := q.kind.Encode(j.out, j.numbers); err != nil {
+		i := slices.IndexFunc(j.numbers, func(v float32) bool { return v != v })
 		if i < 0 { // MXFP4 has no infinities
-			i = slices.IndexFunc(nums, func(v float32) bool { return math.IsInf(float64(v), 0) })
+			i = slices.IndexFunc(j.numbers,
+				func(v float32) bool { return math.IsInf(float64(v), 0) })
 		}
-		return errs.Tensor(q.name, tensor.ErrDType, "element %d is %v: %v", q.done+int64(i),
-			nums[i],
-			err)
+		return errs.Tensor(q.t.Name, tensor.ErrDType, "element %d is %v: %v", j.first+int64(i),
+			j.numbers[i], err)
 	}
-	q.left -= n
-	q.done += int64(len(nums))
+	if !q.finite {
+		return nil
+	}
+	const checked = 256 // elements: of blocks of any type
+	var values [checked]float32
+	for at := int64(0); at < int64(len(j.numbers)); at += checked {
+		n := min(checked, int64(len(j.numbers))-at)
+		bytes := j.out[at/q.kind.Elements*q.kind.Bytes:][:n/q.kind.Elements*q.kind.Bytes]
+		q.kind.Decode(values[:n], bytes)
+		for i, v := range values[:n] {
+			if d := v - v; d != 0 { // an infinity or NaN
+				return q.overflow(j, (at+int64(i))/q.kind.Elements*q.kind.Elements)
+			}
+		}
+	}
 	return nil
 }
 
-func (q *quantizer) Close() error { return q.r.Close() }
+// overflow names the element of the block that begins with one, at, that is too large.
+func (q *quantizer) overflow(j *quantization, at int64) error {
+	block := j.numbers[at:][:q.kind.Elements]
+	largest := 0
+	for i, v := range block {
+		if math.Abs(float64(v)) > math.Abs(float64(block[largest])) {
+			largest = i
+		}
+	}
+	return fmt.Errorf("%w: tensor %s: element %d of %v is %s, which does not fit %s",
+		tensor.ErrOverflow, naming.Quote(q.t.Name), j.first+at+int64(largest), q.t.DType,
+		strconv.FormatFloat(float64(block[largest]), 'g', -1, 32), q.kind.Name)
+}
