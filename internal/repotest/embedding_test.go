@@ -3,21 +3,32 @@ package repotest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/convert"
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/ptd"
+	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/quant"
+	"github.com/tensorfile/tensorfile/remote"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // The functions up to the mark are the Go code of docs/embedding.md, word for word.
@@ -123,6 +134,199 @@ func refuseDamaged(ctx context.Context, dir string) error {
 	return err // nil: whole
 }
 
+func weights(f *tensorfile.File, name string) ([]int64, error) {
+	w := f.Tensor(name)                   // nil if absent
+	xs, err := tensor.View[int64](w)      // borrows: valid until f.Close
+	if errors.Is(err, tensor.ErrNoView) { // compressed, misaligned, other byte order, not mapped
+		xs, err = tensor.Load[int64](w) // copies
+	}
+	return xs, err
+}
+
+func scan(ctx context.Context, upload io.ReaderAt, size int64) error {
+	f, err := tensorfile.NewReader(upload, size, &tensorfile.Options{
+		Limits: tensor.Limits{MaxTensors: 1e6, MaxMetadata: 100 << 20},
+	})
+	if err != nil {
+		return err // a *tensor.FormatError: format, byte offset, field
+	}
+	defer f.Close()
+	report, err := f.Verify(ctx, nil) // reads everything
+	for _, finding := range report.Findings {
+		fmt.Println(finding.Class, finding.Offset, finding.Field)
+	}
+	return err // nil if there are only warnings
+}
+
+func rows(ctx context.Context, w *tensor.Tensor) ([]float32, *inspect.Summary, error) {
+	// Slice reads nothing yet.
+	part, err := tensor.Slice(w, tensor.Range{Start: 10, Stop: 20}, tensor.All)
+	if err != nil {
+		return nil, nil, err
+	}
+	xs, err := tensor.Convert[float32](part) // reads ten rows
+	if err != nil {
+		return nil, nil, err
+	}
+	opts := &inspect.StatsOptions{Quantiles: []float64{0.01, 0.5, 0.99}}
+	stats, err := inspect.Stats(ctx, w, opts)
+	return xs, stats, err
+}
+
+func changed(ctx context.Context, base, tuned *tensorfile.File) error {
+	d, err := inspect.Diff(ctx, base, tuned, &inspect.DiffOptions{Tolerance: 1e-6, Figures: true})
+	if err != nil {
+		return err
+	}
+	for _, t := range d.Largest(10) {
+		fmt.Println(t.Name, t.Different, t.RMS, t.Cosine)
+	}
+	return nil
+}
+
+func save(name string, src io.Reader) error {
+	w, err := ztensor.Create(name, nil)
+	if err != nil {
+		return err
+	}
+	defer w.Abort() // does nothing after Close
+	if err := w.Add(tensor.New("bias", tensor.Shape{4}, []float32{1, 2, 3, 4})); err != nil {
+		return err
+	}
+	part, err := w.Create("embedding", tensor.F16, tensor.Shape{1024, 64}) // comes piece by piece
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(part, src); err != nil {
+		return err
+	}
+	if err := part.Close(); err != nil {
+		return err
+	}
+	return w.Close() // the file appears whole, or not at all
+}
+
+func toPTD(ctx context.Context, f *tensorfile.File, out string) error {
+	opts := &convert.Options{Allow: convert.LossAttributes}
+	plan, err := convert.NewPlan(ctx, f, tensorfile.PTD, opts)
+	if err != nil {
+		return err
+	}
+	for _, loss := range plan.Losses() {
+		fmt.Println(loss) // known before a byte is written
+	}
+	return plan.WriteFile(ctx, out) // streams, and checks the source's digests on the way
+}
+
+func listRemote(ctx context.Context, address string) error {
+	r, err := remote.Open(ctx, address, nil) // https, by ranges
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f, err := tensorfile.NewReader(r, r.Size(), nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println(f.Format(), f.Len(), r.Stats().Requests) // one or two small requests
+	return nil
+}
+
+func program(name string) error {
+	r, err := pte.Open(name, nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for m := range r.Program().Methods() {
+		fmt.Println(m.Name(), m.Inputs(), m.Outputs(), m.Operators())
+	}
+	return nil
+}
+
+func wholeModel(dir string) error {
+	m, err := model.Open(dir, nil) // reads names, indexes and headers
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if _, err := m.Whole(); err != nil {
+		return err // a shard is missing or truncated, or there are no weights
+	}
+	f := m.File() // all shards as one file, valid until m.Close
+	fmt.Println(f.Len(), f.Summary().Parameters)
+	return nil
+}
+
+func mergeLoRA(ctx context.Context, base, adapter *tensorfile.File, scale float32,
+	name string) error {
+	merged := func(yield func(*tensor.Tensor, error) bool) {
+		for w := range base.Tensors() {
+			stem := "base_model.model." + strings.TrimSuffix(w.Name, ".weight")
+			a, b := adapter.Tensor(stem+".lora_A.weight"), adapter.Tensor(stem+".lora_B.weight")
+			t, err := w, error(nil)
+			if a != nil && b != nil {
+				t, err = addProduct(w, a, b, scale)
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+	return safetensors.WriteFile(ctx, name, merged, nil)
+}
+
+func addProduct(w, a, b *tensor.Tensor, scale float32) (*tensor.Tensor, error) {
+	if len(w.Shape) != 2 || len(a.Shape) != 2 || !w.Order.RowMajor() ||
+		!b.Shape.Equal(tensor.Shape{w.Shape[0], a.Shape[0]}) || a.Shape[1] != w.Shape[1] {
+		return nil, fmt.Errorf("%s: %v and %v·%v", w.Name, w.Shape, b.Shape, a.Shape)
+	}
+	n, _ := w.Shape.Elements()
+	sum := &tensor.Tensor{Name: w.Name, Shape: w.Shape, DType: tensor.F32}
+	sum.Data = tensor.BlobFunc(4*n, func() (io.ReadCloser, error) { // when it is read
+		r, pw := io.Pipe()
+		go func() { pw.CloseWithError(writeSum(pw, w, a, b, scale)) }()
+		return r, nil
+	})
+	return tensor.As(sum, w.DType) // in the dtype of w, also when it is read
+}
+
+func writeSum(dst io.Writer, w, a, b *tensor.Tensor, scale float32) error {
+	as, err := tensor.Convert[float32](a) // [rank, columns]
+	if err != nil {
+		return err
+	}
+	bs, err := tensor.Convert[float32](b) // [rows, rank]
+	if err != nil {
+		return err
+	}
+	rank, columns := int(a.Shape[0]), int(a.Shape[1])
+	at, piece := 0, []byte(nil)
+	for values, err := range tensor.Values[float32](w) { // in pieces
+		if err != nil {
+			return err
+		}
+		piece = piece[:0]
+		for _, v := range values {
+			row, column := at/columns, at%columns
+			for k := range rank {
+				v += scale * bs[row*rank+k] * as[k*columns+column]
+			}
+			piece = binary.LittleEndian.AppendUint32(piece, math.Float32bits(v))
+			at++
+		}
+		if _, err := dst.Write(piece); err != nil {
+			return err // the reader was closed
+		}
+	}
+	return nil
+}
+
+func saveSmall(ctx context.Context, name string, weights map[string]*tensor.Tensor) error {
+	opts := &ztensor.WriterOptions{Alignment: 4096} // not in canonical form
+	return ztensor.WriteFile(ctx, name, tensor.Sorted(weights), opts)
+}
+
 func loadModel(dir string, use func(name string, shape tensor.Shape, v []tensor.BFloat16)) error {
 	m, err := model.Open(dir, nil)
 	if err != nil {
@@ -150,29 +354,6 @@ func Example_loadWeights() {
 	weights, err := loadWeights(context.Background(), f)
 	fmt.Println(weights, err)
 	// Output: map[a:[1 2] b:[3]] <nil>
-}
-
-func Example_loadModel() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	fmt.Println(safetensors.Save(filepath.Join(dir, "model.safetensors"),
-		map[string]*tensor.Tensor{
-			"up.weight": tensor.New("up.weight", tensor.Shape{2, 2},
-				[]tensor.Float8E4M3FN{0x38, 0x40, 0x44, 0xb8}), // 1, 2, 3, -1
-			"up.weight_scale_inv": tensor.New("", tensor.Shape{1, 1}, []float32{0.5}),
-		}), os.WriteFile(filepath.Join(dir, "config.json"),
-		[]byte(`{"quantization_config": {"quant_method": "fp8"}}`), 0o666))
-	fmt.Println(loadModel(dir, func(name string, shape tensor.Shape, v []tensor.BFloat16) {
-		fmt.Println(name, shape, v[0].Float32(), v[1].Float32(), v[2].Float32(), v[3].Float32())
-	}))
-	// Output:
-	// <nil> <nil>
-	// up.weight [2, 2] 0.5 1 1.5 -0.5
-	// <nil>
 }
 
 func Example_resume() {
@@ -311,4 +492,230 @@ func Example_refuseDamaged() {
 	// Output:
 	// error: "model-00001-of-00001.safetensors": missing-shard: named by model.safetensors.index.json for 1 tensor
 	// true
+}
+
+func Example_weights() {
+	f, err := tensorfile.Open("testdata/ztensor/crate-1.2.3-digests.zt", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	xs, err := weights(f, "int64 crc32c")
+	fmt.Println(len(xs), err)
+	// Output: 7 <nil>
+}
+
+func Example_scan() {
+	b, err := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b[70] ^= 1
+	fmt.Println(scan(context.Background(), bytes.NewReader(b), int64(len(b))) != nil)
+	// Output:
+	// checksum 64 objects["float32 crc32c"].components["data"].digest
+	// true
+}
+
+func Example_changed() {
+	tensors := func(v float32) *tensorfile.File {
+		return tensorfile.FromTensors([]*tensor.Tensor{
+			tensor.New("w", tensor.Shape{2}, []float32{1, v}),
+			tensor.New("same", tensor.Shape{1}, []float32{1}),
+		}, nil)
+	}
+	if err := changed(context.Background(), tensors(0), tensors(1)); err != nil {
+		fmt.Println(err)
+	}
+	// Output: w 1 0.7071067811865476 0.7071067811865475
+}
+
+func Example_rows() {
+	data := make([]tensor.BFloat16, 30*4)
+	for i := range data {
+		data[i] = tensor.NewBFloat16(float32(i))
+	}
+	xs, stats, err := rows(context.Background(), tensor.New("w", tensor.Shape{30, 4}, data))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(xs), xs[0], stats.Max, stats.Quantiles[1].Value)
+	// Output: 40 40 119 59
+}
+
+func Example_save() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "out.zt")
+	if err := save(name, bytes.NewReader(make([]byte, 2*1024*64))); err != nil {
+		fmt.Println(err)
+	}
+	f, err := tensorfile.Open(name, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	fmt.Println(f.Summary())
+	fmt.Println(toPTD(context.Background(), f, filepath.Join(dir, "out.ptd")))
+	r, err := ptd.Open(filepath.Join(dir, "out.ptd"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer r.Close()
+	fmt.Println(r.Len())
+	// Output:
+	// ztensor 2: 2 tensors, 65540 parameters, 131088 bytes, float16 131072, float32 16
+	// <nil>
+	// 2
+}
+
+func Example_listRemote() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := os.ReadFile("testdata/ztensor/crate-1.2.3-digests.zt")
+		http.ServeContent(w, r, "model.zt", time.Time{}, bytes.NewReader(b))
+	}))
+	defer server.Close()
+	if err := listRemote(context.Background(), server.URL+"/model.zt"); err != nil {
+		fmt.Println(err)
+	}
+	// Output: ztensor 8 2
+}
+
+func Example_program() {
+	if err := program("testdata/pte/export-1.5.1-linear.pte"); err != nil {
+		fmt.Println(err)
+	}
+	// Output: forward [float32[4, 3]] [float32[4, 2]] [aten::permute_copy.out aten::addmm.out]
+}
+
+func Example_wholeModel() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	half := make([]float32, 100)
+	_, err = safetensors.WriteShards(context.Background(), filepath.Join(dir, "model.safetensors"),
+		tensor.Of(tensor.New("a", tensor.Shape{100}, half), tensor.New("b", tensor.Shape{100}, half)),
+		&safetensors.ShardOptions{MaxSize: 400})
+	fmt.Println(err)
+	fmt.Println(wholeModel(dir))
+	fmt.Println(os.Remove(filepath.Join(dir, "model-00002-of-00002.safetensors")))
+	fmt.Println(wholeModel(dir) != nil)
+	// Output:
+	// <nil>
+	// 2 200
+	// <nil>
+	// <nil>
+	// true
+}
+
+func TestMergeLoRA(t *testing.T) {
+	bf16 := func(xs ...float32) []tensor.BFloat16 {
+		out := make([]tensor.BFloat16, len(xs))
+		for i, x := range xs {
+			out[i] = tensor.NewBFloat16(x)
+		}
+		return out
+	}
+	base := tensorfile.FromTensors([]*tensor.Tensor{
+		tensor.New("q.weight", tensor.Shape{2, 3}, bf16(1, 2, 3, 4, 5, 6)),
+		tensor.New("norm.weight", tensor.Shape{2}, bf16(7, 8)),
+	}, nil)
+	adapter := func(a ...float32) *tensorfile.File {
+		const stem = "base_model.model.q.lora_"
+		return tensorfile.FromTensors([]*tensor.Tensor{
+			tensor.New(stem+"A.weight", tensor.Shape{1, int64(len(a))}, a),
+			tensor.New(stem+"B.weight", tensor.Shape{2, 1}, []float32{1, -1}),
+		}, nil)
+	}
+	name := filepath.Join(t.TempDir(), "merged.safetensors")
+	if err := mergeLoRA(t.Context(), base, adapter(1, 0, 2), 0.5, name); err != nil {
+		t.Fatal(err)
+	}
+	all, err := safetensors.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string][]float32{
+		"q.weight":    {1.5, 2, 4, 3.5, 5, 5}, // w + 0.5 * b·a
+		"norm.weight": {7, 8},
+	} {
+		got, err := tensor.Convert[float32](all[key])
+		if err != nil || !slices.Equal(got, want) || all[key].DType != tensor.BF16 {
+			t.Errorf("%s: %v %v, %v", key, all[key].DType, got, err)
+		}
+	}
+	if err := mergeLoRA(t.Context(), base, adapter(1, 0), 0.5, name+"2"); err == nil {
+		t.Error("an adapter of another shape was merged")
+	}
+	if _, err := os.Stat(name + "2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a file is left:", err)
+	}
+}
+
+// A small tensor takes a step of the alignment.
+func Example_saveSmall() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	weights := map[string]*tensor.Tensor{}
+	for i := range 100 {
+		weights[fmt.Sprint(i)] = tensor.New("", tensor.Shape{4}, []int32{int32(i), 0, 0, 0})
+	}
+	size := func(save func(name string) error) int64 {
+		name := filepath.Join(dir, "weights.zt")
+		if err := save(name); err != nil {
+			fmt.Println(err)
+		}
+		fi, err := os.Stat(name)
+		if err != nil {
+			fmt.Println(err)
+			return 0
+		}
+		return fi.Size() >> 10
+	}
+	fmt.Println(size(func(name string) error { return ztensor.Save(name, weights) }), "KiB")
+	fmt.Println(size(func(name string) error {
+		return saveSmall(context.Background(), name, weights)
+	}), "KiB")
+	// Output:
+	// 6472 KiB
+	// 412 KiB
+}
+
+func Example_loadModel() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	fmt.Println(safetensors.Save(filepath.Join(dir, "model.safetensors"),
+		map[string]*tensor.Tensor{
+			"up.weight": tensor.New("up.weight", tensor.Shape{2, 2},
+				[]tensor.Float8E4M3FN{0x38, 0x40, 0x44, 0xb8}), // 1, 2, 3, -1
+			"up.weight_scale_inv": tensor.New("", tensor.Shape{1, 1}, []float32{0.5}),
+		}), os.WriteFile(filepath.Join(dir, "config.json"),
+		[]byte(`{"quantization_config": {"quant_method": "fp8"}}`), 0o666))
+	fmt.Println(loadModel(dir, func(name string, shape tensor.Shape, v []tensor.BFloat16) {
+		fmt.Println(name, shape, v[0].Float32(), v[1].Float32(), v[2].Float32(), v[3].Float32())
+	}))
+	// Output:
+	// <nil> <nil>
+	// up.weight [2, 2] 0.5 1 1.5 -0.5
+	// <nil>
 }
