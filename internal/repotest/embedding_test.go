@@ -604,9 +604,10 @@ func Example_wholeModel() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	half := make([]float32, 100)
-	_, err = safetensors.WriteShards(context.Background(), filepath.Join(dir, "model.safetensors"),
-		tensor.Of(tensor.New("a", tensor.Shape{100}, half), tensor.New("b", tensor.Shape{100}, half)),
+	name, zeros := filepath.Join(dir, "model.safetensors"), make([]float32, 100)
+	tensors := tensor.Of(tensor.New("a", tensor.Shape{100}, zeros),
+		tensor.New("b", tensor.Shape{100}, zeros))
+	_, err = safetensors.WriteShards(context.Background(), name, tensors,
 		&safetensors.ShardOptions{MaxSize: 400})
 	fmt.Println(err)
 	fmt.Println(wholeModel(dir))
