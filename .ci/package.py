@@ -66,7 +66,7 @@ def archive():
 
 
 def description():
-    """README for a package index, where its relative links lead nowhere: those of the repository at this version."""
+    """README for a package index, where its relative links lead nowhere: links to the repository at this version."""
     def absolute(link):
         kind = "raw" if link[1].endswith(".png") else "blob"
         return f"](https://github.com/tensorfile/tensorfile/{kind}/v{version}/{link[1]})"

@@ -13,14 +13,15 @@
 // and a name. Q2_0 in blocks of 128 elements, of early files, is PQ2_0. Shapes are
 // reversed, so that the last dimension varies fastest.
 //
-// Tensors come in the order of their offsets. Names and keys that are duplicates,
-// data that overlaps or is not aligned, and rows that are not a whole number of
-// blocks are refused. Metadata arrays appear in Attributes as JSON.
+// Tensors come in the order of their offsets. Names and keys that are duplicates, data
+// that overlaps or is not aligned, and rows that are not a whole number of blocks are
+// refused. Metadata arrays appear in Attributes as JSON.
 //
-// Version 3 is written, little-endian, data in the order of Add and packed. What ggml
-// refuses is refused: names above 63 bytes, more than four dimensions, dtypes without a
-// type there. [Edit] keeps the types of metadata; its WriteHeader changes a file without
-// copying the data. [WriteShards] and [Merge] have the names and keys of gguf-split.
+// Version 3 is written, little-endian, data in the order of Add and packed. A tensor that
+// ggml refuses is refused: names above 63 bytes, more than four dimensions, dtypes
+// without a type there. [Edit] keeps the types of metadata; its WriteHeader changes a
+// file without copying the data. [WriteShards] and [Merge] have the names and keys of
+// gguf-split.
 //
 // The package was checked against the gguf package of PyPI: its files, blocks of every
 // type that it decodes bit for bit, are read, and written to the byte: see

@@ -36,7 +36,8 @@ func NewEdit(r *Reader) *Edit {
 }
 
 // SetAttribute changes a metadata value to what text stands for in the type that it has
-// ([ParseValue]), or adds a string. What the type does not hold is tensor.ErrDType.
+// ([ParseValue]), or adds a string. A value that the type does not hold is
+// tensor.ErrDType.
 func (e *Edit) SetAttribute(key, text string) error {
 	typeName := TypeString.String()
 	if i := e.index(key); i >= 0 {

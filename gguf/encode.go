@@ -137,8 +137,8 @@ func appendBytes(b []byte, s string) []byte {
 }
 
 // ParseValue returns the value that text stands for in a type as [Value.TypeName] names
-// it: numbers in decimal, true and false, strings as they are, arrays as JSON. What the
-// type does not hold, NaN and infinity too, is tensor.ErrDType.
+// it: numbers in decimal, true and false, strings as they are, arrays as JSON. A value
+// that the type does not hold, NaN and infinity too, is tensor.ErrDType.
 func ParseValue(typeName, text string) (Value, error) {
 	v, err := parseValue(typeName, text)
 	if err != nil {
@@ -236,8 +236,8 @@ func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
 	return append(b, raw[:t.width()]...), nil
 }
 
-// TypeName returns the name of the type: that of a [ValueType], and of an array "[]" and
-// the name of its elements' type, such as "[]string".
+// TypeName returns the name of the type: the name of the [ValueType], and for an array
+// "[]" and the name of its elements' type, such as "[]string".
 func (v Value) TypeName() string {
 	if elem, _, ok := v.Array(); ok {
 		return "[]" + elem.String()

@@ -16,7 +16,7 @@ import (
 // "" if nothing is.
 
 // MaxName is the length of the longest name of a tensor, in bytes, and MaxRank the
-// number of its dimensions: those of ggml.
+// number of its dimensions, as in ggml.
 const (
 	MaxName = 63
 	MaxRank = 4

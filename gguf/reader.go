@@ -261,7 +261,7 @@ func (r *Reader) add(i int, e *entry) (err error) {
 	return err
 }
 
-// Version is that of the file: "1", "2" or "3".
+// Version returns the version of the file: "1", "2" or "3".
 func (r *Reader) Version() string { return strconv.FormatUint(uint64(r.h.version), 10) }
 
 // Attributes yields the metadata in the order of the file: strings as they are,

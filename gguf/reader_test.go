@@ -35,7 +35,7 @@ type want struct {
 	}
 }
 
-// The files of the gguf package: the committed ones, or those of
+// The files of the gguf package: the committed ones, or the files of
 // interop/gguf.sh when TENSORFILE_GGUF names their directory.
 func TestFilesOfTheReference(t *testing.T) {
 	dir := "../testdata/gguf"

@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The keys of a shard, those of gguf-split.
+// The keys of a shard, as gguf-split writes them.
 const (
 	splitNo      = "split.no"            // from 0
 	splitCount   = "split.count"         // of shards
@@ -40,8 +40,8 @@ type ShardOptions struct {
 	NoReplace bool
 	// DryRun returns the names, and writes nothing.
 	DryRun bool
-	// Writer is how the files are written; nil is its zero value. The first file has
-	// its Metadata, without keys of an earlier split, the others have that of the split
+	// Writer is how the files are written; nil is its zero value. The first file has its
+	// Metadata, without keys of an earlier split, the others have the keys of the split
 	// alone.
 	Writer *WriterOptions
 }
@@ -160,8 +160,8 @@ func (r *Reader) SetID() string {
 }
 
 // Merge returns what the shards of a split model, in any order, are together: the
-// metadata of the first, without that of the split, and all tensors in order. Shards
-// that are not those of one model, or not all, are tensor.ErrMalformed. The Readers
+// metadata of the first, without the keys of the split, and all tensors in order. Shards
+// that are not of one model, or not all, are tensor.ErrMalformed. The Readers
 // must stay open.
 func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], error) {
 	if len(shards) == 0 {

@@ -31,7 +31,7 @@ func TestReadHeader(t *testing.T) {
 				t.Errorf("%s: %s is %s, want %s", name, x.key, x.text(3), y.text(3))
 			}
 		}
-		// What follows in the stream is the data, in this order.
+		// The data follows in the stream, in this order.
 		at := want.dataAt
 		for x := range r.Tensors() {
 			y := want.Tensor(x.Name)

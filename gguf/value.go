@@ -155,7 +155,7 @@ func (v Value) String() string {
 }
 
 // Any returns the value as a uint8, int8, uint16, int16, uint32, int32, uint64, int64,
-// float32, float64, bool or string. Of an array it returns the first n elements as a
+// float32, float64, bool or string. For an array it returns the first n elements as a
 // slice of such a type, or of any for an array of arrays, each of which has its first
 // n; all of them if n is negative. The zero Value is nil.
 func (v Value) Any(n int) any {

@@ -23,7 +23,7 @@ type WriterOptions struct {
 	// Metadata is written in this order. Nothing is added to it but general.alignment:
 	// llama.cpp requires general.architecture, and more, of a model.
 	Metadata []KeyValue
-	// Alignment of data, a power of two from 8. 0 means that of general.alignment in
+	// Alignment of data, a power of two from 8. 0 means the value of general.alignment in
 	// Metadata, which it replaces otherwise, else 32.
 	Alignment int64
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# batch.sh: 1,000 files behind a server are verified by eight processes, a part each, of which three are killed and resumed. What the
-# eight ledgers say is what one run says.
+# batch.sh: 1,000 files behind a server are verified by eight processes, a part each, of which three are killed and resumed. The
+# eight ledgers say what one run says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)

@@ -120,7 +120,7 @@ serve "$(dirname "$py")/moto_server" -H 127.0.0.1 -p @
 moto=$port
 export AWS_ACCESS_KEY_ID=testing AWS_SECRET_ACCESS_KEY=testing
 s3 moto "$moto"
-# From now on moto checks signatures; those of listings and of unusual keys wrongly, boto3's too.
+# From now on moto checks signatures, but wrongly for listings and unusual keys, boto3's too.
 read -r id secret < <("$py" - <<PY
 import boto3, json
 iam = boto3.client("iam", endpoint_url="http://127.0.0.1:$moto")

@@ -7,7 +7,7 @@ one line for each difference.
 """
 import json, subprocess, sys
 
-# What a tensor's or part's row may say that our command must say too.
+# The fields of a tensor's or part's row that our command must have too.
 SAME = ("dtype", "shape", "scheme", "order", "method", "value", "buffer", "mutable", "external", "stored", "encoding", "digest", "offset")
 
 FACTS = ("inputs", "outputs", "operators", "metadata", "methods", "segments", "named_data", "content_digest", "shards")

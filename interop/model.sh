@@ -97,7 +97,7 @@ proves "hub: one file" bash -c "'$work/tensorfile' ls hf://acme/tiny/$two | cmp 
 proves "hub: an index and its shards" bash -c "'$work/tensorfile' verify hf://acme/tiny/model.safetensors.index.json >/dev/null"
 proves "hub: a wrong token is refused, and not shown" bash -c "! HF_TOKEN=hf_wrong '$work/tensorfile' check hf://acme/tiny 2>'$work/refused' && ! grep -q hf_wrong '$work/refused'"
 proves "hub: other digests in a manifest" found hf://acme/tiny "digest-mismatch $two" --manifest <(sed "/README/d; /$two/s/^......../00000000/" "$sound/SHA256SUMS")
-# What huggingface_hub itself says of its cache, which it compares with the Hub: the same of bytes that are wrong.
+# The verdict of huggingface_hub on its cache, which it compares with the Hub: the same of bytes that are wrong.
 hf=$(dirname "$py")/hf
 verified() { # DIR STATUS: of both
 	local status=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # onnx.sh: proves package onnx against onnx 1.23.2 and onnxruntime 1.32.0, on models with fresh random content and on the 161 models that
-# these packages, silero-vad and rapidocr have: names, dtypes, shapes and bytes of all tensors, those of attributes, subgraphs, functions and other files included,
+# these packages, silero-vad and rapidocr have: names, dtypes, shapes and bytes of all tensors, also in attributes, subgraphs, functions and other files included,
 # inputs and outputs with their types, also as onnxruntime sees them.
 # onnx.sh --renew makes testdata/onnx anew.
 set -euo pipefail

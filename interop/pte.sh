@@ -4,7 +4,7 @@
 #     verify, and those that the published runtime loads come back from our writers unharmed;
 #   - so are programs of content that no exporter would write together (odd.py), by the command as well; the runtime loads those that have all
 #     that it takes, and Verify says the same of each;
-#   - their operators and kernel keys are those of its gen_oplist;
+#   - their operators and kernel keys are as its gen_oplist lists them;
 #   - programs of ours, and programs of the exporter that we rewrote, patched, aligned, externalised, are loaded and run by ExecuTorch's
 #     C++ runtime with the outputs that they should have.
 set -euo pipefail

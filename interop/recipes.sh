@@ -62,7 +62,7 @@ for block in "$work"/[0-9]*.sh; do
 	fi
 done
 
-# What the blocks should have shown.
+# The blocks should have shown this.
 shows() { if grep -qF -- "$2" "$work"/[0-9]*.sh.out; then passed=$((passed + 1)) && echo "ok: $1"; else fail "$1: no $2"; fi; }
 shows "a difference of one element is found" "layers.19.weight          1   8"
 shows "content ids of two formats are equal" "$(tensorfile hash --content model.zt | awk '{print $1}')"

@@ -17,7 +17,7 @@ proves "the reference writes files with random content" "$py" interop/safetensor
 proves "we read every tensor of them" env TENSORFILE_SAFETENSORS="$work/theirs" TENSORFILE_SAFETENSORS_OUT="$work/ours" \
 	go test -count=1 -run TestFilesOfTheReference ./safetensors
 proves "the reference reads what we write, which is its own to the byte" "$py" interop/safetensors/make.py --check "$work/theirs" "$work/ours"
-proves "the small floats are those of ml_dtypes" bash -c "'$py' interop/smallfloats.py | while read -r name decode encode; do
+proves "the small floats are as in ml_dtypes" bash -c "'$py' interop/smallfloats.py | while read -r name decode encode; do
 	[ \$name = F8E8M0FNU ] && encode=$'\"\"' # we do not round to it
 	grep -q \$decode tensor/float_test.go && grep -q \$encode tensor/float_test.go || exit 1; done"
 

@@ -33,7 +33,7 @@
 #   torch-release VERSION  a Python with this torch alone: 1.6.0 1.13.1 2.1.2 2.4.1 2.8.0 2.15.0; 1.5
 #                          to 2 GB, half a minute; empty libraries take the place of CUDA's
 #   usual                  what .ci/run needs without --full, one "NAME VERSION PATH" a line
-#   all                    every tool but those of torch, the same way
+#   all                    every tool but torch and torch-release, the same way
 #
 # Tools live in ${TENSORFILE_TOOLS:-$HOME/.cache/tensorfile-tools}, outside the tree; the first call makes a tool and later ones
 # reuse it while its recipe and sources are unchanged. The path is all that goes to standard output:

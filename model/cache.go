@@ -117,7 +117,7 @@ func isDir(fsys fs.FS, name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// newCache takes the repository's name from that of its directory, such as
+// newCache takes the repository's name from the name of its directory, such as
 // models--ORG--NAME.
 func newCache(repo, commit string) *cache {
 	c := &cache{repo: repo, commit: commit}

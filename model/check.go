@@ -28,7 +28,7 @@ type CheckOptions struct {
 	Open *Options
 }
 
-// A Report is what Check found. Its JSON is that of tensorfile check --json.
+// A Report lists what Check found. Its JSON is the output of tensorfile check --json.
 type Report struct {
 	OK         bool   `json:"ok"`   // no errors
 	Kind       string `json:"kind"` // directory, hf-snapshot or hub
@@ -44,8 +44,8 @@ type Report struct {
 	Findings []Finding `json:"findings"` // by file, code and tensor
 }
 
-// Err returns nil when there are only warnings, else an error that wraps those of all
-// findings that are errors.
+// Err returns nil when there are only warnings, else an error that wraps the errors of
+// all findings that are errors.
 func (r *Report) Err() error {
 	var errs []error
 	for _, f := range r.Findings {
@@ -75,8 +75,8 @@ func Check(ctx context.Context, dir string, opts *CheckOptions) (*Report, error)
 	return m.Check(ctx, opts)
 }
 
-// Check reports the findings of Open and what opts add. The error is that of
-// Report.Err, or of ctx; there is a Report unless ctx ended.
+// Check reports the findings of Open and what opts add. The error is Report.Err
+// or the error of ctx; there is a Report unless ctx ended.
 func (m *Model) Check(ctx context.Context, opts *CheckOptions) (*Report, error) {
 	var o CheckOptions
 	if opts != nil {

@@ -21,7 +21,7 @@ import (
 type tensorSeq = iter.Seq[*tensor.Tensor]
 
 // checkSet finds what the files of a set, each by itself opened, say against each other
-// and their index. Of tensors in files that are missing or damaged nothing is said.
+// and their index. Tensors in files that are missing or damaged are left out.
 func (m *Model) checkSet(s *Set) {
 	whole := !s.unusable
 	for _, sh := range s.shards {
@@ -163,7 +163,7 @@ func (m *Model) checkIndex(s *Set, whole bool) {
 	}
 }
 
-// checkSetIDs compares the IDs of shards, which a writer gives them, with that of their
+// checkSetIDs compares the IDs of shards, which a writer gives them, with the ID of their
 // index, or of the first where the index has none.
 func (m *Model) checkSetIDs(s *Set) {
 	want, known := "", false

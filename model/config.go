@@ -33,8 +33,8 @@ type Config struct {
 	quantized bool
 }
 
-// configJSON is the part of config.json that is read. What has another type than expected
-// is left out: transformers reads it, not we.
+// configJSON is the part of config.json that is read. A value of another type than
+// expected is left out: transformers reads it, not we.
 type configJSON map[string]json.RawMessage
 
 func (c configJSON) get(v any, keys ...string) {
@@ -113,7 +113,8 @@ func (m *Model) readObject(name string) configJSON {
 
 var errNoObject = errors.New("not a JSON object")
 
-// checkConfig compares the dtype that a model is to be loaded as with that of most bytes.
+// checkConfig compares the dtype that a model is to be loaded as with the dtype of most
+// bytes.
 func (m *Model) checkConfig(s *Set) {
 	c := m.configs[s.part]
 	if c == nil || c.quantized || c.DType == "" || c.DType == "auto" {

@@ -141,7 +141,7 @@ func (m *Model) jobs(o *CheckOptions, l listing) (all []*job) {
 	return all
 }
 
-// run does a job. The error is only that of the context.
+// run does a job. It fails only if the context ends.
 func (m *Model) run(ctx context.Context, j *job) error {
 	if len(j.expected) > 0 {
 		if err := m.hash(ctx, j); err != nil {
@@ -176,7 +176,7 @@ func (m *Model) run(ctx context.Context, j *job) error {
 	return nil
 }
 
-// checkWeight reads a quantised weight. The error is only that of the context.
+// checkWeight reads a quantised weight. It fails only if the context ends.
 func (j *job) checkWeight(ctx context.Context, w *quant.Weight) error {
 	found, err := w.Check(ctx)
 	if ctx.Err() != nil {

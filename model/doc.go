@@ -3,7 +3,7 @@
 // llama.cpp and this module write them, in a plain directory or in a snapshot of
 // Hugging Face's cache.
 //
-// [Open] reads names, indexes, headers and links: a few KB a file. What is wrong is a
+// [Open] reads names, indexes, headers and links: a few KB a file. A fault is a
 // [Finding], never an error of Open; [Model.Check] adds what takes reading the data:
 // digests and values. The codes of findings are listed in docs/check.md.
 //
@@ -16,7 +16,7 @@
 // diffusion_pytorch_model, consolidated and adapter_model before others; a single file
 // before an index; no variant before one. A directory with model_index.json is one
 // model: each component that it names has a primary set, and the names of tensors begin
-// with that of the component.
+// with the name of the component.
 //
 // # Untrusted directories
 //

@@ -109,7 +109,7 @@ func ExampleShards() {
 	// model: 1 of 2 files are missing: "model-00001-of-00002.safetensors": file does not exist
 }
 
-// What a registry says of a model whose shards it has opened by itself.
+// A registry checks a model whose shards it has opened by itself.
 func ExampleSummaryOf() {
 	dir := shards()
 	defer os.RemoveAll(dir)

@@ -155,7 +155,8 @@ func (d *directory) companions(root string, noMap bool) func(string) (io.ReaderA
 	}
 }
 
-// companionNames are the names that a shard may have: after that of its root, or its own.
+// companionNames are the names that a shard may have: after the name of its root, or its
+// own.
 func companionNames(root, shard string) []string {
 	dir, base := path.Split(root)
 	own := path.Join(dir, shard)

@@ -125,7 +125,7 @@ func (l *findings) add(all ...Finding) {
 	}
 }
 
-// join adds those of another list.
+// join adds the findings of another list.
 func (l *findings) join(other *findings) {
 	before := l.n
 	l.add(other.list...)

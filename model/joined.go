@@ -101,7 +101,7 @@ func (m *Model) File() *tensorfile.File {
 	return asFile(all, r)
 }
 
-// Format and Version are those of the first file.
+// Format and Version are the first file's.
 func (r *reader) Format() tensorfile.Format {
 	if len(r.files) == 0 {
 		return 0

@@ -103,7 +103,7 @@ func Open(dir string, opts *Options) (*Model, error) {
 }
 
 // OpenFS is Open for any file system. Links are seen where it is an fs.ReadLinkFS;
-// those of a snapshot in a cache only if the whole cache is in it.
+// the files of a snapshot in a cache only if the whole cache is in it.
 func OpenFS(fsys fs.FS, dir string, opts *Options) (*Model, error) {
 	return open(fsys, dir, "", nil, opts)
 }
@@ -362,8 +362,8 @@ func (e *DamageError) Unwrap() (all []error) {
 	return all
 }
 
-// Whole returns the primary set, nil if there are several, those of components. It is a
-// *DamageError if the set is damaged: what is left of it is another model.
+// Whole returns the primary set, nil if there are several, one for each component. It is
+// a *DamageError if the set is damaged: what is left of it is another model.
 func (m *Model) Whole() (*Set, error) {
 	primary := m.primary()
 	if len(primary) == 0 || m.ambiguous() {

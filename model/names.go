@@ -101,7 +101,7 @@ func missingShards(s naming.Shard, present map[int]bool,
 }
 
 // stemSet has the stems of the indexes of one extension, each with its index; "" where
-// it has only those of variants.
+// it has only files of variants.
 type stemSet map[string]string
 
 // indexedStems returns the stems of indexes by their extension.

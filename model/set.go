@@ -73,7 +73,7 @@ func (s *Set) tensors() iter.Seq2[string, tensorSeq] {
 	}
 }
 
-// stems are those of primary sets, in the order in which they are looked for.
+// stems are the stems of primary sets, in the order in which they are looked for.
 var stems = []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
 
 // rank is what decides before the name which set is the primary one.

@@ -72,7 +72,7 @@ func Shards(fsys fs.FS, name string) ([]string, error) {
 	return there, absentShards(missing, n, s.N, err)
 }
 
-// present divides names into those of regular files, links followed, and others.
+// present divides names into names of regular files, links followed, and others.
 func present(fsys fs.FS, names []string) (there, missing []string, err error) {
 	for _, name := range names {
 		info, e := fs.Stat(fsys, name)

@@ -6,12 +6,12 @@ import "github.com/tensorfile/tensorfile"
 type Figures struct {
 	Figure
 	// StoredElements counts the elements of all tensors as they are stored, Parameters
-	// those of weights, of which some are stored as several tensors.
+	// the elements of weights, of which some are stored as several tensors.
 	StoredElements int64             `json:"stored_elements"`
 	DTypes         map[string]Figure `json:"dtypes"`
 }
 
-// A Figure counts tensors, all or those of one dtype.
+// A Figure counts tensors, all or the ones of one dtype.
 type Figure struct {
 	Tensors    int64 `json:"tensors"`
 	Parameters int64 `json:"parameters"` // of one dtype elements as they are stored
@@ -39,23 +39,23 @@ func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
 }
 
 // A Summary is about the primary set: tensors of the same name count once, and Size is
-// that of all its files, the index included.
+// the size of all its files, the index included.
 type Summary struct {
 	tensorfile.Summary
 	Shards int // how many files the set has, those that are missing included
 	// StoredElements counts the elements of all tensors as they are stored, Parameters
-	// those of weights, of which some are stored as several tensors.
+	// the elements of weights, of which some are stored as several tensors.
 	StoredElements int64
 }
 
 // SummaryOf sums up the shards of a model: Size and Blobs add up, tensors of the same
-// name count once, and each of the Attributes is that of the first file that has it.
-// Format and Version are those of the first file.
+// name count once, and each of the Attributes is taken from the first file that has it.
+// Format and Version are the first file's.
 func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
 	return joined(files, nil, 0).Summary()
 }
 
-// Summary sums up the primary set, or those of all components.
+// Summary sums up the primary set, or the sets of all components.
 func (m *Model) Summary() Summary {
 	s, logical := Summary{Summary: m.File().Summary()}, int64(0)
 	for _, set := range m.primary() {

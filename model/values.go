@@ -12,8 +12,8 @@ import (
 // minConstant is how many elements a tensor has that is suspicious if all are the same.
 const minConstant = 16
 
-// checkValues reads the elements of a floating-point tensor. The error is only that of
-// the context.
+// checkValues reads the elements of a floating-point tensor. It fails only if
+// the context ends.
 func checkValues(ctx context.Context, file string, t *tensor.Tensor) ([]Finding, error) {
 	if !t.Dense() || !t.DType.IsFloat() || t.External {
 		return nil, nil

@@ -35,7 +35,7 @@ func ExampleWriter() {
 	// Output: "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }  " <nil>
 }
 
-// What the header says, and the elements.
+// The header, and the elements.
 func ExampleOpen() {
 	r, err := npy.Open("../testdata/npy/column-be.npy", nil)
 	if err != nil {

@@ -293,7 +293,7 @@ func goldens(t testing.TB) []string {
 	return names
 }
 
-// What opens and is written again opens with the same content.
+// A file that opens and is written again opens with the same content.
 func FuzzRoundTrip(f *testing.F) {
 	for _, name := range goldens(f) {
 		f.Add(golden(f, name))
@@ -341,7 +341,7 @@ func TestInvalidDTypes(t *testing.T) {
 	}
 }
 
-// What is no plain number is there with NumPy's word for it, and without values.
+// An element that is no plain number has NumPy's word for it, and no values.
 func TestUnknownDTypes(t *testing.T) {
 	for word, size := range map[string]int{"[('a', '<f4')]": 10, "'|O'": 10, "'<U3'": 24,
 		"'|S3'": 6, "'<M8[s]'": 16, "'<V2'": 4, "'<f16'": 32} {

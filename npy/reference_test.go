@@ -29,7 +29,7 @@ type want struct {
 	}
 }
 
-// NumPy's arrays, read and written again: the committed ones, and those of
+// NumPy's arrays, read and written again: the committed ones, and the arrays of
 // interop/npy.sh when TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where
 // the rewritten ones go.
 func TestArraysOfNumPy(t *testing.T) {

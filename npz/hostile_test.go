@@ -416,7 +416,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// What opens and is written again opens with the same content.
+// An archive that opens and is written again opens with the same content.
 func FuzzRoundTrip(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {

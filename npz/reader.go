@@ -91,8 +91,8 @@ func read(in *format.Input) (*Reader, error) {
 // Version returns "": archives have none.
 func (r *Reader) Version() string { return "" }
 
-// Verify decodes every member, checks its CRC-32, and that bools are 0 or 1. What all
-// members decode to is bounded by Limits.DecodedTotal. opts may be nil.
+// Verify decodes every member, checks its CRC-32, and that bools are 0 or 1. The bytes
+// that all members decode to are bounded by Limits.DecodedTotal. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))

@@ -31,7 +31,7 @@ type want struct {
 	}
 }
 
-// NumPy's archives, read and written again: the committed ones, and those of
+// NumPy's archives, read and written again: the committed ones, and the archives of
 // interop/npy.sh when TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where
 // the rewritten ones go.
 func TestArchivesOfNumPy(t *testing.T) {

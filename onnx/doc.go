@@ -13,9 +13,9 @@
 // graphs as attributes, which have tensors again: see [Reader.Tensors].
 //
 // The file is read by a cursor over its fields: payloads stay where they are, so that
-// opening costs the metadata. What nothing is known of is skipped. Opening refuses what
+// opening costs the metadata. Unknown fields are skipped. Opening refuses what
 // protobuf refuses, dimensions that are negative or beyond 2^63, and a file that lacks
-// what makes it a model. Whatever else is wrong with a tensor is an error of reading it,
+// what makes it a model. Any other fault of a tensor is an error of reading it,
 // and of [Reader.Verify], which also checks the graph; the other tensors are read.
 //
 // Other files are opened when they are first needed, each once, through

@@ -61,7 +61,7 @@ var dataTypes = [...]struct {
 	28:         {tensor.F6E3M2FN, int32Data, 1, 1},
 }
 
-// known reports whether a number is that of a dtype, string included.
+// known reports whether a number stands for a dtype, string included.
 func known(dataType int) bool { return dataType > 0 && dataType < len(dataTypes) }
 
 // dtypeOf returns the dtype of a number, Unknown for string and for numbers without one.

@@ -160,7 +160,7 @@ func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
 		word)})
 }
 
-// sparseEntry adds the tensor of a SparseTensorProto to those of the file.
+// sparseEntry adds the tensor of a SparseTensorProto to the tensors of the file.
 func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
 	p.path = append(p.path, step{name, index})
 	defer p.leave()

@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What a model asks for and gives, without a session of onnxruntime.
+// The inputs and outputs of a model, without a session of onnxruntime.
 func ExampleOpen() {
 	r, err := onnx.Open("../testdata/onnx/matmul.onnx", nil)
 	if err != nil {

@@ -196,7 +196,7 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 			s.file = &dataFile{name: name, r: p.r}
 			p.r.files[name] = s.file
 		}
-		p.location, p.file = location, s.file // most often that of the next tensor too
+		p.location, p.file = location, s.file // most often the file of the next tensor too
 	}
 	return tensor.NewBlob(s)
 }
@@ -286,7 +286,8 @@ func (x *external) ReadAt(p []byte, off int64) (int, error) {
 	return e.ReadAt(p, off)
 }
 
-// Stored is for Blob. What is not there has no size: reading allocates nothing for it.
+// Stored is for Blob. A tensor without its file has no size: reading allocates nothing
+// for it.
 func (x *external) Stored() tensor.Stored {
 	st := tensor.Stored{Offset: x.off, Encoding: "raw", File: x.file.name}
 	if _, err := x.open(); err == nil {

@@ -43,7 +43,7 @@ type Graph struct {
 	// of a function.
 	Path    string
 	Nodes   []Node
-	Inputs  []Value // those of a function have no type
+	Inputs  []Value // inputs of a function have no type
 	Outputs []Value
 	Values  []Value // types of others
 
@@ -254,7 +254,7 @@ func (n *Node) graphs() iter.Seq[*Graph] {
 	}
 }
 
-// values are those of all fields of an attribute.
+// values are the values of all fields of an attribute.
 func (a *Attribute) values() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		if a.Value == nil || !yield(a.Value) {

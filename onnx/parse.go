@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A parser reads a ModelProto. What it keeps takes memory in proportion to what it has
+// A parser reads a ModelProto. Its result takes memory in proportion to what it has
 // walked over: see charge.
 type parser struct {
 	cursor
@@ -650,14 +650,14 @@ func (p *parser) sparseProto(f field, name string, index int, x *sparseParts) {
 	p.leave()
 }
 
-// newEntry adds the tensor of a TensorProto to those of the file.
+// newEntry adds the tensor of a TensorProto to the tensors of the file.
 func (p *parser) newEntry(x *proto) *entry {
 	e := p.take(x.at)
 	p.fill(e, x)
 	return e
 }
 
-// take adds an empty tensor to those of the file.
+// take adds an empty tensor to the file.
 func (p *parser) take(at int64) *entry {
 	p.add(at)
 	p.charge(256)

@@ -34,7 +34,7 @@ type wantedTensor struct {
 	Parts               []wantedTensor
 }
 
-// The models of the reference: the committed ones, or those of interop/onnx.sh where
+// The models of the reference: the committed ones, or the models of interop/onnx.sh where
 // TENSORFILE_ONNX names their directory.
 func TestModelsOfTheReference(t *testing.T) {
 	dir, least := "../testdata/onnx", 16

@@ -304,7 +304,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { walk(t, b) })
 }
 
-// walk opens a file and looks at all of it. The raw bytes of tensors are those of the
+// walk opens a file and looks at all of it. The raw bytes of tensors are the bytes of the
 // file.
 func walk(t *testing.T, b []byte) error {
 	Detect(readerOf(b), int64(len(b)))

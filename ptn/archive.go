@@ -83,8 +83,8 @@ func (r *Reader) openWeights(src *source.Source, x *source.Extent) error {
 	return err
 }
 
-// openAliases reads the object of names, each with the name of a stored tensor. Of a name
-// that it has twice the last counts, as for ExecuTorch.
+// openAliases reads the object of names, each with the name of a stored tensor. For a
+// name that it has twice the last counts, as for ExecuTorch.
 func (r *Reader) openAliases(src *source.Source, x *source.Extent) error {
 	if x.Size() > r.limits.MaxMetadata {
 		return errs.At(x.Offset(), aliasesMember, tensor.ErrLimit, "%d bytes, the limit is %d",

@@ -17,7 +17,7 @@ import (
 // tables, unions, lists of int32 and int64, numbers and bools.
 type table map[int]any
 
-// A union is a member with its number. Its slot is that of the value.
+// A union is a member with its number. Its slot is the slot of the value.
 type union struct {
 	tag   ptnfb.ArgumentValue
 	table table
@@ -128,7 +128,7 @@ func placeholder(name string) table {
 }
 
 // sound is a program of one method: y = linear(x, w), and the buffer becomes x. The
-// weight is that of weights.
+// values of w are in the package's file of weights.
 func sound() table {
 	f := ptnfb.ScalarTypeFLOAT
 	return table{ptnfb.SlotProgramVersion: "1", ptnfb.SlotProgramMethods: []table{{

@@ -21,8 +21,8 @@ const (
 	maxDim  = 1<<31 - 1
 )
 
-// A checker applies the rules of a program that Open does not need: those of the
-// validation in ExecuTorch's exporter, and those of its runtime.
+// A checker applies the rules of a program that Open does not need: the rules of the
+// validation in ExecuTorch's exporter, and the rules of its runtime.
 type checker struct {
 	r     *Reader
 	found *format.Findings

@@ -19,6 +19,6 @@
 //
 // Open checks the archive, the FlatBuffer and the headers. Whether the graphs make
 // sense, and whether weights are what the program expects, [Reader.Verify] checks. The
-// format is that of the ExecuTorch 1.5.1 wheel: exir/_serialize/_ptn.py,
+// format is the format of the ExecuTorch 1.5.1 wheel: exir/_serialize/_ptn.py,
 // backends/native/serialization.
 package ptn

@@ -26,11 +26,11 @@ type WriterOptions struct {
 	Progress func(done, total int64)
 }
 
-// An Edit is a list of changes to the weights of a package, and to the names by which
-// the package and its program know them. Names are those of the Reader, and all changes
-// apply at once. Aliases of a tensor that is replaced keep its old values, which are
-// then stored under one of their names. The Reader must stay open until the file is
-// written. An Edit is not safe for concurrent use.
+// An Edit is a list of changes to the weights of a package, and to the names by which the
+// package and its program know them. Names are the names in the Reader, and all changes
+// apply at once. Aliases of a tensor that is replaced keep its old values, which are then
+// stored under one of their names. The Reader must stay open until the file is written.
+// An Edit is not safe for concurrent use.
 type Edit struct {
 	format.Edit
 	r          *Reader

@@ -43,7 +43,7 @@ func (r *Reader) readProgram(src *source.Source, off, size int64) error {
 // Raw is the root table of the program with the accessors that flatc generates.
 func (r *Reader) Raw() *ptnfb.Program { return r.root }
 
-// Methods yields the methods of the program in the order of the file. What they return is
+// Methods yields the methods of the program in the order of the file. Their results are
 // read from a copy of the program when it is asked for; it is valid after Close too.
 func (r *Reader) Methods() iter.Seq[Method] {
 	return format.Each(r.root.MethodsLength(), func(i int) (m Method) {

@@ -80,7 +80,7 @@ func TestVerifyRules(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(p table)
-		weights []byte // nil: those of sound
+		weights []byte // nil: the file of weights of sound
 		class   error  // nil: a warning
 		want    string // in the message; "" for a sound file
 	}{

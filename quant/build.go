@@ -17,7 +17,7 @@ type build struct {
 	ended bool
 }
 
-// begin begins a weight. shape is that of its elements, as far as it is known.
+// begin begins a weight. shape is the shape of its elements, as far as it is known.
 func (f *finder) begin(kind, scheme, name, base string, codes *tensor.Tensor,
 	shape tensor.Shape) *build {
 	w := f.weight(name, scheme, codes)
@@ -25,7 +25,7 @@ func (f *finder) begin(kind, scheme, name, base string, codes *tensor.Tensor,
 	return &build{Weight: w, f: f, kind: kind, base: base}
 }
 
-// part adds the stored tensor whose name is that of the module and the suffix. It returns
+// part adds the stored tensor whose name is the module's name and the suffix. It returns
 // nil if there is none.
 func (b *build) part(role, suffix string) *tensor.Tensor {
 	t := b.f.stored[b.base+suffix]
@@ -124,7 +124,7 @@ func (b *build) complete(m *matrix, transposed bool, prepare func() error) *valu
 	return b.f.complete(b.kind, b.Weight, m, transposed, prepare)
 }
 
-// matrixOf returns a shape as a batch of matrices: those of rank 3 as they are, others
+// matrixOf returns a shape as a batch of matrices: a shape of rank 3 as it is, others
 // with all but the first dimension as columns.
 func matrixOf(s tensor.Shape) (batch, rows, cols int64) {
 	batch, rows, cols = 1, 1, 1

@@ -16,7 +16,8 @@ type layer struct {
 
 const marker = ".comfy_quant"
 
-// isMarker reports whether a name is that of ComfyUI's old marker, which has no values.
+// isMarker reports whether a name is the name of ComfyUI's old marker, which has no
+// values.
 func isMarker(name string) bool {
 	return name == "scaled_fp8" || strings.HasSuffix(name, ".scaled_fp8")
 }

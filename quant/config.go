@@ -139,7 +139,7 @@ func (c *Config) Method() string {
 	return c.method
 }
 
-// read adds what a file says. What has another type than expected is left out.
+// read adds what a file says. A value of another type than expected is left out.
 func (c *Config) read(top object) error {
 	for _, o := range []object{top, top.object("text_config")} {
 		name := optional[string](o, "dtype", "torch_dtype")

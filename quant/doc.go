@@ -8,10 +8,10 @@
 //
 // [Find] looks for such weights in the tensors of a file. The dtypes, names and shapes of
 // tensors decide whether a weight is quantised; the model's configuration, a [Config],
-// decides only what they cannot say, such as the size of a block. What is not part of a
-// quantised weight is a [Weight] as it is, and a weight whose parts do not fit together,
-// or whose scheme is not known, has an error in place of values: no value is ever read
-// past a scale.
+// decides only what they cannot say, such as the size of a block. A tensor that is not
+// part of a quantised weight is a [Weight] as it is, and a weight whose parts do not fit
+// together, or whose scheme is not known, has an error in place of values: no value is
+// ever read past a scale.
 //
 // The numbers of a weight are float32: each operation is rounded once, in the order of
 // the reference implementations, which docs/quantized.md names. They are computed when

@@ -40,7 +40,7 @@ func ExampleWeights() {
 	// norm.weight "" float32, 2 parameters: 1 1
 }
 
-// What is wrong with a file of quantised weights?
+// Check a file of quantised weights.
 func ExampleFind() {
 	file := tensorfile.FromTensors([]*tensor.Tensor{
 		tensor.New("up.weight", tensor.Shape{1, 2}, []tensor.Float8E4M3FN{0x38, 0x40}),

@@ -197,7 +197,7 @@ func (f *finder) settle() {
 	}
 }
 
-// complete makes w a weight of the set whose numbers are those of m.
+// complete makes w a weight of the set whose numbers are the numbers of m.
 func (f *finder) complete(kind string, w *Weight, m *matrix, transposed bool,
 	prepare func() error) *values {
 	n, ok := w.Tensor.Shape.Elements()
@@ -280,7 +280,7 @@ func (f *finder) isAuxiliary(t *tensor.Tensor) bool {
 var known = []string{"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "mxfp4", "gptq",
 	"awq", "mlx", "bitsandbytes", "torchao"}
 
-// unknown finds weights of methods that are not known. Of a known method, integers that
+// unknown finds weights of methods that are not known. For a known method, integers that
 // are named like weights are not understood either.
 func (f *finder) unknown() {
 	if !f.cfg.quantised() {

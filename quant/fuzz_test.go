@@ -363,8 +363,8 @@ func compare(t testing.TB, what string, got, want []float32) {
 	}
 }
 
-// FuzzValues compares the values of all layouts with those of a plain implementation, at
-// random sizes, whole and in parts.
+// FuzzValues compares the values of all layouts with the values of a plain
+// implementation, at random sizes, whole and in parts.
 func FuzzValues(f *testing.F) {
 	for i := range uint64(20) {
 		f.Add(i, uint8(1+i*7), uint8(1+i*13), uint8(i))

@@ -21,7 +21,7 @@ func text(name, s string) *tensor.Tensor {
 		Data: tensor.BlobOf([]byte(s))}
 }
 
-// What contradicts itself is one finding, and has no values.
+// A weight that contradicts itself is one finding, and has no values.
 func TestContradictions(t *testing.T) {
 	const state = ".quant_state.bitsandbytes__nf4"
 	pack := func(args string) string {

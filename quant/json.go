@@ -92,7 +92,7 @@ func optional[T any](o object, keys ...string) T {
 	return v
 }
 
-// over returns the values of these keys: those of o, or of below where o has none.
+// over returns the values of these keys: from o, or from below where o has none.
 func (o object) over(below object, keys ...string) object {
 	all := object{}
 	for _, key := range keys {

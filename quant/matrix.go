@@ -149,7 +149,7 @@ func (m *matrix) decode(dst []float32, p *panel, r, c int64) {
 	}
 }
 
-// apply combines the elements of row r from column c on with those of the grid.
+// apply combines the elements of row r from column c on with the elements of the grid.
 func (o *operation) apply(dst []float32, g *panel, r, c int64) {
 	row := r / o.rowSize
 	rows, cols := o.indices()

@@ -101,7 +101,8 @@ func TestOrdinaryCheckpointsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// Of a GGUF file without a model, and of plain weights, .scale is an ordinary tensor.
+// In a GGUF file without a model, and next to plain weights, .scale is an ordinary
+// tensor.
 func TestScaleOfAnOrdinaryNetworkIsNoScaleOfGGUF(t *testing.T) {
 	m := of(list(t, "blk.0.norm.weight F32 8", "blk.0.norm.scale F32 1")...)
 	for _, w := range quant.Find(m, nil).Weights {

@@ -100,8 +100,8 @@ type Finding struct {
 	Err      error
 }
 
-// A Source is a set of tensors, such as a tensorfile.File. Its attributes are those of
-// the file, such as __metadata__ of safetensors and the metadata of GGUF.
+// A Source is a set of tensors, such as a tensorfile.File. Its attributes are the
+// attributes of the file, such as __metadata__ of safetensors and the metadata of GGUF.
 type Source interface {
 	Tensors() iter.Seq[*tensor.Tensor]
 	Attributes() iter.Seq2[string, string]

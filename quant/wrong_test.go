@@ -92,7 +92,7 @@ func TestMissingScaleNextToOtherScalesIsAnError(t *testing.T) {
 	}
 }
 
-// Of every storage dtype, a weight without its scale next to one that has it is an error.
+// In every storage dtype, a weight without its scale next to one that has it is an error.
 func TestStorageDTypeWithoutScaleNextToItsKind(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"nvfp4": {"a.weight U8 4 8", "b.weight U8 4 8", "b.weight_scale F8E4M3FN 4 1",
@@ -453,7 +453,7 @@ func TestActivationScalesAreNotApplied(t *testing.T) {
 	}
 }
 
-// What changes a layer's input is not folded into a weight in silence.
+// A factor of a layer's input is not folded into a weight in silence.
 func TestInputFactorsAreRefused(t *testing.T) {
 	for _, name := range []string{"pre_quant_scale", "svdquant_lora_a"} {
 		refused(t, quant.Find(of(list(t, "a.weight U8 4 8", "a.weight_scale F8E4M3FN 4 1",

@@ -230,7 +230,7 @@ func (r *Reader) fetchLarge(p []byte, off int64) error {
 	return nil
 }
 
-// buffers are those of dropped blocks, to be used again.
+// buffers are the buffers of dropped blocks, to be used again.
 type buffers struct {
 	mu   sync.Mutex
 	free [][]byte

@@ -175,8 +175,8 @@ func TestALargeReadIsSeveralRequests(t *testing.T) {
 	}
 }
 
-// What is fetched ahead is at most twice what was read, and a look at single places
-// fetches nothing ahead.
+// The bytes that are fetched ahead are at most twice what was read, and a look at single
+// places fetches nothing ahead.
 func TestReadingAheadIsProportional(t *testing.T) {
 	s := serve(t, 96<<20)
 	r := s.mustOpen("f", nil)

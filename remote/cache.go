@@ -32,7 +32,7 @@ func (c *cache) from(off int64) []byte {
 }
 
 // before returns how far from off, which is not in the cache, one has to fetch for what
-// is not in it up to end. What the cache has in the middle is no reason for two
+// is not in it up to end. Bytes of the cache in the middle are no reason for two
 // requests: only the end is shortened.
 func (c *cache) before(off, end int64) int64 {
 	for i := range c.pieces {

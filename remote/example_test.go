@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What is in a large model on a server: one request is enough.
+// List a large model on a server: one request is enough.
 func Example() {
 	var model bytes.Buffer
 	w := safetensors.NewWriter(&model, nil)

@@ -40,8 +40,8 @@ const (
 	multipartOverhead = 8 << 10
 )
 
-// again runs do until it succeeds, fails permanently, or has failed too often. What do
-// has received is its progress.
+// again runs do until it succeeds, fails permanently, or has failed too often. The bytes
+// that do has received are its progress.
 func (r *Reader) again(do func() (received int64, err error)) error {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {

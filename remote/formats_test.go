@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// model returns n tensors of size bytes each, named as those of a language model are.
+// model returns n tensors of size bytes each, named as in a language model.
 func model(n, size int) (ts []*tensor.Tensor) {
 	for i := range n {
 		data := bytes.Repeat([]byte{byte(i)}, size)
@@ -31,8 +31,8 @@ func model(n, size int) (ts []*tensor.Tensor) {
 	return ts
 }
 
-// What listing a model of 146 tensors costs, and then one of them, with what the reader
-// of each format asks for.
+// The cost of listing a model of 146 tensors, and then of one of them, with what the
+// reader of each format asks for.
 func TestRequestsOfEachFormat(t *testing.T) {
 	const size = 300_000
 	ts := model(146, size)

@@ -49,9 +49,9 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// FuzzAnswers has a server answer with anything at all. What was read is as long as it
-// should be or an error, nothing is asked without end, and not more is taken than is
-// allowed.
+// FuzzAnswers has a server answer with anything at all. The result of a read is as long
+// as it should be or an error, nothing is asked without end, and not more is taken than
+// is allowed.
 func FuzzAnswers(f *testing.F) {
 	part := func(off, last, size int64, headers string) string {
 		body := bytes.Repeat([]byte{'x'}, int(last-off+1))

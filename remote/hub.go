@@ -250,8 +250,8 @@ func (h *hub) url(name string) *url.URL {
 	return &u
 }
 
-// open opens a file of the repository. Its size is that of the listing, -1 if there is
-// none.
+// open opens a file of the repository. Its size is the size in the listing, -1 if there
+// is none.
 func (h *hub) open(name string, size int64) (*Reader, error) {
 	r, err := h.client.readerOf(h.ctx, h.url(name))
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 )
 
 // An Opener opens and lists what is at the addresses of an object store. Its methods
-// are safe for concurrent use. The nested module cloud has those of s3://, gs:// and
+// are safe for concurrent use. The nested module cloud has openers of s3://, gs:// and
 // az://.
 type Opener interface {
-	// Open opens an object and returns its size. What it returns is safe for concurrent
+	// Open opens an object and returns its size. The result is safe for concurrent
 	// use, and an io.Closer where that releases something. Reads fail when ctx is done.
 	Open(ctx context.Context, address string) (io.ReaderAt, int64, error)
 	// List lists the objects whose addresses begin with prefix. It ends with the first
@@ -19,7 +19,7 @@ type Opener interface {
 	List(ctx context.Context, prefix string) iter.Seq2[Entry, error]
 }
 
-// An Entry is a file of a listing. What the listing does not say is zero.
+// An Entry is a file of a listing. Fields that the listing does not have are zero.
 type Entry struct {
 	Address  string
 	Size     int64

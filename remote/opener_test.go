@@ -21,7 +21,7 @@ import (
 // fakeStore is an Opener of objects in memory.
 type fakeStore struct {
 	objects map[string]string
-	rows    []Entry // instead of those of objects
+	rows    []Entry // instead of the names of objects
 	err     error
 }
 

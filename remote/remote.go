@@ -51,13 +51,13 @@ type Options struct {
 	Client *http.Client
 
 	// AllowHTTP lets addresses and redirects be http, without encryption. Otherwise
-	// only those of this machine (localhost, 127.0.0.1, ::1) may. A server elsewhere
+	// only addresses of this machine (localhost, 127.0.0.1, ::1) may. A server elsewhere
 	// can never redirect to this machine.
 	AllowHTTP bool
 
-	// PublicOnly refuses to connect to addresses that are not public, such as those of
-	// this machine and of private networks: for untrusted addresses. It requires Client
-	// to be nil, and uses no proxy.
+	// PublicOnly refuses to connect to addresses that are not public, such as addresses
+	// of this machine and of private networks: for untrusted addresses. It requires
+	// Client to be nil, and uses no proxy.
 	PublicOnly bool
 
 	// MaxBytes is how many bytes of content may be fetched in all; going beyond is
@@ -103,7 +103,7 @@ type Reader struct {
 	cancel context.CancelCauseFunc
 	url    *url.URL
 
-	// What the first answer said, and every later one must.
+	// Facts of the first answer, which every later one must have.
 	size         int64
 	etag         string
 	lastModified string
@@ -148,11 +148,11 @@ const (
 	direct = 1 << 20
 )
 
-// Open asks for the file at address, which must be https (see Options.AllowHTTP), and
-// for its first 64 KiB at once. A file that keeps its directory at the end, which
-// zTensor's and zip's names tell, is asked for its last 64 KiB with the same request.
-// Reads fail when ctx is done. An address of the Hub, hf://, is that of a file: its
-// revision is resolved to a commit with one more request.
+// Open asks for the file at address, which must be https (see Options.AllowHTTP), and for
+// its first 64 KiB at once. A file that keeps its directory at the end, which zTensor's
+// and zip's names tell, is asked for its last 64 KiB with the same request. Reads fail
+// when ctx is done. An address of the Hub, hf://, is the address of a file: its revision
+// is resolved to a commit with one more request.
 func Open(ctx context.Context, address string, opts *Options) (*Reader, error) {
 	if IsHub(address) {
 		if name, err := HubPath(address); err == nil && name == "" {
@@ -249,7 +249,7 @@ func (r *Reader) Name() string { return path.Base(r.url.Path) }
 
 // Companion opens a file next to this one, with the same options and context: a shard,
 // external weights. Its name is a path with slashes that does not lead out of the
-// directory. What it returns is an io.Closer too; Close of r does not close it. It
+// directory. The result is an io.Closer too; Close of r does not close it. It
 // makes a Reader a tensor.Companion.
 func (r *Reader) Companion(name string) (io.ReaderAt, int64, error) {
 	if !fs.ValidPath(name) || name == "." {

@@ -279,7 +279,7 @@ func TestBudget(t *testing.T) {
 	if r.Stats().Bytes > 200_000 {
 		t.Errorf("%+v", r.Stats())
 	}
-	// What the file does not have is not counted.
+	// Bytes that the file does not have are not counted.
 	s = serve(t, 1000)
 	for _, name := range []string{"f", "f.zt"} {
 		if r = s.mustOpen(name, &Options{MaxBytes: 500_000}); r.spent != 1000 {

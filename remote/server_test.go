@@ -75,8 +75,8 @@ func (s *server) ranges() string {
 	return strings.Join(a, " ")
 }
 
-// open opens the file of that name without waiting between attempts. What was waited
-// for is kept in waited.
+// open opens the file of that name without waiting between attempts. The time that was
+// waited for is kept in waited.
 func (s *server) open(name string, opts *Options) (r *Reader, waited *[]time.Duration, err error) {
 	r, err = newReader(context.Background(), s.URL+"/"+name, opts)
 	if err != nil {

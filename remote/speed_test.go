@@ -21,7 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// What a distant server is like.
+// The properties of a distant server.
 const (
 	latency   = 40 * time.Millisecond
 	bandwidth = 100e6 // bytes a second, of one connection

@@ -333,7 +333,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What opening takes is bounded by the header's length.
+// The memory of opening is bounded by the header's length.
 func TestMemory(t *testing.T) {
 	b := file(`{"a":{"dtype":"U8","shape":[`+strings.Repeat("1,",
 		254)+`1],"data_offsets":[0,1]}`+strings.Repeat(` `, 1<<20)+`}`, "1")
@@ -412,7 +412,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// What opens in Strict mode and is written again opens with the same content.
+// A file that opens in Strict mode and is written again opens with the same content.
 func FuzzRoundTrip(f *testing.F) {
 	for _, name := range []string{"dtypes", "names", "scalar-and-zero"} {
 		f.Add(golden(f, name+".safetensors"))

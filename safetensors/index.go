@@ -173,7 +173,7 @@ func (x *Index) TotalSize() (int64, error) {
 	return n, nil
 }
 
-// Weights yields the names of the tensors, each with that of its file, in the
+// Weights yields the names of the tensors, each with the name of its file, in the
 // order of the index.
 func (x *Index) Weights() iter.Seq2[string, string] { return pairs(x.weights) }
 

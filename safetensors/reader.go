@@ -26,7 +26,7 @@ type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, or an index and its shards, with the methods of every Reader:
 // Close, Size, Len, Tensors, Tensor, Blobs, Attributes and Warnings. Tensors have the
-// order of their offsets, those of an index shard by shard. Attributes are __metadata__;
+// order of their offsets, in an index shard by shard. Attributes are __metadata__;
 // of an index what it says itself, then what its shards add. There are no Blobs. It is
 // safe for concurrent use. See package tensor for how long what it returns is valid.
 type Reader struct {

@@ -51,7 +51,7 @@ type ShardOptions struct {
 // fits into one file is written to name, without an index. It returns the names, the
 // index last.
 //
-// The files replace those of an earlier call as one set. An error leaves the old set;
+// The files replace the files of an earlier call as one set. An error leaves the old set;
 // after a crash, opening the index is tensor.ErrUnfinished, or a warning if it is still
 // there, and the next WriteShards of that name, or tensorfile.Clean, finishes the set.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],

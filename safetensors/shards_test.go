@@ -499,7 +499,7 @@ func TestShardsThatAreLinks(t *testing.T) {
 	if _, err := Open(index, &ReaderOptions{NoLinks: true}); err == nil {
 		t.Error("NoLinks: the shards are links out of the directory")
 	}
-	// What replaces the set replaces the links, and leaves the blobs alone.
+	// A new set replaces the links, and leaves the blobs alone.
 	blob, err := os.ReadFile(filepath.Join(blobs, "sha0"))
 	if err != nil {
 		t.Fatal(err)

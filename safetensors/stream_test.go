@@ -60,7 +60,7 @@ func TestReadHeader(t *testing.T) {
 		if _, err := x.Data.ReadAll(); x.Size() > 0 && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%q can be read: %v", x.Name, err)
 		}
-		// What follows in the stream is the data, in this order.
+		// The data follows in the stream, in this order.
 		data := make([]byte, x.Size())
 		if _, err := io.ReadFull(stream, data); err != nil {
 			t.Fatal(err)

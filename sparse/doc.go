@@ -1,6 +1,6 @@
 // Package sparse checks sparse tensors, makes them dense, and dense ones sparse.
 //
-// Two schemes are known, those of zTensor. A compressed matrix (scheme "sparse_csr" or
+// The two schemes of zTensor are known. A compressed matrix (scheme "sparse_csr" or
 // "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr
 // (where the values of each row begin, and at last their number). A tensor of coordinates
 // ("sparse_coo" or "zt.sparse_coo/1") has the parts values and coords: the coordinates of
@@ -25,7 +25,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The schemes of sparse tensors; those of zTensor 2 are other names of the same.
+// The schemes of sparse tensors; zTensor 2 has other names for the same.
 const (
 	CSR = "sparse_csr"
 	COO = "sparse_coo"

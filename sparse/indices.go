@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// indices are those of one tensor.
+// indices are the indices of one tensor.
 type indices struct {
 	t        *tensor.Tensor
 	options  Options

@@ -18,7 +18,7 @@ func u64(v ...uint64) tensor.Blob {
 	return tensor.New("", tensor.Shape{int64(len(v))}, v).Data
 }
 
-// coo makes a tensor of coordinates; at has those of dimension 0 first.
+// coo makes a tensor of coordinates; at has the coordinates of dimension 0 first.
 func coo[T tensor.Element](shape tensor.Shape, values []T, at ...uint64) *tensor.Tensor {
 	d := tensor.New("", tensor.Shape{int64(len(values))}, values)
 	return &tensor.Tensor{Name: "x", DType: d.DType, Shape: shape, Scheme: sparse.COO,
@@ -262,7 +262,7 @@ func TestDuplicatesOfScalar(t *testing.T) {
 	}
 }
 
-// Sums are those of the dtype.
+// Sums have the precision of the dtype.
 func TestSums(t *testing.T) {
 	le := binary.LittleEndian
 	for _, c := range []struct {

@@ -85,7 +85,7 @@ func (x *indices) collect(ctx context.Context) (values []byte, err error) {
 	return values, nil
 }
 
-// parts makes those of a sparse tensor: values of the elements in at, which ascend.
+// parts makes the parts of a sparse tensor: values of the elements in at, which ascend.
 func (x *indices) parts(scheme string, d tensor.DType, values []byte) ([]tensor.Part, error) {
 	shape := x.t.Shape
 	all := []tensor.Part{{Role: "values", DType: d, Data: tensor.BlobOf(values)}}

@@ -18,7 +18,7 @@ import (
 //	Open() (io.ReadCloser, error)  // a stream, which checks a digest by io.EOF
 //	Stored() Stored                // where and how the bytes are in the file
 //	Offset() int64                 // the same for plain bytes of the file
-//	Identity() any                 // see Blob.Identity; nil for that of the pointer
+//	Identity() any                 // see Blob.Identity; nil for the pointer's
 //	Memory() ([]byte, bool)        // see Blob.Memory; without it, not in memory
 //	CheckView() error              // fails where the bytes must not be borrowed
 //	Seekable() bool                // whether ReadAt costs only what it reads; without
@@ -132,7 +132,7 @@ func (b Blob) checkView() error {
 }
 
 // Memory returns the bytes where they are in ordinary memory and have no digest:
-// those of BlobOf, and of files opened from memory. Unlike Bytes it never returns
+// the bytes of BlobOf, and of files opened from memory. Unlike Bytes it never returns
 // memory of a mapped file, which faults in any goroutine that touches it after the
 // file was truncated: writers read from Memory, or from the stream of Open.
 func (b Blob) Memory() ([]byte, bool) {

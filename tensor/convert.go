@@ -13,7 +13,7 @@ import (
 // in memory of the caller. What T cannot represent is rounded to the nearest if T is a
 // float, and ErrDType if it is an integer, as are complex numbers for a real T.
 // Quantised blocks of ggml are decoded to float32 first, quantised integers are
-// converted as stored, without scale and zero point. Other errors are those of [Load].
+// converted as stored, without scale and zero point. It also fails as [Load] does.
 // It takes about 1 ns an element.
 func Convert[T Element](t *Tensor) ([]T, error) {
 	t, err := convertible(t, DTypeOf[T]())

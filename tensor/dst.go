@@ -23,7 +23,7 @@ func Into[T Element](dst []T) Dst {
 }
 
 // IntoBytes returns dst as the memory for the bytes of a dense tensor, little-endian and
-// in storage order. Its length must be that of the tensor's Data.
+// in storage order. Its length must be the size of the tensor's Data.
 func IntoBytes(dst []byte) Dst {
 	return Dst{bytes: dst, load: func(t *Tensor) error {
 		if err := dense(t); err != nil {

@@ -155,7 +155,7 @@ func (d DType) Bits() int {
 // less than a byte, whose tensors are measured by [DType.Bytes].
 func (d DType) Size() int { return d.Bits() / 8 }
 
-// Align is the alignment in bytes that a typed view needs: that of one
+// Align is the alignment in bytes that a typed view needs: the alignment of one
 // component, so 4 for complex64 and 1 for everything up to a byte.
 func (d DType) Align() int {
 	if d >= numDTypes {

@@ -91,7 +91,7 @@ const (
 	ClassIO          Class = "io"         // of the operating system or a server
 )
 
-// ClassOf returns the class of an error. Whatever is not one of the errors of this
+// ClassOf returns the class of an error. An error that is not one of the errors of this
 // package or of the list above comes from the system or a server: ClassIO.
 func ClassOf(err error) Class {
 	switch {

@@ -43,7 +43,7 @@ type Finding struct {
 	Err      error
 }
 
-// Codes that several packages know. Package model has those of the findings that it
+// Codes that several packages know. Package model has the codes of the findings that it
 // makes.
 const (
 	CodeRunsCode     = "runs-code"     // loading the file in Python calls a function
@@ -99,7 +99,7 @@ type Report struct {
 	Findings []Finding `json:"findings"` // in the order in which they were made
 }
 
-// Err returns nil when there are only warnings, else an error that wraps those of
+// Err returns nil when there are only warnings, else an error that wraps the errors of
 // all findings of SeverityError.
 func (r *Report) Err() error {
 	var errs []error

@@ -78,7 +78,7 @@ func (f Float8E4M3FN) Float32() float32 {
 	return small(uint8(f), 3, 7)
 }
 
-// NewFloat8E4M3FN rounds to the nearest, ties to even. What rounds beyond 448,
+// NewFloat8E4M3FN rounds to the nearest, ties to even. A value that rounds beyond 448,
 // infinities included, becomes NaN, as in PyTorch and ml_dtypes.
 func NewFloat8E4M3FN(v float32) Float8E4M3FN {
 	bits, over := round8(v, 3, 7, 0x7e)

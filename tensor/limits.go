@@ -13,8 +13,8 @@ type ReadOptions struct {
 	// NoMap makes Open read the file instead of mapping it into memory.
 	NoMap bool
 	// Companion opens a file that this one names: a shard, external weights. If it is
-	// nil, Open opens the files of the same directory, and NewReader those of a source
-	// that is a [Companion]; otherwise there are none.
+	// nil, Open opens the files of the same directory, and NewReader the files of a
+	// source that is a [Companion]; otherwise there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
 	// NoLinks makes Open refuse companions that are links out of the directory, as they
 	// are in Hugging Face's cache.

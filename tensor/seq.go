@@ -9,7 +9,7 @@ import (
 // Of returns a sequence of ts, as writers take it.
 func Of(ts ...*Tensor) iter.Seq2[*Tensor, error] { return Each(slices.Values(ts)) }
 
-// Each returns a sequence of the tensors of ts that never fails, such as those of
+// Each returns a sequence of the tensors of ts that never fails, such as the tensors of
 // a Reader, as writers take it.
 func Each(ts iter.Seq[*Tensor]) iter.Seq2[*Tensor, error] {
 	return func(yield func(*Tensor, error) bool) {

@@ -10,7 +10,7 @@ import (
 )
 
 // A Shape is the number of elements along each dimension. The empty shape, nil
-// included, is that of a scalar.
+// included, is the shape of a scalar.
 type Shape []int64
 
 // Elements is the product of the dimensions: 1 for a scalar, 0 as soon as one
@@ -113,7 +113,7 @@ func (o Order) Valid(rank int) bool {
 
 // Strides returns how many elements apart adjacent elements along each dimension
 // are. It returns false when o does not fit s or s has no countable elements.
-// Where a dimension is 0 the strides are those of the same shape with 1 in its
+// Where a dimension is 0 the strides are the strides of the same shape with 1 in its
 // place.
 func (o Order) Strides(s Shape) (strides []int64, ok bool) {
 	if !o.Valid(len(s)) {

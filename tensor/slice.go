@@ -186,7 +186,7 @@ func (p *part) borrow(b []byte, ok bool) ([]byte, bool) {
 // CheckView is for Blob.Bytes.
 func (p *part) CheckView() error { return p.data.checkView() }
 
-// Open is for Blob.Open. Of data that must be decoded from its start no byte is decoded
+// Open is for Blob.Open. No byte of data that must be decoded from its start is decoded
 // twice.
 func (p *part) Open() (io.ReadCloser, error) {
 	switch {

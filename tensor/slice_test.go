@@ -194,7 +194,7 @@ func TestSliceReadsWhatItNeeds(t *testing.T) {
 	}
 }
 
-// What must be decoded from its start is decoded once.
+// Data that must be decoded from its start is decoded once.
 func TestSliceDecodesOnce(t *testing.T) {
 	const n = 12 << 20
 	opened, read := 0, 0

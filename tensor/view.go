@@ -81,8 +81,8 @@ func View[T Element](t *Tensor) ([]T, error) {
 }
 
 // Load returns a copy of the elements of t in storage order, owned by the
-// caller. It costs one allocation and one copy for plain bytes. Errors are
-// those of [View] without ErrNoView, and those of reading.
+// caller. It costs one allocation and one copy for plain bytes. It fails
+// as View does (except ErrNoView), and if reading fails.
 func Load[T Element](t *Tensor) ([]T, error) {
 	n, err := elements[T](t)
 	if err != nil {
@@ -126,7 +126,7 @@ func loadSlowly[T Element](t *Tensor) ([]T, error) {
 
 // LoadInto copies the elements of t in storage order into dst, whose length
 // must be their number. It allocates nothing for plain bytes. After an error
-// dst holds anything. Errors are those of [Load].
+// dst holds anything. It fails as [Load] does.
 func LoadInto[T Element](dst []T, t *Tensor) error {
 	n, err := elements[T](t)
 	if err != nil {

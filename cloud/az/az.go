@@ -189,7 +189,7 @@ func (s *Store) bearer(ctx context.Context) (string, error) {
 	return s.token.Token, nil
 }
 
-// Open opens a blob. What it returns is a *remote.Reader.
+// Open opens a blob. It returns a *remote.Reader.
 func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
 	container, name, err := store.Object(address, "az")
 	if err != nil {

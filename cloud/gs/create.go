@@ -93,7 +93,8 @@ func (u *upload) Begin(ctx context.Context) error {
 }
 
 // Part sends the next chunk, of which the store takes whole steps; the rest, which only
-// the last one has, is sent by Complete. What the store has not kept is sent again.
+// the last one has, is sent by Complete. Bytes that the store has not kept are sent
+// again.
 func (u *upload) Part(ctx context.Context, _ int, p []byte) error {
 	u.sum = crc32.Update(u.sum, castagnoli, p)
 	whole := len(p) &^ (step - 1)

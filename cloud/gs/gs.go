@@ -40,7 +40,7 @@ type Options struct {
 type Store struct {
 	base     string
 	client   *remote.Client
-	provider fmt.Stringer // of the tokens; nil: those of the options
+	provider fmt.Stringer // of the tokens; nil: the token of the options
 	writing  *Store       // with tokens that may write; nil: this one
 }
 
@@ -80,7 +80,7 @@ func New(opts *Options) (*Store, error) {
 
 // FromEnv returns a Store as the environment says: with STORAGE_EMULATOR_HOST an
 // emulator, without credentials; else Google's with its application default
-// credentials: those of GOOGLE_APPLICATION_CREDENTIALS, of gcloud's file or of the
+// credentials: from GOOGLE_APPLICATION_CREDENTIALS, of gcloud's file or of the
 // machine, the first that there are; else none.
 func FromEnv(opts *remote.Options) (*Store, error) {
 	if host := os.Getenv("STORAGE_EMULATOR_HOST"); host != "" {
@@ -159,7 +159,7 @@ func (d *defaults) String() string {
 	return d.name
 }
 
-// Open opens an object. What it returns is a *remote.Reader.
+// Open opens an object. It returns a *remote.Reader.
 func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
 	bucket, key, err := store.Object(address, "gs")
 	if err != nil {

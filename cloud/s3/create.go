@@ -144,7 +144,7 @@ func (u *upload) Complete(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		// What fails after the answer has begun is an error in its text.
+		// A failure after the answer has begun is an error in its text.
 		var failed struct {
 			XMLName xml.Name `xml:"Error"`
 			Code    string

@@ -43,7 +43,7 @@ type Options struct {
 // A Store is a remote.Opener. It is safe for concurrent use.
 type Store struct {
 	opts     Options
-	provider fmt.Stringer // of the credentials; nil: those of the options
+	provider fmt.Stringer // of the credentials; nil: the keys of the options
 
 	mu      sync.Mutex
 	buckets map[string]*bucket
@@ -92,7 +92,7 @@ func FromEnv(opts *remote.Options) (*Store, error) {
 	return s, nil
 }
 
-// Open opens an object. What it returns is a *remote.Reader.
+// Open opens an object. It returns a *remote.Reader.
 func (s *Store) Open(ctx context.Context, address string) (io.ReaderAt, int64, error) {
 	name, key, err := store.Object(address, "s3")
 	if err != nil {

@@ -270,7 +270,7 @@ func TestListingsThatLie(t *testing.T) {
 	}
 }
 
-// The order is that of AWS's tools, and the first that has credentials counts.
+// The order is the order of AWS's tools, and the first that has credentials counts.
 func TestCredentialsOfTheEnvironment(t *testing.T) {
 	clearEnv(t)
 	get := func() (id, from string, err error) {

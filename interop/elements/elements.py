@@ -116,7 +116,7 @@ def compare(a, b, tolerance):
 
 
 def timed(f):
-    """Returns the time on the clock, and that of processors, in this process and its children."""
+    """Returns the time on the clock, and the time of processors, in this process and its children."""
     def processors():
         return sum(os.times()[:4])
     start, used = time.perf_counter(), processors()

@@ -1,5 +1,5 @@
 """speed.py TEST: processor time of decoding quantised blocks, by gguf.dequantize and by ours, in nanoseconds an
-element. TEST is the test program of gguf. Time is that of the process, not of the clock: other work on the machine counts little."""
+element. TEST is the test program of gguf. Time is the process's, not the clock's: other work on the machine counts little."""
 import os, resource, subprocess, sys, tempfile, time
 
 import numpy as np

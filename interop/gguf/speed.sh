@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# speed.sh: processor time of decoding quantised blocks, ours and that of the gguf package.
+# speed.sh: processor time of decoding quantised blocks, ours and the gguf package's.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 py=$(interop/tools.sh gguf)

@@ -21,7 +21,7 @@ NAMES = {
     "deep": lambda i: ".".join(["part"] * 35 + [str(i)] if i % 2 else [str(i % 10), str(i)] + [f"d{k}" for k in range(34)]),
 }
 
-# What a command may do to every name: IN is a safetensors file, ZT, ZT2, PTD, NPZ, RTEN and PRIMITIV are made of it by the first
+# The commands for every name: IN is a safetensors file, ZT, ZT2, PTD, NPZ, RTEN and PRIMITIV are made of it by the first
 # commands, MODEL is it in shards, and LEFT is what a killed writer of as many shards has left. NAME is the last name.
 COMMANDS = """convert IN ZT --to ztensor@1.0 --force
 convert IN ZT2 --to ztensor@2 --force
@@ -207,7 +207,7 @@ for kind in NAMES:
             if before is None:
                 continue
             ratio = now[command] / max(before[command], FLOOR)
-            # What else runs on the machine slows the processor by its caches, for one of the two runs perhaps: ratios of runs that
+            Other work on the machine slows the processor by its caches, for one of the two runs perhaps: ratios of runs that
             # follow each other decide, the smallest of six, since noise only ever adds.
             for _ in range(5):
                 if ratio < LIMIT:

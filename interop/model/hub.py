@@ -1,4 +1,4 @@
-"""hub.py DIR COMMIT: a Hub with one repository, acme/tiny, whose files are those of DIR at the time of each request.
+"""hub.py DIR COMMIT: a Hub with one repository, acme/tiny, whose files are the files of DIR at the time of each request.
 
 Prints its address, and serves until it is killed. As on huggingface.co, listings come in pages, files in LFS are redirected to another
 host, which gets no token and answers ranges, and other files come whole. Where HF_STANDIN_TOKEN is set, the Hub requires it.

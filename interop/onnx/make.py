@@ -17,7 +17,7 @@ NUMERIC = [n for n in DTYPES if n != 8]
 BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 
 
-# What a model holds, in the words and the order of our reader.
+# The content of a model, in the words and the order of our reader.
 
 
 def facts(name, t, base):
@@ -105,7 +105,7 @@ ORT = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "
 
 
 def ort_values(values, declared):
-    """What onnxruntime says of inputs or outputs, as far as it is in words of ours. Sizes that it infers are not those of the file."""
+    """Returns what onnxruntime says of inputs or outputs, as far as it is in words of ours. Sizes that it infers are not the sizes of the file."""
     shapes = {v.name: v.type.tensor_type.shape.dim for v in declared}
     all = []
     for v in values:
@@ -301,7 +301,7 @@ def make(directory, seed):
             t.external_data.add(key=k, value=v)
     put("tied", tied)
 
-    # What the format allows and the package does not write: fields in pieces and one by one, unknown ones, groups, the graph twice,
+    # The format allows, and the package does not write: fields in pieces and one by one, unknown ones, groups, the graph twice,
     # numbers that are longer than needed, the last field first.
     base = model([relu()], [x], [y]).SerializeToString()
     numbers = nh.to_array(raw(rng, "", T.INT64, [6]))

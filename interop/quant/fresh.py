@@ -1,5 +1,5 @@
 """fresh.py DIR SEED: random quantised weights of random sizes, and what mlx, gguf and onnxruntime decode them to, or numpy and ml_dtypes by the formula that
-the documents of a scheme give. The files are those of make.py."""
+the documents of a scheme give. The files are named as make.py names them."""
 import hashlib, json, math, sys
 
 import gguf

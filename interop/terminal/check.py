@@ -153,7 +153,7 @@ proves("a title is bold", re.search(coloured, Run("ls", small).end().seen))
 proves("an empty NO_COLOR is none", re.search(coloured, Run("ls", small, NO_COLOR="").end().seen))
 proves("bytes are not for a terminal", Run("cat", big, "data", "--raw").end().status == 2)
 
-# Ctrl-C. What shows that a command did not go on is its exit status, not a clock: machines are as slow as they are.
+# Ctrl-C. The exit status shows that a command did not go on, not a clock: machines are as slow as they are.
 before = files()
 for signal_name, ended, stop in (("Ctrl-C", 130, lambda r: r.type(b"\x03")), ("SIGTERM", 143, lambda r: r.process.send_signal(signal.SIGTERM)),
                                  ("SIGHUP", 129, lambda r: r.process.send_signal(signal.SIGHUP))):

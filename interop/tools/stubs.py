@@ -1,4 +1,4 @@
-"""stubs.py LIB: makes empty libraries, in the directory LIB of an installed torch, for those of CUDA that it is linked to: a
+"""stubs.py LIB: makes empty libraries, in the directory LIB of an installed torch, for the libraries of CUDA that it is linked to: a
 processor alone never calls them, and they take 3 GB."""
 import collections, glob, os, re, subprocess, sys, tempfile
 

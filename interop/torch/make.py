@@ -1,5 +1,5 @@
 """make.py DIR SEED: files by torch 1.6 to 2.15 with random content, and what torch itself loads
-from them (FILE.json). What a release does not have is left out."""
+from them (FILE.json). Features that a release does not have are left out."""
 import collections, hashlib, inspect, io, json, os, sys, warnings, zipfile
 
 warnings.filterwarnings("ignore")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# speed.sh: processor time of listing a large checkpoint, ours and that of torch, which must be installed.
+# speed.sh: processor time of listing a large checkpoint, ours and torch's, which must be installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 py=$(interop/tools.sh torch)

@@ -1,7 +1,7 @@
 """odd.py VERSION DIR N: N files of zTensor 0.1, 1.0, 1.1 or 1.2 that no writer would make and that are right all the same: heads that are not the shortest,
 indefinite lengths, keys in any order, keys that nobody knows, nulls, digests spelled otherwise, odd names and shapes, components that are shared.
 
-What the wheel of that generation reads from them is what we have to read.
+We have to read what the wheel of that generation reads from them.
 """
 import os, random, struct, sys
 

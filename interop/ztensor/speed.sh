@@ -2,7 +2,7 @@
 # speed.sh [MIB]: zTensor 2 side by side with the Rust crate and the safetensors package, in turns, on one machine: MIB of weights (1024) and a
 # file of 100,000 tensors. Not part of .ci/run: it takes minutes, some 4 GB of disk, and a machine without other work.
 #
-# For each work: the best wall clock and the best processor time of each side, and our ratio to theirs. What others do on the machine
+# For each work: the best wall clock and the best processor time of each side, and our ratio to theirs. Other work on the machine
 # lengthens the wall clock, so there processor time is the better judge of what runs on one core.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,7 +1,7 @@
 """two.py TENSORFILE WHEEL_PYTHON [Z21]: version 2 in both directions, on random content, one line `ok: …` or `FAIL: …` for each proof.
 
 The wheel (and the crate) write a canonical file, and the same content otherwise: our `convert --to ztensor@2` must make the canonical bytes of
-each. What we write compressed and in another alignment the crate must open and verify, with the content digest of the canonical file.
+each. The crate must open what we write compressed and in another alignment, and verify, with the content digest of the canonical file.
 """
 import filecmp, json, os, random, struct, subprocess, sys, tempfile
 
@@ -190,7 +190,7 @@ def spec(name, order, **top):
 def dump(file):
     d = json.loads(run(Z21, "dump", file))
     bad = [p for t in d.get("tensors", []) for p in t["parts"] if "Matched" not in p["verify"] and "Verified" not in p["verify"] and "Ok(" not in p["verify"]]
-    # What the crate says of canonical form is not asked: it takes an empty part at the place where the next blob begins for a gap, in its own
+    # The crate is not asked about canonical form: it takes an empty part at the place where the next blob begins for a gap, in its own
     # writer's files too.
     if d.get("open") != "ok" or bad:
         raise RuntimeError(f"{d.get('open')}: {bad[:3]}")

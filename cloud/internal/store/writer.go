@@ -46,8 +46,8 @@ type Writer struct {
 	err error // of a part
 }
 
-// NewWriter returns a Writer, which sends nothing yet. Of parts, each in memory, that
-// many are sent at once, in their order where it is one.
+// NewWriter returns a Writer, which sends nothing yet. It sends up to
+// inFlight parts at once, each of which it has in memory; one at a time stay in order.
 func NewWriter(ctx context.Context, u Upload, inFlight int) *Writer {
 	w := &Writer{upload: u, slots: make(chan []byte, inFlight)}
 	for range inFlight {

@@ -91,7 +91,8 @@ func Data(n int) []byte {
 // HostileKey has every character that addresses usually give a meaning.
 const HostileKey = "m/a b+c?d#e%41&f=g/ü;'~.bin"
 
-// Objects are those of a bucket, below a path that ends with a slash, that Run reads.
+// Objects are the objects that Run reads, in a bucket below a path that ends with a
+// slash.
 func Objects(root string) map[string][]byte {
 	return map[string][]byte{
 		root + "m/config.json": []byte("{}"), root + "m/big.bin": Data(300_000),
