@@ -23,7 +23,7 @@ type Caps struct {
 	// Names are the names of tensors.
 	Names Names
 	// MaxTensors, MaxRank, MaxDim and MaxElements are limits of one tensor or,
-	// the first, of the file; 0 where there is none but that of int64.
+	// the first, of the file; 0 where there is no limit but the range of int64.
 	MaxTensors, MaxRank int
 	MaxDim, MaxElements int64
 	// ZeroDims: a dimension may be 0.
@@ -102,7 +102,7 @@ func (n Names) String() string {
 	return fmt.Sprintf("Names(%d)", uint8(n))
 }
 
-// Caps returns those of the version that is written by default, which [Format.Writes]
+// Caps returns the Caps of the version that is written by default, which [Format.Writes]
 // names first.
 func (f Format) Caps() Caps { return f.CapsOf("") }
 
@@ -170,7 +170,7 @@ func ztensorTypes(version string) []tensor.DType {
 	return all
 }
 
-// executorchTypes are those of ExecuTorch's ScalarType: all but the ones below a
+// executorchTypes are the dtypes of ExecuTorch's ScalarType: all but the ones below a
 // byte, and the scales of MX blocks.
 func executorchTypes() []tensor.DType {
 	return slices.DeleteFunc(tensor.DTypes(), func(d tensor.DType) bool {

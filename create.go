@@ -44,8 +44,8 @@ type Writer interface {
 type WriterOptions struct {
 	// Version is one that [Format.Writes] names; "" means the first of them.
 	Version string
-	// Attributes are those of the file. It is an errors.ErrUnsupported to give some to
-	// a format whose [Caps] has none.
+	// Attributes are the attributes of the file. It is an errors.ErrUnsupported to give
+	// some to a format whose [Caps] has none.
 	Attributes map[string]string
 	// NoReplace makes Create fail with fs.ErrExist if the file exists.
 	NoReplace bool
@@ -241,7 +241,7 @@ type CleanOptions struct {
 // finishes the sets of journals, which writes and removes files of these sets alone. It
 // removes temporary files that are older than Age, that no writer holds and that no
 // journal names, and journals that their writers did not complete. The error is of the
-// directory; those of single files are in the list.
+// directory; errors of single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	var o atomicfile.CleanOptions
 	if opts != nil {

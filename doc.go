@@ -31,6 +31,6 @@
 //
 // A panic, unbounded memory or time, or a byte read outside of the file is a bug
 // to be reported as SECURITY.md says. Errors are *tensor.FormatError with the
-// offset and the field; their classes are those of package tensor. [File.Verify]
+// offset and the field; package tensor has their classes. [File.Verify]
 // reads everything and reports all findings.
 package tensorfile

@@ -18,8 +18,8 @@ import (
 )
 
 // An Edit changes names and attributes of a file of any format, and keeps everything
-// else. Names are those of the original, so that two tensors can swap names. What the
-// format does not support is errors.ErrUnsupported.
+// else. Names are the names in the original, so that two tensors can swap names. A change
+// that the format does not support is errors.ErrUnsupported.
 type Edit interface {
 	Rename(old, new string) error
 	Remove(name string) error
@@ -89,7 +89,7 @@ func (e edit) Write(ctx context.Context, w io.Writer) error { return e.write(ctx
 
 func (e edit) Sys() any { return e.formatEdit }
 
-// RenameBlob is Rename where blobs have no names apart from those of tensors.
+// RenameBlob is Rename where blobs and tensors share their names.
 func (e edit) RenameBlob(old, new string) error {
 	if b, ok := e.formatEdit.(interface{ RenameBlob(old, new string) error }); ok {
 		return b.RenameBlob(old, new)
@@ -97,7 +97,7 @@ func (e edit) RenameBlob(old, new string) error {
 	return e.Rename(old, new)
 }
 
-// RemoveBlob is Remove where blobs have no names apart from those of tensors.
+// RemoveBlob is Remove where blobs and tensors share their names.
 func (e edit) RemoveBlob(name string) error {
 	if b, ok := e.formatEdit.(interface{ RemoveBlob(name string) error }); ok {
 		return b.RemoveBlob(name)

@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// What is in this file? The format is found from the content.
+// List a file. The format is found from the content.
 func ExampleOpen() {
 	f, err := tensorfile.Open("testdata/safetensors/scalar-and-zero.safetensors", nil)
 	if err != nil {
@@ -138,7 +138,7 @@ func ExampleFormat_Caps() {
 	// safetensors false row-major false true
 }
 
-// What the bytes of a file are for.
+// Sum up the bytes of a file by purpose.
 func ExampleFile_Spans() {
 	f, err := tensorfile.Open("testdata/ztensor/crate-1.2.3-removed.zt", nil)
 	if err != nil {

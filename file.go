@@ -107,7 +107,7 @@ func (f *File) Spans() iter.Seq[tensor.Span] { return f.r.Spans() }
 
 // Verify reads everything and checks it: structure, padding, overlaps, digests,
 // encoded payloads. The report, which is never nil, lists what was found; the error
-// is that of Report.Err: not nil if the file is damaged or could not be read.
+// is Report.Err: not nil if the file is damaged or could not be read.
 func (f *File) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	return f.r.Verify(ctx, opts)
 }

@@ -147,7 +147,7 @@ func TestWriterOptionsShareTheirFields(t *testing.T) {
 	}
 }
 
-// Shards of zTensor have names after that of the file that refers to them.
+// Shards of zTensor have names after the name of the file that refers to them.
 func TestOpenFSFindsShards(t *testing.T) {
 	dir := t.TempDir()
 	ts := func() iter.Seq2[*tensor.Tensor, error] {

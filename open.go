@@ -33,7 +33,7 @@ type Options struct {
 	NoMap bool
 	// Companion opens a file that this one refers to by name: a shard, an
 	// external weight file. nil means for Open and OpenFS the files in the same
-	// directory, for NewReader those of a source that is a tensor.Companion, else
+	// directory, for NewReader the files of a source that is a tensor.Companion, else
 	// that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
 	// NoLinks makes Open refuse companions that are links out of the directory, as they
@@ -54,10 +54,9 @@ func Open(name string, opts *Options) (*File, error) {
 	return f, inFile(name, err)
 }
 
-// OpenFS opens a file of fsys. Files of the operating system, such as those of
-// os.DirFS, are mapped where it can. Where the open file has no ReadAt it is read
-// into memory, which opts.Limits.MaxDecoded bounds. An error has the name, as that of
-// [Open].
+// OpenFS opens a file of fsys. Files of the operating system, such as files of os.DirFS,
+// are mapped where it can. Where the open file has no ReadAt it is read into memory,
+// which opts.Limits.MaxDecoded bounds. An error has the name, as the error of [Open].
 func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
 	f, err := format.OpenFS(fsys, name, opts.reading(), opts.read)
 	return f, inFile(name, err)
@@ -193,7 +192,7 @@ func (unknownFormat) Unwrap() error { return tensor.ErrMalformed }
 // start, in one read; only a file that looks like a .rten of version 1, which has no
 // magic number, is read whole and verified.
 //
-// The error is [ErrUnknownFormat], or that of r. That a format is detected does not
+// The error is [ErrUnknownFormat], or the error of r. That a format is detected does not
 // mean that the file is sound.
 func Detect(r io.ReaderAt, size int64) (Format, error) {
 	in := newEdges(r, size)
@@ -220,7 +219,7 @@ func detectMagic(in *edges) (Format, error) {
 	return 0, in.err
 }
 
-// unknown is the error for a file without a format, or that of its reader.
+// unknown is the error for a file without a format, or the error of its reader.
 func (e *edges) unknown() error {
 	if e.err != nil {
 		return e.err
@@ -310,7 +309,8 @@ func (e *edges) cached(p []byte, off int64) bool {
 	return off-at+n <= int64(len(e.tail)) && copy(p, e.tail[off-at:]) == len(p)
 }
 
-// readHead reads the start of the file, the first time. What cannot be read is absent.
+// readHead reads the start of the file, the first time. Bytes that cannot be read are
+// absent.
 func (e *edges) readHead() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -193,7 +193,7 @@ func TestLoadAllCoalescesReads(t *testing.T) {
 	}
 }
 
-// What is converted costs as few reads as what is not.
+// Converted tensors cost as few reads as others.
 func TestLoadAllConverts(t *testing.T) {
 	for _, name := range []string{"testdata/gguf/many.gguf",
 		"testdata/safetensors/many.safetensors", "testdata/ztensor/crate-1.2.3-dtypes.zt",

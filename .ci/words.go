@@ -1,7 +1,7 @@
 //go:build ignore
 
-// words.go [FILE...]: the words that this project does not use, and lines that are too long, in the files that git knows (or in those
-// that are named). Exit status 1 if there are any. CONTRIBUTING.md says why.
+// words.go [FILE...]: the words that this project does not use, and lines that are too long, in the files that git knows (or in the files
+// that are named). Exit status 1 if there are any, or more than maxUnplain sentences that are not plain. CONTRIBUTING.md says why.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 const (
 	codeWidth    = 99
 	commentWidth = 90
+	maxUnplain   = 350 // in the whole tree
 )
 
 // identifiers are the words that no identifier contains, each with the term to use.
@@ -66,13 +67,26 @@ var phrases = []phrase{
 	{regexp.MustCompile(`\b(section 8a|design\.md|style\.md|cli\.md|programs\.md|ecosystem\.md|reliability\.md)\b`), "a document of this project"},
 }
 
+// unplain matches what a plain sentence does not have: "that of" and "those of" in place of a noun, and a beginning that puts the
+// subject off.
+var unplain = regexp.MustCompile(`\b([Tt]hat|[Tt]hose) of\b|(?:^|[.!?:] )(Of|What|Whatever|Whose|With it) [a-z]`)
+
+// markup is what precedes the text of a line of a comment or a page.
+var markup = regexp.MustCompile(`^[\s/#*>|"-]+`)
+
+// funcOf is the beginning of the comment of a function that is named Of.
+var funcOf = regexp.MustCompile(`^Of returns `)
+
 // citation matches test names that number their cases after a document that is not here.
 var citation = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)_?[AGTUDBC][0-9]{1,2}([A-Z_]|$)`)
 
 // allowed are texts in which a phrase is right: a name of a tool, of a directory convention, of a standard.
 var allowed = regexp.MustCompile(`UTF-8|C-1|ISO-8859-1|SHA-1|RFC-|(?i)k-nearest|nearest neighbou?r|rounds? half|"plain beside"`)
 
-var failed bool
+var (
+	failed   bool
+	sentence []string // where a sentence is not plain
+)
 
 func report(file string, line int, text, term string) {
 	failed = true
@@ -107,10 +121,27 @@ func main() {
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			words(file, i+1, line)
+			plain(file, i+1, line)
 		}
+	}
+	if len(sentence) > maxUnplain {
+		failed = true
+		fmt.Println(strings.Join(sentence, "\n"))
+		fmt.Printf("%d sentences are not plain, more than %d (use: a noun, and the subject first)\n", len(sentence), maxUnplain)
 	}
 	if failed {
 		os.Exit(1)
+	}
+}
+
+// plain notes the sentences of a line of a comment or a page that are not plain.
+func plain(file string, line int, text string) {
+	text = markup.ReplaceAllString(text, "")
+	if funcOf.MatchString(text) {
+		return
+	}
+	for _, found := range unplain.FindAllString(text, -1) {
+		sentence = append(sentence, fmt.Sprintf("%s:%d: %q", file, line, found))
 	}
 }
 
@@ -137,6 +168,7 @@ func goFile(file string, text []byte) {
 				comment[line+i] = true
 				output[line+i] = output[line+i-1] || strings.HasPrefix(part, "// Output:")
 				words(file, line+i, part)
+				plain(file, line+i, part)
 			}
 		case token.STRING:
 			if last > line {

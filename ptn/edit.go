@@ -135,7 +135,7 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 	return format.Apply(ctx, &e.Edit, &fw, nil, e.carry)
 }
 
-// An item is a name with its tensor. Those of one owner, an index of Reader.owners, share
+// An item is a name with its tensor. Items of one owner, an index of Reader.owners, share
 // their bytes; -1 is a tensor that is new.
 type item struct {
 	name  string

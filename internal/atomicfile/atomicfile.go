@@ -1,8 +1,7 @@
 // Package atomicfile writes files that appear whole, or not at all: into a temporary
 // file in the directory of the target, which is flushed to the disk and then renamed
-// over it. Whatever happens before the rename, an error, a panic, a process killed,
-// power lost, leaves the target as it was; at worst a file .NAME.tensorfile-tmp-RANDOM is
-// left next to it.
+// over it. An error, a panic, a killed process or lost power before the rename leaves the
+// target as it was; at worst a file .NAME.tensorfile-tmp-RANDOM is left next to it.
 //
 // It is built for files of many gigabytes as well: space is reserved ahead of the data,
 // and the disk begins while more is written.
@@ -21,8 +20,8 @@ import (
 )
 
 // pieceSize is how much is handed to the system at a time: larger pieces are no faster,
-// and less steady. What is no shorter than largePiece is not gathered: a copy would cost
-// more than the call.
+// and less steady. A piece that is no shorter than largePiece is not gathered: a copy
+// would cost more than the call.
 const (
 	pieceSize  = 1 << 20
 	largePiece = 256 << 10

@@ -8,8 +8,8 @@ import (
 )
 
 // BenchmarkWrite writes 1 GiB from memory in pieces of 1 MiB: to a plain file, to one
-// that is then flushed to the disk, and to one that appears whole. What atomicfile
-// promises includes the flush.
+// that is then flushed to the disk, and to one that appears whole. The time that
+// atomicfile promises includes the flush.
 func BenchmarkWrite(b *testing.B) {
 	const size, piece = 1 << 30, 1 << 20
 	data := content(64 << 20)

@@ -46,7 +46,8 @@ type CleanOptions struct {
 // Clean lists what writers have left in a directory, journals first. With Remove it
 // finishes the sets of the journals and removes temporary files that are older than Age,
 // that no writer holds and no journal names, and journals that their writers did not
-// complete. An error is of the directory; those of single files are in the list.
+// complete. It fails if the directory cannot be read; errors of single files are in the
+// list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	if opts == nil {
 		opts = &CleanOptions{}

@@ -21,8 +21,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 )
 
-// These tests run their own program again, as a process that can be killed. What it
-// shall do is in the environment.
+// These tests run their own program again, as a process that can be killed. Its task
+// is in the environment.
 const (
 	childTask = "ATOMICFILE_CHILD" // what to do
 	childName = "ATOMICFILE_NAME"  // the target

@@ -75,8 +75,8 @@ func (e *Extension) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// Sync returns when all that was written is on the disk. What makes the rest valid is to
-// be written after it.
+// Sync returns when all that was written is on the disk. The bytes that make the rest
+// valid are to be written after it.
 func (e *Extension) Sync() error {
 	if err := e.usable(); err != nil {
 		return err

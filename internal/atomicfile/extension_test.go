@@ -89,7 +89,7 @@ func TestExtensionsThatAreGivenUpLeaveTheFileAsItWas(t *testing.T) {
 	}
 }
 
-// Of two who write to one file, neither cuts off what the other wrote, and one learns of
+// If two write to one file, neither cuts off what the other wrote, and one learns of
 // it.
 func TestExtensionsOfOneFileByTwo(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What was written is read back, and taken back, in any order with writing.
+// Written bytes are read back, and taken back, in any order with writing.
 func TestReadAtAndTruncate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	name := filepath.Join(t.TempDir(), "f")

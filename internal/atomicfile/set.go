@@ -79,7 +79,7 @@ func (s *Set) check(name string) error {
 	return &fs.PathError{Op: "create", Path: filepath.Join(s.dir, name), Err: err}
 }
 
-// isBase reports whether name is that of a file in a directory, on every system.
+// isBase reports whether name is the name of a file in a directory, on every system.
 func isBase(name string) bool {
 	return name != "" && name != "." && name != ".." && filepath.Base(name) == name &&
 		filepath.IsLocal(name)
@@ -112,7 +112,7 @@ func (s *Set) commit() error {
 	s.done = true
 	f, err := s.writeJournal(j)
 	if err == nil {
-		// Whatever cleans up meanwhile must not have taken a piece.
+		// A cleaner that runs meanwhile must not have taken a piece.
 		if err = j.check(); err != nil {
 			removeLocked(f)
 		}

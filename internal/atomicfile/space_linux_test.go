@@ -15,7 +15,7 @@ func mountTmpfs(dir string, size int) error {
 
 func unmount(dir string) { syscall.Unmount(dir, 0) }
 
-// What was reserved and not used must not stay with the file.
+// Reserved space that was not used must not stay with the file.
 func TestReservedSpaceIsGivenBack(t *testing.T) {
 	for _, c := range []struct {
 		name    string

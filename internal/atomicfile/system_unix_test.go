@@ -109,7 +109,7 @@ func TestLinksAreFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// a directory that is reached by a link, and whose ".." is not that of the link
+	// a directory that is reached by a link, and whose ".." is not the one of the link
 	other := t.TempDir()
 	for _, d := range []string{"real", "real/deep"} {
 		if err := os.Mkdir(filepath.Join(other, d), 0o777); err != nil {

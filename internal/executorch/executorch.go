@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// dtypes is indexed by ScalarType, PyTorch's numbering. Of the packed types the runtime
-// counts one byte for every element.
+// dtypes is indexed by ScalarType, PyTorch's numbering. For packed types the
+// runtime counts one byte for every element.
 var dtypes = [...]tensor.DType{
 	tensor.U8, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.F16, tensor.F32, tensor.F64,
 	tensor.C32, tensor.C64, tensor.C128, tensor.Bool, tensor.QI8, tensor.QU8, tensor.QI32,

@@ -49,7 +49,7 @@ func TestGrowChangesNoByte(t *testing.T) {
 	}
 }
 
-// Whatever would be beyond 2 GiB is an error of Finish, wherever that happens, and
+// A buffer that would exceed 2 GiB is an error of Finish, wherever that happens, and
 // takes no memory.
 func TestTooLarge(t *testing.T) {
 	for _, announced := range []int64{math.MaxInt32 + 1, math.MaxInt64} {

@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb/fbtest"
 )
 
-// What our verifier refuses and the C++ one does not, by the reason given; everything
-// else must be refused by both.
+// Buffers that our verifier refuses and the C++ one does not, by the reason given;
+// everything else must be refused by both.
 var stricter = map[string]string{
 	"bad vtable size":                                 "a vtable shorter than its own header",
 	"offset to itself":                                "a vector element that is its own table, with a vtable of size 0",

@@ -7,8 +7,8 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// What the generated accessors lack, on the tables that they read. The buffer must have
-// passed Verify.
+// These functions add to the generated accessors, on the tables that they read. The
+// buffer must have passed Verify.
 
 // FieldPos returns the position of a field in the buffer, 0 if it is absent.
 func FieldPos(t flatbuffers.Table, slot int) int {
@@ -19,7 +19,7 @@ func FieldPos(t flatbuffers.Table, slot int) int {
 	return int(t.Pos) + int(o)
 }
 
-// FieldPosOr returns the position of a field in the buffer, that of its table if it is
+// FieldPosOr returns the position of a field in the buffer, or of its table if it is
 // absent.
 func FieldPosOr(t flatbuffers.Table, slot int) int {
 	if p := FieldPos(t, slot); p != 0 {
@@ -99,8 +99,8 @@ type search struct{ left int }
 
 func newSearch(buf []byte) search { return search{4 * len(buf)} }
 
-// newer calls found for the fields of a table beyond those of its type. What is too much
-// to read counts as a field.
+// newer calls found for the fields of a table beyond the fields of its type. A field that
+// is too much to read counts as a field.
 func (x *search) newer(t flatbuffers.Table, table *Table, found func(pos int, what string)) {
 	known := 4
 	if n := len(table.Fields); n > 0 {

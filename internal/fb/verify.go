@@ -124,10 +124,10 @@ func (v *verifier) noteNewer(pos uint64, t int) {
 	})
 }
 
-// VerifySpliced is Verify for a FlatBuffer in which an extended header stands between
-// the first 8 bytes and the rest. buf begins 8 bytes before that rest, so that
-// positions in it are those of the FlatBuffer as it was built; what these 8 bytes hold
-// is ignored, and nothing may be in them. pos is where the root table should be.
+// VerifySpliced is Verify for a FlatBuffer in which an extended header stands between the
+// first 8 bytes and the rest. buf begins 8 bytes before that rest, so that positions in
+// it are positions in the FlatBuffer as it was built; what these 8 bytes hold is ignored,
+// and nothing may be in them. pos is where the root table should be.
 func VerifySpliced(buf []byte, pos uint32, s *Schema, root int, l Limits) error {
 	if err := sized(buf); err != nil {
 		return err

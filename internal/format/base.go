@@ -78,7 +78,7 @@ func BlobIndex(b *Base, name string) int {
 	return b.byBlob.Lookup(name)
 }
 
-// Close releases the file, if the Reader owns it. What was borrowed is invalid
+// Close releases the file, if the Reader owns it. Borrowed slices are invalid
 // afterwards, and reading fails with fs.ErrClosed. A second Close does nothing.
 func (b *Base) Close() error { return b.in.Close() }
 

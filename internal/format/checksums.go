@@ -9,7 +9,7 @@ import (
 )
 
 // Checksums find out whether memory that a caller passed to Add or Replace has changed by
-// the time it is written. Of each blob 64 KiB at most are hashed, in 16 samples: that
+// the time it is written. At most 64 KiB of each blob are hashed, in 16 samples: that
 // finds a buffer which a caller fills again for its next tensor, and costs next to
 // nothing. The zero value is empty.
 type Checksums struct {
@@ -23,7 +23,7 @@ type checksum struct {
 	hash uint64
 }
 
-// ChecksumsOf returns those of t, which is stored under that name.
+// ChecksumsOf returns the checksums of t, which is stored under that name.
 func ChecksumsOf(name string, t *tensor.Tensor) (c Checksums) {
 	named := *t
 	named.Name = name

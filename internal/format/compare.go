@@ -13,7 +13,7 @@ import (
 // A Comparer is an io.Writer that takes the bytes of R and no others.
 type Comparer struct {
 	R       io.Reader
-	Same    int64 // bytes that were written and are those of R
+	Same    int64 // bytes that were written and equal those in R
 	Differs bool  // the byte after them is another one, and Write failed
 	buf     []byte
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Edit collects changes to the tensors and blobs of a file. Names are those of the
+// An Edit collects changes to the tensors and blobs of a file. Names are the names in the
 // original, all changes apply at once, and of several changes to one tensor the last
 // counts: a tensor that is removed and then replaced or renamed is there. It is for one
 // goroutine at a time.
@@ -170,7 +170,7 @@ func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 
 // Apply adds what an Edit makes of the original to w, and completes the file. order lists
 // tensors by their index, and blob i as -1-i; nil is all tensors. carry returns the item
-// of what keeps its data, under its new name. What changes has to pass the checks of the
+// of what keeps its data, under its new name. A change has to pass the checks of the
 // Writer; what does not change was in such a file before, and only its name must be free.
 func Apply[I any](ctx context.Context, e *Edit, w *Writer[I], order []int,
 	carry func(i int, name string) (I, error)) error {

@@ -158,7 +158,7 @@ func OpenBytes[R Opened](b []byte, opts *tensor.ReadOptions,
 }
 
 // NewReader reads the size bytes of r, which stays the caller's unless it is an Input.
-// The files next to it are those of r where it is a tensor.Companion.
+// The files next to it are the files next to r where it is a tensor.Companion.
 func NewReader[R Opened](r io.ReaderAt, size int64, opts *tensor.ReadOptions,
 	read func(*Input) (R, error)) (x R, err error) {
 	in, ok := r.(*Input)

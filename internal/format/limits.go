@@ -95,7 +95,7 @@ func CheckDecoded(l tensor.Limits, fileSize int64, blobs iter.Seq[tensor.Blob]) 
 	return nil
 }
 
-// Blobs yields the data of a tensor and that of its parts.
+// Blobs yields the data of a tensor and the data of its parts.
 func Blobs(t *tensor.Tensor) iter.Seq[tensor.Blob] {
 	return func(yield func(tensor.Blob) bool) {
 		if !yield(t.Data) {

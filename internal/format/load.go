@@ -19,8 +19,8 @@ type Reader interface {
 }
 
 // Load takes what Open of a format returns. It returns the tensors of r in memory of
-// their own, by name: of several of one name the first, and closes r. What decodes to
-// more than the default of Limits.MaxDecodedTotal is an ErrLimit.
+// their own, by name: the first of several of one name, and closes r. Data that decodes
+// to more than the default of Limits.MaxDecodedTotal is an ErrLimit.
 func Load[R Reader](r R, err error) (map[string]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err

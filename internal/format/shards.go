@@ -17,7 +17,8 @@ type Division struct {
 	MaxTensors int   // of a file; 0: any
 	// Check returns why no file can have a tensor: the method of a Writer.
 	Check func(t *tensor.Tensor) error
-	// Size returns how many bytes a tensor takes in a file; nil for those of its data.
+	// Size returns how many bytes a tensor takes in a file; nil for the bytes of its
+	// data.
 	Size func(t *tensor.Tensor) int64
 }
 

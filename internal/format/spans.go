@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// maxPadding is the largest alignment of any format, that of zTensor 2 in canonical form.
+// maxPadding is the largest alignment of any format: zTensor 2 in canonical form has it.
 const maxPadding = 64 << 10
 
 // HeaderSpan returns the span of a header or footer.

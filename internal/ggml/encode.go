@@ -15,7 +15,7 @@ var ErrNaN = errors.New("a value that is not a number, or too large, has no quan
 func (t Type) CanEncode() bool { return t.encode != nil }
 
 // Encode makes blocks of src, which has as many elements as dst has blocks for. The bytes
-// are those of the gguf package; ErrNaN is returned for NaN.
+// are as in the gguf package; ErrNaN is returned for NaN.
 func (t Type) Encode(dst []byte, src []float32) error {
 	n, size := int(t.Elements), int(t.Bytes)
 	for len(src) >= n && len(dst) >= size {
@@ -56,8 +56,8 @@ func inverse(d float32) float32 {
 	return 1 / d
 }
 
-// digit is x without its fraction, from 0 to high. What no integer is, which an infinity
-// in the block makes, is 0 as on processors that ggml runs on.
+// digit is x without its fraction, from 0 to high. A number that is no integer, as an
+// infinity in the block makes, is 0 as on processors that ggml runs on.
 func digit(x float32, high uint8) uint8 {
 	if !(x > 0 && x < 1<<31) {
 		return 0

@@ -78,7 +78,7 @@ func decoded(name string, b ...byte) []float32 {
 	return y
 }
 
-// What the gguf package does not decode, and what random blocks hardly ever have.
+// Blocks that the gguf package does not decode, and that are hardly ever random.
 func TestDecode(t *testing.T) {
 	one := []byte{0x00, 0x3c} // as float16
 	q8K := binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.5))
@@ -110,7 +110,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Of zeros of both signs, the minimum of a block is the first.
+// Among zeros of both signs, the minimum of a block is the first.
 func TestEncodeSignOfMinimum(t *testing.T) {
 	negative := float32(math.Copysign(0, -1))
 	for name, first := range map[string]float32{"Q4_1": 0, "Q5_1": negative} {
@@ -124,7 +124,7 @@ func TestEncodeSignOfMinimum(t *testing.T) {
 	}
 }
 
-// Whatever the bits are: indices stay inside of the tables.
+// Indices stay inside of the tables, for all bits.
 func TestDecodeExtremes(t *testing.T) {
 	for _, k := range types {
 		if k.Name == "" {

@@ -91,7 +91,7 @@ func iq4NL(y []float32, b []byte) {
 	}
 }
 
-// fp4Values are those of E2M1, doubled. There is no negative zero.
+// fp4Values are the values of E2M1, doubled. There is no negative zero.
 var fp4Values = [16]float32{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 // halfE8M0 is half of 2 to the power of e-127.
@@ -121,7 +121,7 @@ func nvfp4(y []float32, b []byte) {
 }
 
 // halfUE4M3 is half of a float of 4 bits of exponent and 3 of fraction. The sign is
-// ignored, but that of NaN.
+// ignored, except for NaN.
 func halfUE4M3(x byte) float32 {
 	fraction := float32(x & 7)
 	switch e := x >> 3 & 15; {

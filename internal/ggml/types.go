@@ -36,7 +36,7 @@ func Named(name string) (Type, bool) {
 }
 
 // OfScheme returns the type of a tensor by its scheme and the role of its one part:
-// those of .gguf files, such as Q4_K and blocks, or of zTensor 2, such as gguf.q4_k/1
+// as in .gguf files, such as Q4_K and blocks, or of zTensor 2, such as gguf.q4_k/1
 // and data.
 func OfScheme(scheme, role string) (Type, bool) {
 	name, want := scheme, "blocks"
@@ -51,7 +51,7 @@ func OfScheme(scheme, role string) (Type, bool) {
 }
 
 // Decode decodes the blocks of src. dst has as many elements as they hold. The values
-// are bit for bit those of ggml and of the gguf package, apart from the payload of NaN.
+// are bit for bit as in ggml and in the gguf package, apart from the payload of NaN.
 func (t Type) Decode(dst []float32, src []byte) {
 	n, size := int(t.Elements), int(t.Bytes)
 	for len(src) >= size && len(dst) >= n {

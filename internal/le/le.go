@@ -64,7 +64,7 @@ func String(b []byte) string {
 }
 
 // Swap reverses every run of width bytes of b, in place. width is 1, 2, 4 or 8
-// (that of one component for complex numbers); bytes after the last whole run
+// (the size of one component for complex numbers); bytes after the last whole run
 // stay as they are.
 func Swap(b []byte, width int) {
 	switch width {

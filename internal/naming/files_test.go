@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Files of tensors become those of files.
+// Names of tensors become names of files.
 func TestSafeFileNames(t *testing.T) {
 	var f Files
 	seen := map[string]bool{}

@@ -22,7 +22,7 @@ type Table struct {
 // Each is how many bytes a Table takes for a name.
 const Each = 8
 
-// Build makes a table of name(0) … name(n-1), which must not change. Of duplicate
+// Build makes a table of name(0) … name(n-1), which must not change. Among duplicate
 // names the first is found; dup is the index of the first entry whose name an
 // earlier one has, or -1. It costs tens of ns a name and one allocation.
 func Build(n int, name func(i int) string) (t *Table, dup int) {

@@ -38,7 +38,7 @@ func TestEveryNameIsFound(t *testing.T) {
 }
 
 // With as many names as take all bits of an index there is one bit less for the hash;
-// that of the last index is all ones.
+// the hash of the last index is all ones.
 func TestIndicesAndHashesShareASlot(t *testing.T) {
 	for _, n := range []int{1<<10 - 1, 1 << 10, 1<<16 - 1} {
 		l := list(n)
@@ -54,7 +54,7 @@ func TestIndicesAndHashesShareASlot(t *testing.T) {
 	}
 }
 
-// What formats with a budget for their index reckon with.
+// Formats with a budget for their index reckon with this size.
 func TestEachIsWhatANameTakes(t *testing.T) {
 	const n = 100_000
 	l := list(n)

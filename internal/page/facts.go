@@ -174,7 +174,7 @@ type findings struct {
 	Model    []model.Finding  `json:"model"` // of a directory
 }
 
-// verify reads the whole file. Of a directory it checks names, sizes, links and indexes
+// verify reads the whole file. For a directory it checks names, sizes, links and indexes
 // as well.
 func (f *file) verify(ctx context.Context, progress Progress) (*findings, error) {
 	report, _ := f.File.Verify(ctx, &tensor.VerifyOptions{

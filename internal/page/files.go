@@ -21,9 +21,9 @@ type Content struct {
 	Size int64
 }
 
-// OpenContents opens a file, or the files of a model as one. Of several that are no model
-// the first program, or else the first file, is shown, and the others have its external
-// tensors.
+// OpenContents opens a file, or the files of a model as one. Among several that are no
+// model the first program, or else the first file, is shown, and the others have its
+// external tensors.
 func OpenContents(files ...Content) (Source, error) {
 	if len(files) == 0 {
 		return Source{}, errors.New("page: no file")
@@ -116,7 +116,7 @@ func (d directory) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
-// An openFile is an fs.File with ReadAt; that of the directory has no content.
+// An openFile is an fs.File with ReadAt; the file of the directory has no content.
 type openFile struct {
 	info info
 	*io.SectionReader

@@ -19,7 +19,7 @@ type graph struct {
 	Links  []inspect.Link `json:"links"`
 }
 
-// A group is a method or a subgraph. Of a node that is a collapsed block, Blocks has the
+// A group is a method or a subgraph. For a node that is a collapsed block, Blocks has the
 // number, which a call opens; -1 for others.
 type group struct {
 	inspect.Group

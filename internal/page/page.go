@@ -78,7 +78,7 @@ type params struct {
 	Tensor int     `json:"tensor"`
 	Part   string  `json:"part"`
 	Index  []int64 `json:"index"` // the first element shown, one for each dimension
-	Rows   int     `json:"rows"`  // dimension of the rows, and that of the columns
+	Rows   int     `json:"rows"`  // dimension of the rows, and of the columns
 	Cols   int     `json:"cols"`
 	Open   []int   `json:"open"` // blocks that are not collapsed
 }

@@ -85,9 +85,9 @@ func (c Toll) Accepts() float64 {
 	return 100 * float64(c.Accepted) / float64(max(1, c.Accepted+c.Refused))
 }
 
-// Damage gives try every truncation of data, and data with every single bit of the
-// bytes from lo to hi turned over and with each of those bytes set to 0x00, 0x7f, 0x80
-// and 0xff. It fails the test if one of them makes try panic. What try should do is
+// Damage gives try every truncation of data, and data with every single bit of the bytes
+// from lo to hi turned over and with each of those bytes set to 0x00, 0x7f, 0x80 and
+// 0xff. It fails the test if one of them makes try panic. The expected result of try is
 // open and walk everything; it returns the error that it met.
 func Damage(t testing.TB, data []byte, lo, hi int,
 	try func(b []byte) error) (truncated, changed Toll) {

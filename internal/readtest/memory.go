@@ -57,10 +57,10 @@ func AllocatesNothing(t testing.TB, do func()) {
 	}
 }
 
-// PeakHeap returns the largest number of bytes of live objects on the heap while do
-// runs, beyond those before. What lives for less than a collection, which runs whenever
-// the heap has grown by a tenth, may be missed. Unless Measuring it only calls do, and
-// returns 0.
+// PeakHeap returns the largest number of bytes of live objects on the heap while do runs,
+// beyond those before. An object that lives for less than a collection, which runs
+// whenever the heap has grown by a tenth, may be missed. Unless Measuring it only calls
+// do, and returns 0.
 func PeakHeap(do func()) int64 {
 	if !Measuring() {
 		do()

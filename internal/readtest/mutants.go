@@ -32,10 +32,10 @@ func Files(t testing.TB, dir string, wanted func(b []byte) bool) (names []string
 	return names, files
 }
 
-// Mutants calls try with n damaged copies of files, their numbers and that of the file.
-// n is $TENSORFILE_MUTANTS where that is set, and a quarter of n with -short; the first
-// copy is number $TENSORFILE_MUTANT. Which copy has which number does not change while
-// the files do not. It fails the test, and keeps the copy, if try panics or, where
+// Mutants calls try with n damaged copies of files, their numbers and the number of the
+// file. n is $TENSORFILE_MUTANTS where that is set, and a quarter of n with -short; the
+// first copy is number $TENSORFILE_MUTANT. Which copy has which number does not change
+// while the files do not. It fails the test, and keeps the copy, if try panics or, where
 // Measuring, takes a second of processor time.
 func Mutants(t *testing.T, names []string, files [][]byte, n int,
 	try func(number, file int, b []byte) error) {

@@ -245,7 +245,7 @@ type WriterLiar struct {
 }
 
 // LyingWriters returns writers that break the contract of io.Writer once they have got
-// after bytes. What is written to each one must be an error, and no panic.
+// after bytes. Writing to each one must be an error, and no panic.
 func LyingWriters(after int64) []WriterLiar {
 	lie := func(count func(n int) int) io.Writer {
 		return &lyingWriter{left: after, count: count}

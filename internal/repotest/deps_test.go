@@ -147,7 +147,7 @@ var edges = map[string][]string{
 	"testdata/...":        {any},
 	"internal/executorch": {"tensor", "internal/align", "internal/fb"},
 	"internal/readtest":   {"internal/source"},
-	// What needs tensor, whose own tests use internal/readtest.
+	// This one needs tensor, whose own tests use internal/readtest.
 	"internal/readtest/lifecycle": {"tensor", "internal/readtest"},
 	"internal/fb/fbtest":          {any},
 }
@@ -439,8 +439,8 @@ func TestNothingHappensAtStartAndNothingGlobalChanges(t *testing.T) {
 				case *ast.Ident:
 					// The parser resolves names within the file. One that it could not
 					// resolve, or that leads to the outermost scope, is the package's.
-					// What is deprecated about it, that it knows one file only, is what
-					// is wanted.
+					// Its Obj is deprecated, because it knows one file only, which is
+					// what is needed here.
 					return x.Name, vars[f.pkg][x.Name] &&
 						(x.Obj == nil || f.ast.Scope.Lookup(x.Name) == x.Obj)
 				default:

@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What replaces a tensor is stored as it was then, or nothing is: memory that changed is
-// an error, unless it was replaced again or removed.
+// A replacement of a tensor is stored as it was then, or nothing is: memory that changed
+// is an error, unless it was replaced again or removed.
 func TestReplacementsThatChange(t *testing.T) {
 	for _, name := range []string{"ztensor/crate-1.0.0-digests.zt",
 		"ztensor/crate-2.1.1-dtypes.zt", "ptd/et-1.5.1-blobs.ptd", "pte/export-1.5.1-methods.pte",
@@ -43,7 +43,7 @@ func TestReplacementsThatChange(t *testing.T) {
 			y.Data = tensor.BlobOf(buf)
 			write := func() error { return e.Write(t.Context(), io.Discard) }
 			if edit.Replace(x.Name, &y) != nil || write() != nil {
-				continue // its bytes are those of others too
+				continue // its bytes are shared with others
 			}
 			replaced = true
 			buf[0] ^= 1

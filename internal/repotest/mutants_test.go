@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Whatever is done to a file: no panic, not a second of time, and no memory but what
+// Any damage to a file: no panic, not a second of time, and no memory but what
 // the bytes of the file ask for.
 func TestMutants(t *testing.T) {
 	names, files := readtest.Files(t, "testdata", func(b []byte) bool {

@@ -13,7 +13,7 @@ import (
 var slotPackages = []string{"ptd", "pte", "rten", "internal/executorch", "internal/fb"}
 
 // slotArguments are the functions of slotPackages with a parameter named slot, and which
-// one that is, by package and name; those of internal/fb can be called from all.
+// one that is, by package and name; functions of internal/fb can be called from all.
 func slotArguments(files []goFile) map[string]map[string]int {
 	all := make(map[string]map[string]int)
 	for _, f := range files {
@@ -118,7 +118,7 @@ func TestNoHandWrittenSlots(t *testing.T) {
 	}
 }
 
-// called returns the name of the function that is called, and whether it is that of a
+// called returns the name of the function that is called, and whether it is the name of a
 // package of bindings.
 func called(call *ast.CallExpr) (name string, generated bool) {
 	switch fun := call.Fun.(type) {

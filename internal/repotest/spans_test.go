@@ -63,7 +63,7 @@ func TestSpansCoverEveryFile(t *testing.T) {
 	})
 }
 
-// The spans of an index are those of its own file. Each shard has its own, in which a
+// The spans of an index are spans of its own file. Each shard has its own, in which a
 // tensor of the set is where its Stored says.
 func TestSpansOfASet(t *testing.T) {
 	dir := t.TempDir()

@@ -11,9 +11,9 @@ import (
 
 // Companions returns a function that opens the files that the named file refers
 // to: its shards, its external weights. Their names use slashes and cannot leave the
-// directory of name; links are followed wherever they lead, as those of Hugging Face's
+// directory of name; links are followed wherever they lead, as in Hugging Face's
 // caches must be, or with noLinks only within the directory. Only regular files are
-// opened. What the function returns is an io.Closer too.
+// opened. The result of the function is an io.Closer too.
 func Companions(name string, noMap, noLinks bool) func(name string) (io.ReaderAt, int64, error) {
 	dir := filepath.Dir(name)
 	return func(companion string) (io.ReaderAt, int64, error) {

@@ -31,7 +31,7 @@ func (e *Extent) Bytes() ([]byte, bool) {
 	return e.s.Bytes(e.off, e.n)
 }
 
-// Memory returns the bytes where they are the caller's own memory, never those of a
+// Memory returns the bytes where they are the caller's own memory, never the memory of a
 // mapped file.
 func (e *Extent) Memory() ([]byte, bool) {
 	if e.s != nil && e.s.inFile() {

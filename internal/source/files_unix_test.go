@@ -180,7 +180,7 @@ func TestATemporaryFileHasNoName(t *testing.T) {
 	}
 }
 
-// What is small stays in memory, what is larger does not, and the end of the context
+// A small tensor stays in memory, a larger one does not, and the end of the context
 // ends either.
 func TestHold(t *testing.T) {
 	for _, n := range []int{0, 1, held, held + 1, 3 * held} {

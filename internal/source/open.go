@@ -107,7 +107,7 @@ func regular(name string, fi fs.FileInfo) error {
 }
 
 // empty fails when a file whose size is said to be zero has content, as
-// those of /proc do.
+// files of /proc do.
 func empty(f *os.File, name string) error {
 	var b [1]byte
 	switch n, err := f.ReadAt(b[:], 0); {

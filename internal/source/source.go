@@ -50,7 +50,7 @@ func OfBytes(b []byte) *Source {
 // Close does not close it. Answers of r that break the contract of io.ReaderAt become
 // errors.
 //
-// Of a mapped Source it makes one that shares the mapping, as long as that is open.
+// For a mapped Source it makes one that shares the mapping, as long as that is open.
 func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
 	if in := Mapping(r); in != nil && 0 <= size && size <= in.size {
 		return &Source{size: size, data: in.data[:size:size], under: in}, nil
@@ -206,7 +206,7 @@ func (s *Source) copyOut(p []byte, off int64) error {
 
 // Scan calls f with all bytes, without a copy, and returns false without calling it
 // when they are not in memory. While f runs, Close waits and a page that has gone is an
-// error of Scan, as in ReadAt. What f keeps of the slice, and goroutines that f starts,
+// error of Scan, as in ReadAt. Slices that f keeps, and goroutines that f starts,
 // have no such protection.
 func (s *Source) Scan(f func(all []byte) error) (ok bool, err error) {
 	if s.r != nil {

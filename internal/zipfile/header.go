@@ -14,7 +14,7 @@ const (
 	localHeader = 30 // and the name, and extra fields (APPNOTE 4.3.7)
 )
 
-// A directory is an archive of which archive/zip reads the directory. Of its members
+// A directory is an archive of which archive/zip reads the directory. For its members
 // archive/zip has the offsets, but says only where their data begin.
 type directory struct {
 	io.ReaderAt

@@ -126,7 +126,7 @@ class Pickler(pickle.Pickler):
 
 
 def write_torch(path, names):
-    """What torch.save writes of a dict of tensors, without torch."""
+    """The file that torch.save writes of a dict of tensors, without torch."""
     b = io.BytesIO()
     Pickler(b, protocol=2).dump({name: Tensor(i) for i, name in enumerate(names)})
     with zipfile.ZipFile(path, "w") as z:

@@ -63,7 +63,7 @@ DTYPES = ('uint8 int8 int16 int32 int64 float16 float32 float64 complex32 comple
 
 
 def run(ptd, blobs):
-    """What the C++ runtime reads, in the words of read."""
+    """Returns the data that the C++ runtime reads, in the words of read."""
     env = dict(os.environ, **({'ETRUN_NO_LAYOUT': '1'} if blobs else {}))  # it dies when asked for the layout of a blob
     p = subprocess.run([os.environ['ETRUN'], 'ptd', ptd], capture_output=True, env=env)
     if p.returncode:

@@ -237,7 +237,7 @@ def flatten_states(v):
 
 
 def rezip(src, dst):
-    """What zip programs make of an archive: compressed, in another order, not aligned."""
+    """Archives as zip programs make them: compressed, in another order, not aligned."""
     with zipfile.ZipFile(src) as a, zipfile.ZipFile(dst, "w") as b:
         for i in sorted(a.infolist(), key=lambda i: i.filename, reverse=True):
             b.writestr(zipfile.ZipInfo(i.filename), a.read(i), zipfile.ZIP_DEFLATED)

@@ -1,4 +1,4 @@
-// What the proofs share: the browser, the three ways to the page, and comparisons. run.mjs says what the arguments are.
+// The proofs share this: the browser, the three ways to the page, and comparisons. run.mjs says what the arguments are.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -45,7 +45,7 @@ export async function eventually(check, seconds = 60) {
 export const browser = await chromium.launch({executablePath: chromiumFile, args: ['--no-sandbox'], timeout: 120000});
 export const site = await serve(siteDirectory);
 
-// visit opens an address, and calls use with the page. What goes to the console, errors, and requests to another origin fail, but for
+// visit opens an address, and calls use with the page. Output to the console, errors, and requests to another origin fail, but for
 // messages that match allow.
 export async function visit(address, use, {allow, ...options} = {}) {
   const context = await browser.newContext({viewport: {width: 1200, height: 900}, ...options});

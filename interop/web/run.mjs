@@ -40,7 +40,7 @@ await proves('the worker and the page can send nothing', () => drop([data + exam
   await eventually(() => holds(wrong.length > 0, 'the policy said nothing'));
 }, {allow: policy}));
 
-// What the page says of shards is about all of them, whether their files are dropped or the directory is opened.
+// The page speaks of all shards, whether their files are dropped or the directory is opened.
 const shards = readdirSync(join(work, 'shards')).map(n => join(work, 'shards', n));
 const all = shards.reduce((sum, n) => sum + statSync(n).size, 0);
 const ofShards = title => async page => {

@@ -1,4 +1,4 @@
-// What the page shows of a file, section by section, and what it prints.
+// The page of a file, section by section, and on paper.
 import { execFileSync } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -105,7 +105,7 @@ def _():
 
 
 def weights():
-    """What compresses because its bytes are not equally frequent, and in places because something comes again: by name its dtype, logical type
+    """Tensors that compress because its bytes are not equally frequent, and in places because something comes again: by name its dtype, logical type
     and bytes, of more than a frame."""
     normal = [random.gauss(0, 0.02) for _ in range(700_000)]
     f32 = struct.pack(f"<{len(normal)}f", *normal)

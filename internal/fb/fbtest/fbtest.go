@@ -263,8 +263,8 @@ func Mutate(rng *rand.Rand, buf []byte) []byte {
 	return buf
 }
 
-// Redirect gives a table of buf, in place, the vtable of another one. What looks like a
-// table may be something else.
+// Redirect gives a table of buf, in place, the vtable of another one. A number that looks
+// like a table may be something else.
 func Redirect(rng *rand.Rand, buf []byte) []byte {
 	find := func() (table, vtable int) {
 		for range 200 {

@@ -1,4 +1,4 @@
-// What differs between two files.
+// The differences between two files.
 import { add, count, run, section, table } from './dom.js';
 
 // text shows a value: numbers that JSON lacks are {$float: 'nan'}, complex ones [real, imaginary].

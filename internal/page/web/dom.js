@@ -1,4 +1,4 @@
-// What all modules share. Text of files goes into the page as text, never as markup.
+// Functions that all modules share. Text of files goes into the page as text, never as markup.
 export const colours = ['#8fb8ff', '#ffd27f', '#a5e3a0', '#ffaaa5', '#d3b8ff', '#9fe6e6', '#ffc2ea', '#d8d8a0', '#c4cdd6', '#f0b48c'];
 
 export const find = id => document.getElementById(id);

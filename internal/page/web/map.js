@@ -1,4 +1,4 @@
-// What takes up the space: bars, and a treemap of the names of tensors.
+// The use of space: bars, and a treemap of the names of tensors.
 import { add, colours, find, human, section } from './dom.js';
 
 function bar(parent, label, parts) {

@@ -1,4 +1,4 @@
-// What a program has: inputs, outputs, operators, delegates, and its plan of memory.
+// The parts of a program: inputs, outputs, operators, delegates, and its plan of memory.
 import { add, addSVG, colours, count, human, section, table } from './dom.js';
 
 const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';

@@ -29,8 +29,8 @@ type Writer interface {
 	Abort()
 }
 
-// A Target is a format as one of its writers writes it, and what it can hold. What it
-// cannot hold must be errors.ErrUnsupported.
+// A Target is a format as one of its writers writes it, and what it can hold. The tensors
+// that it cannot hold must be errors.ErrUnsupported.
 type Target struct {
 	Name      string
 	NewWriter func(w io.Writer) Writer                // nil if there is only Create
