@@ -43,7 +43,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 // WriteFile writes the one tensor of ts to the named file, which appears whole or not at
-// all.
+// all. It has at most 1 MiB of data in memory.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.encoding())

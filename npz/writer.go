@@ -65,6 +65,7 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 // WriteFile writes the tensors to the named archive, which appears whole or not at all.
+// It has the names of members and at most 1 MiB of data in memory.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.encoding(nil))
