@@ -169,8 +169,8 @@ func (w *Writer[I]) key(name string, item *I) string {
 	return name
 }
 
-// checkTaken reports whether a key is the key of another item, or one that readers take for
-// it, unless the original of an Edit has both. Errors have the name.
+// checkTaken reports whether a key is the key of another item, or one that readers take
+// for it, unless the original of an Edit has both. Errors have the name.
 func (w *Writer[I]) checkTaken(name, key string) error {
 	switch {
 	case w.enc.One && len(w.keys) > 0:

@@ -1,4 +1,4 @@
-package tensorfile_test
+package repotest
 
 import (
 	"fmt"
@@ -140,7 +140,7 @@ func sliceArchive(name string) error {
 // end of docs/coming-from.md's code
 
 func TestComingFromShowsTheseFunctions(t *testing.T) {
-	testPageShows(t, "docs/coming-from.md", "coming_from_test.go")
+	testPageShows(t, "docs/coming-from.md", "internal/repotest/coming_from_test.go")
 }
 
 // inDir calls f with a name in a directory that is removed afterwards.
