@@ -100,12 +100,12 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 
 // Write writes the program. It never seeks.
 func (b *Builder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	return write(ctx, w, opts.encoding(b.output))
+	return format.Encode(ctx, w, opts.encoding(b.output))
 }
 
 // WriteFile writes the program into a file, which appears whole or not at all.
 func (b *Builder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return format.WriteFile(ctx, name, nothing, opts.encoding(b.output))
+	return format.EncodeFile(ctx, name, opts.encoding(b.output))
 }
 
 // output makes the flatbuffer and lays out the payloads.

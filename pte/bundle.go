@@ -14,6 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/executorch"
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -129,9 +130,8 @@ const bundleVersion = 2
 // dtype. The Reader that a Bundle is of must be open. A bundle is one flatbuffer of less
 // than 2 GiB, and made in memory.
 func (b *Bundle) Write(ctx context.Context, w io.Writer, program []byte) error {
-	return write(ctx, w, (*WriterOptions)(nil).encoding(func(WriterOptions) (*output, error) {
-		return b.wrap(program)
-	}))
+	assemble := func(WriterOptions) (*output, error) { return b.wrap(program) }
+	return format.Encode(ctx, w, new(WriterOptions).encoding(assemble))
 }
 
 // wrap makes the file of a bundle around program.

@@ -26,6 +26,16 @@
 // themselves.
 //
 // [Reader.Verify] reports whether ExecuTorch's runtime would load and run the program.
+// Open checks all that needs no payload, in these files, refuses what cannot be read, and
+// has the rest in [Reader.Warnings]:
+//
+//	extended header                                  header.go
+//	Program, segments, named data                    rules.go
+//	ExecutionPlan, operators, delegates, memory      rules_method.go
+//	Chain, Instruction                               rules_instruction.go
+//	EValue, lists, Tensor and its tables             rules_value.go
+//	external tensors, padding                        verify.go
+//	BundledProgram                                   bundle.go
 //
 // # Writing
 //

@@ -158,27 +158,23 @@ func (e *Edit) Unwrap() { e.unwrap = true }
 // opts SegmentAlignment aligns the file offsets of all segments, and Alignment
 // constants that change their place; zero keeps what the file has.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	return write(ctx, w, opts.encoding(e.output))
+	return format.Encode(ctx, w, opts.encoding(e.output))
 }
 
 // WriteFile is Write into a file, which appears whole or not at all. It may be the file
 // that is being read: the Reader goes on with the old one.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return format.WriteFile(ctx, name, nothing, opts.encoding(e.output))
+	return format.EncodeFile(ctx, name, opts.encoding(e.output))
 }
 
 func (e *Edit) output(opts WriterOptions) (*output, error) {
 	rebuilds := len(e.blobs) > 0
-	for i, p := range e.r.tensors {
-		if rebuilds {
-			break
-		}
+	for _, p := range e.r.tensors {
 		c, err := e.change(p)
 		if err != nil {
 			return nil, err
 		}
-		rebuilds = c.Renamed
-		_ = i
+		rebuilds = rebuilds || c.Renamed
 	}
 	if n := opts.SegmentAlignment; n > 0 {
 		for _, s := range e.r.segments { // offsets are in the flatbuffer

@@ -2,9 +2,7 @@ package pte
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"math"
 
@@ -62,15 +60,6 @@ func (o *WriterOptions) encoding(
 			}
 			return err
 		}}
-}
-
-// nothing are the tensors of a Writer whose Encoding has its content from elsewhere.
-func nothing(func(*tensor.Tensor, error) bool) {}
-
-// write writes what enc encodes to w.
-func write(ctx context.Context, w io.Writer, enc *format.Encoding[*tensor.Tensor]) error {
-	out := format.NewWriter(w, enc)
-	return format.WriteAll(ctx, &out, nothing)
 }
 
 // An output is a file that is ready to be written: nothing of it has to be gone back to.

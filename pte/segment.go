@@ -1,11 +1,9 @@
 package pte
 
 import (
-	"io"
 	"iter"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
@@ -21,42 +19,6 @@ type segment struct {
 	// outside is set for an empty one beyond the end of the file: the runtime's loaders
 	// refuse even to read nothing there.
 	outside bool
-}
-
-// readSegments finds every segment inside the file, or fails.
-func (r *Reader) readSegments() error {
-	h, end := r.header, r.end-r.at // counted from the start of the program
-	r.segments = make([]segment, r.root.SegmentsLength())
-	for i, t := range fb.Each(r.root.SegmentsLength(), r.root.Segments) {
-		off, size := t.Offset(), t.Size()
-		site := rootSite(ptefb.TableDataSegment, t, "segments[%d]", i)
-		switch {
-		case off > 1<<63-1-uint64(h.SegmentBase) || size > 1<<63-1-uint64(h.SegmentBase)-off:
-			return r.malformed(site, "offset %d and size %d overflow", off, size)
-		case size > 0 && h.SegmentBase == 0:
-			return r.malformed(site, "%d bytes, but no extended header says where segments are",
-				size)
-		}
-		start, n := h.SegmentBase+int64(off), int64(size)
-		switch {
-		case n > 0 && !align.Within(start, n, end):
-			class := tensor.ErrMalformed
-			if h.SegmentDataSize == 0 { // an old header: nothing else shows that a file was cut
-				class = io.ErrUnexpectedEOF
-			}
-			return r.error(class, site, "%d bytes at %d, but the file has %d", n, r.at+start,
-				r.end)
-		case n == 0 && start > end:
-			r.checked.Warn(r.malformed(site, "an empty segment at %d, beyond the file's %d bytes",
-				r.at+start, r.end))
-		case n > 0 && h.SegmentDataSize > 0 && int64(off)+n > h.SegmentDataSize:
-			r.checked.Warn(r.malformed(site,
-				"ends at %d, beyond the header's segment_data_size of %d", int64(off)+n,
-				h.SegmentDataSize))
-		}
-		r.segments[i] = segment{extent{r.at + min(start, end), n}, start > end}
-	}
-	return nil
 }
 
 // segment returns where segment i is, or the error that s, an index, is out of range.

@@ -76,13 +76,13 @@ func (e *Edit) RemoveAttribute(key string) error {
 // Write writes the changed copy to w, from the start to the end. An empty Version of opts
 // is the version of the file.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	return write(ctx, w, e.encoding(opts))
+	return format.Encode(ctx, w, e.encoding(opts))
 }
 
 // WriteFile writes the changed copy. The file appears whole, or not at all, and
 // may replace the one that is read.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return format.WriteFile(ctx, name, nothing, e.encoding(opts))
+	return format.EncodeFile(ctx, name, e.encoding(opts))
 }
 
 func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[*tensor.Tensor] {

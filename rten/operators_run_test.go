@@ -1,6 +1,7 @@
 package rten
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -475,9 +476,13 @@ func unverified(t *testing.T, g *GraphBuilder) (file string) {
 		t.Fatal(err)
 	}
 	file = filepath.Join(t.TempDir(), "model.rten")
-	if err := format.CreateFile(t.Context(), file, func(out *format.Output) error {
+	var b bytes.Buffer
+	if err := format.WriteTo(t.Context(), &b, func(out *format.Output) error {
 		return format.WriteSections(out, nil, l.list, l.size)
 	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return file

@@ -135,26 +135,17 @@ func checkConstant(t *tensor.Tensor) error {
 	return nil
 }
 
-// nothing are the tensors of a Writer whose Encoding has its content from elsewhere.
-func nothing(func(*tensor.Tensor, error) bool) {}
-
-// write writes what enc encodes to w.
-func write(ctx context.Context, w io.Writer, enc *format.Encoding[*tensor.Tensor]) error {
-	out := format.NewWriter(w, enc)
-	return format.WriteAll(ctx, &out, nothing)
-}
-
 // WriteFile writes the model that g has assembled, or reports what went wrong while it
 // was. The file appears whole, or not at all.
 func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
-	return format.WriteFile(ctx, name, nothing, g.encoding(ctx, opts))
+	return format.EncodeFile(ctx, name, g.encoding(ctx, opts))
 }
 
 // Write writes the model that g has assembled to w, from the start to the end, or
 // reports what went wrong while it was, and what Verify would report of the model. The
 // bytes depend on nothing but the model and the options.
 func (g *GraphBuilder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
-	return write(ctx, w, g.encoding(ctx, opts))
+	return format.Encode(ctx, w, g.encoding(ctx, opts))
 }
 
 func (g *GraphBuilder) encoding(ctx context.Context,

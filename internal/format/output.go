@@ -95,17 +95,6 @@ func WriteTo(ctx context.Context, w io.Writer, encode func(out *Output) error) e
 	return encode(o)
 }
 
-// CreateFile writes the file of that name by encode. It appears whole, or not at all.
-func CreateFile(ctx context.Context, name string, encode func(out *Output) error) error {
-	f, err := atomicfile.Create(name)
-	if err != nil {
-		return err
-	}
-	o := &Output{out: contextWriter{ctx: ctx, w: f}, file: f}
-	defer o.Abort() // if a source panics
-	return o.end(encode(o))
-}
-
 // Written returns how many bytes an Output has written.
 func Written(o *Output) int64 { return o.out.written }
 

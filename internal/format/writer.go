@@ -100,6 +100,21 @@ func WriteFile[I any](ctx context.Context, name string, ts iter.Seq2[*tensor.Ten
 	return WriteAll(ctx, &w, ts)
 }
 
+// Encode writes what enc makes of no tensors to w: the file of an Edit or a builder.
+func Encode[I any](ctx context.Context, w io.Writer, enc *Encoding[I]) error {
+	out := NewWriter(w, enc)
+	return Finish(ctx, &out)
+}
+
+// EncodeFile is Encode to the file of that name, which appears whole or not at all.
+func EncodeFile[I any](ctx context.Context, name string, enc *Encoding[I]) error {
+	w, err := Create(name, enc)
+	if err != nil {
+		return err
+	}
+	return Finish(ctx, &w)
+}
+
 // WriteAll adds the tensors of ts, and completes the file. After an error it is dropped.
 func WriteAll[I any](ctx context.Context, w *Writer[I],
 	ts iter.Seq2[*tensor.Tensor, error]) error {

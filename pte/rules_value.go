@@ -14,45 +14,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// memory checks the memory plan.
-func (c *checker) memory() {
-	t := &c.m.t
-	c.buffers = c.buffers[:0]
-	var total int64
-	for i := range t.NonConstBufferSizesLength() {
-		n := t.NonConstBufferSizes(i)
-		c.buffers = append(c.buffers, n)
-		if i == 0 {
-			continue // reserved
-		}
-		sum, ok := align.Add(total, n)
-		if !ok || n > maxBuffer {
-			s := c.m.plan().field(ptefb.SlotExecutionPlanNonConstBufferSizes)
-			c.bad(s.item(i, 8), "%d bytes", n)
-			continue
-		}
-		total = sum
-	}
-	for i, d := range fb.Each(t.NonConstBufferDeviceLength(), t.NonConstBufferDevice) {
-		s := c.m.site(ptefb.TableNonConstBufferDevice, d,
-			planPath+".non_const_buffer_device[%d]", i, 0)
-		if k := d.BufferIdx(); k < 0 || int(k) >= len(c.buffers) {
-			s = s.field(ptefb.SlotNonConstBufferDeviceBufferIdx)
-			c.warn(s, "%d of %d buffers", k, len(c.buffers))
-		}
-		if x := d.DeviceType(); x > ptefb.DeviceTypeCUDA || x < 0 {
-			c.warn(s.field(ptefb.SlotNonConstBufferDeviceDeviceType), "unknown device %d", int8(x))
-		}
-	}
-}
-
 // kind is that of value i, which may come later.
 func (c *checker) kind(i int) Kind {
 	c.m.t.Values(&c.pointee, i)
 	return Kind(c.pointee.ValType())
 }
 
-// values always runs to its end: it also counts what there is.
+// values checks each EValue. It always runs to its end: it also counts what there is.
 func (c *checker) values() error {
 	c.memory()
 	var t flatbuffers.Table
@@ -153,7 +121,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	}
 }
 
-// checkTensor checks c.tensor, whose sizes were found or are absent.
+// checkTensor checks the Tensor c.tensor, whose sizes were found or are absent.
 func (c *checker) checkTensor(sizes []byte, found bool) Role {
 	t := &c.tensor
 	if o := t.StorageOffset(); o != 0 {
@@ -217,7 +185,7 @@ func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size in
 	}
 }
 
-// place checks a tensor's place in the memory plan.
+// place checks an AllocationDetails, a tensor's place in the memory plan.
 func (c *checker) place(role Role, index uint32, size int64, known bool) {
 	p := placeOf(&c.allocation)
 	n := int64(len(c.buffers))
@@ -240,7 +208,7 @@ func (c *checker) place(role Role, index uint32, size int64, known bool) {
 	}
 }
 
-// extraInfo checks a tensor's extra information and returns its name.
+// extraInfo checks an ExtraTensorInfo, a tensor's extra information and returns its name.
 func (c *checker) extraInfo() []byte {
 	x := &c.extra
 	if l := x.Location(); l > ptefb.TensorDataLocationEXTERNAL || l < 0 {
