@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-
-	"github.com/tensorfile/tensorfile/internal/atomicfile"
 )
 
 // Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx
