@@ -15,6 +15,8 @@ type Out struct {
 	buf  *bufio.Writer // w, unless that is a file
 	file rewinder
 	err  error
+
+	zeros [4096]byte // for padding
 }
 
 // A rewinder is a file of which what was written can be read, and taken back.
@@ -53,9 +55,8 @@ func (o *Out) Write(p []byte) (int, error) {
 
 // Pad writes zeros up to a multiple of n.
 func (o *Out) Pad(n int64) error {
-	var zeros [4096]byte
 	for left := align.Padding(o.Off, n); left > 0 && o.err == nil; {
-		k, _ := o.Write(zeros[:min(left, int64(len(zeros)))])
+		k, _ := o.Write(o.zeros[:min(left, int64(len(o.zeros)))])
 		left -= int64(k)
 	}
 	return o.err
