@@ -550,7 +550,7 @@ func TestRecognize(t *testing.T) {
 }
 
 // A distributed checkpoint in the form of safetensors opens as one file: the committed
-// one, and that of interop/torch.sh when TENSORFILE_TORCH names its directory.
+// one, and the one of interop/torch.sh when TENSORFILE_TORCH names its directory.
 func TestShardsOfTorch(t *testing.T) {
 	dir := "testdata/torch/shards"
 	if d := os.Getenv("TENSORFILE_TORCH"); d != "" {

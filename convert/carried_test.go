@@ -135,7 +135,7 @@ func TestPathsBelowAnother(t *testing.T) {
 	}
 }
 
-// What one attribute of a tensor cannot be in version 2 is lost alone.
+// An attribute of a tensor that version 2 cannot have is lost alone.
 func TestTensorAttributes(t *testing.T) {
 	src := version12(t, map[string]any{"": 1, "kept": 2.5},
 		map[string]any{"": 1, "x\x00": 2, "kept": int64(3), "e\u0301": "twin"})

@@ -13,7 +13,7 @@ import (
 type checker struct {
 	w tensorfile.Writer
 
-	// Of zTensor: w has the options as they are, and loose has KeepOrder, which allows
+	// For zTensor: w has the options as they are, and loose has KeepOrder, which allows
 	// names that a canonical file cannot have.
 	loose     *ztensor.Writer
 	ztVersion string

@@ -152,8 +152,8 @@ func domainOfScheme(scheme string) domain {
 	return n
 }
 
-// loseScale names the loss of a tensor whose elements become those of another dtype, or
-// blocks, while they mean nothing without the scale in another tensor.
+// loseScale names the loss of a tensor whose elements become elements of another dtype,
+// or blocks, while they mean nothing without the scale in another tensor.
 func (p *Plan) loseScale(it *item, from, to string) {
 	if it.weight.Scheme != "" {
 		return // applied

@@ -2,9 +2,9 @@
 // before it writes a byte.
 //
 // [NewPlan] reads metadata, and data only where that decides what is lost: indices of
-// sparse tensors, and elements that become integers. What the target cannot represent
-// becomes a [Loss]: an attribute, a blob, a program, a dtype, a shape, an order of
-// dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
+// sparse tensors, and elements that become integers. Content that the target cannot
+// represent becomes a [Loss]: an attribute, a blob, a program, a dtype, a shape, an order
+// of dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
 // Options.Allow; [Plan.Write] refuses, with all losses at once, while one of them is not
 // allowed. Nothing else is changed: what comes back is what went in, but for the losses.
 // A loss that other options ask for, such as a narrower dtype, is listed as well, and

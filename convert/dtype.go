@@ -63,7 +63,7 @@ func domainOf(d tensor.DType) (n domain, ok bool) {
 }
 
 // domainOfBlocks returns the numbers of a type of quantised blocks. Where a scale is
-// multiplied by more than a power of two, they are those of float32, as which they are
+// multiplied by more than a power of two, they are values of float32, as which they are
 // decoded.
 func domainOfBlocks(kind ggml.Type) domain {
 	switch kind.Name {

@@ -113,7 +113,7 @@ func TestReorderedOtherSize(t *testing.T) {
 	}
 }
 
-// What is made sparse is row-major before, whatever it was.
+// A tensor that is made sparse is row-major before, whatever it was.
 func TestSparseOfAnotherOrder(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2, 3}, []float32{1, 4, 0, 5, 3, 6}) // 1 0 3, 4 5 6
 	x.Order = tensor.ColumnMajor(2)

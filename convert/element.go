@@ -49,7 +49,7 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 	}
 	if p.opts.Quantize != nil {
 		if it.quantize = p.opts.Quantize(&it.t); it.quantize != "" {
-			return nil // the elements of blocks are those of no dtype
+			return nil // blocks have no dtype
 		}
 	}
 	from := it.t.DType

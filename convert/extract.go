@@ -128,8 +128,8 @@ func (x *Extractor) create(name, ext string, write func(w io.Writer) error) (str
 
 // WriteNPY writes a dense tensor as a .npy file, in its order where NumPy has it.
 // Elements of a dtype that NumPy does not have are integers of the same bits, integers of
-// less than a byte those of a byte with the same values; other dtypes of less than a byte
-// are tensor.ErrDType.
+// less than a byte integers of a byte with the same values; other dtypes of less than a
+// byte are tensor.ErrDType.
 func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	d, ok := numpyType(t.DType)
 	if !ok {

@@ -15,9 +15,9 @@ import (
 )
 
 // File converts the file named in to the format that the extension of out stands for, and
-// writes it to out, which appears whole or not at all. Of a model in shards in is the
+// writes it to out, which appears whole or not at all. For a model in shards in is the
 // first, and the others are found by their names ([Shards]). Options.Config is, if it is
-// nil, what config.json next to in says. Errors are those of
+// nil, what config.json next to in says. It fails as do
 // [tensorfile.Open], [NewPlan] and [Plan.WriteFile]: a *LossError has all losses that
 // opts does not allow.
 func File(ctx context.Context, in, out string, opts *Options) error {

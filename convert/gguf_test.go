@@ -102,7 +102,7 @@ func TestDequantize(t *testing.T) {
 	}
 }
 
-// What describes the quantisation of a file goes with it, and the keys of a split when
+// Keys that describe the quantisation of a file go with it, and the keys of a split when
 // shards become one file.
 func TestStaleMetadata(t *testing.T) {
 	shard := func(name string, metadata map[string]any) *tensorfile.File {

@@ -36,7 +36,7 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		return fmt.Errorf("%s cannot be represented in %v, and has no dense form",
 			naming.Quote(it.t.Scheme), p.target)
 	}
-	// What the indices say decides whether there is a dense tensor.
+	// The indices decide whether there is a dense tensor.
 	if _, err := sparse.Densify(ctx, &it.t, p.sparseOptions()); err != nil && !unreadable(err) {
 		return err
 	}

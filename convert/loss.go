@@ -24,7 +24,7 @@ const (
 	LossShape                           // dimensions of 1 are dropped or added
 	LossDensify                         // sparse tensors become dense
 	LossReorder                         // the order of dimensions in memory changes
-	LossWiden                           // elements become those of a dtype with all their values
+	LossWiden                           // elements get a dtype with all their values
 	LossNarrow                          // elements are rounded
 	LossScale                           // elements lose the scale that is next to them
 	LossOverflow                        // numbers become infinities or NaN, which Write finds

@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// What a format says that it holds, its writer takes, and nothing else.
+// A writer takes everything that its format says that it holds, and nothing else.
 func TestCapsAreTrue(t *testing.T) {
 	for _, to := range forms() {
 		for _, d := range tensor.DTypes() {

@@ -11,7 +11,7 @@ import (
 
 // Metadata of a .gguf has types that CBOR lacks: uint32 and int64 are integers there, and
 // a float32 has the digits that it is printed with. On the way back an integer is a
-// uint32, in an array an int32, and a float a float32 where its digits are those of one:
+// uint32, in an array an int32, and a float a float32 where it has the digits of one:
 // the types that llama.cpp expects of its own keys.
 
 // forGGUF returns the value for a .gguf.

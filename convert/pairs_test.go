@@ -125,8 +125,8 @@ func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 	}
 }
 
-// What is only read, and what is only a part of a program, goes into every format that
-// has its type.
+// A format that is only read, and one that is only a part of a program, goes into every
+// format that has its type.
 func TestFromPrograms(t *testing.T) {
 	b := pte.NewBuilder()
 	m := b.Method("forward")

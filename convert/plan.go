@@ -67,14 +67,14 @@ type Options struct {
 	// It is a LossTensors if there are fewer of them. A .gguf says it itself.
 	Shards int
 
-	// External finds the tensors whose data is external, such as those of a .pte
+	// External finds the tensors whose data is external, such as the weights of a .pte
 	// in a .ptd; what it does not find is left out, a loss.
 	External func(name string) *tensor.Tensor
 
 	// Writer are options of the target's writer, such as a *ztensor.WriterOptions; nil is
-	// its defaults. Attributes given here replace those of the source. Safetensors that
-	// are made of a checkpoint of PyTorch have the metadata format=pt, unless another
-	// format is given.
+	// its defaults. Attributes given here replace the attributes of the source.
+	// Safetensors that are made of a checkpoint of PyTorch have the metadata format=pt,
+	// unless another format is given.
 	Writer any
 
 	// Limits.MaxDecodedTotal bounds the bytes that Write decodes.
@@ -123,7 +123,7 @@ type namedBlob struct {
 	data tensor.Blob
 }
 
-// NewPlan finds what converting src into the target format means. What cannot be
+// NewPlan finds what converting src into the target format means. Content that cannot be
 // represented there is in Losses. It reads metadata, and data only where that decides
 // what is lost: indices of sparse tensors, elements that become integers, and what
 // Options.Sparse applies to; it ends soon after ctx does.
@@ -144,7 +144,7 @@ func NewPlan(
 			p.version = v
 		} else if v := src.Version(); src.Format() == target &&
 			slices.Contains(target.Writes(), v) {
-			p.version = v // that of the source
+			p.version = v // the version of the source
 		}
 	}
 	if target == tensorfile.NPZ {
@@ -241,7 +241,7 @@ func (p *Plan) checkEmpty() error {
 // it, allowed or not, in the order of the source.
 func (p *Plan) Losses() []Loss { return slices.Clone(p.losses) }
 
-// Version returns the version of zTensor that is written, which is that of the
+// Version returns the version of zTensor that is written, which is the version of the
 // source where no other is requested; "" for other targets.
 func (p *Plan) Version() string { return p.version }
 

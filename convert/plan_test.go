@@ -238,7 +238,8 @@ func TestOptionErrors(t *testing.T) {
 	}
 }
 
-// What the sources declare to decode to is compared with the limit before Write writes.
+// The size that the sources declare to decode to is compared with the limit before Write
+// writes.
 func TestDecodedTotal(t *testing.T) {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.0", Level: 1})

@@ -90,7 +90,7 @@ func randomName(r *rand.Rand, f form, i int) string {
 	return name
 }
 
-// What comes back of random files is what went in, but for the losses that were named, by
+// Random files come back as they went in, but for the losses that were named, by
 // field and kind; and a loss is named only where something differs.
 func TestEveryDifferenceIsANamedLoss(t *testing.T) {
 	rounds := 40
@@ -282,8 +282,8 @@ func tensorDifferences(
 	return all
 }
 
-// elements returns the bytes of the elements of x, in a form that other has too: those of
-// a scheme that nothing makes dense are those of its parts.
+// elements returns the bytes of the elements of x, in a form that other has too: the
+// elements of a scheme that nothing makes dense are the bytes of its parts.
 func elements(t *testing.T, x, other *tensor.Tensor) []byte {
 	t.Helper()
 	dense := func(x *tensor.Tensor) *tensor.Tensor {

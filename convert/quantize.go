@@ -47,8 +47,8 @@ func (p *Plan) planQuantize(ctx context.Context, it *item) error {
 	return nil
 }
 
-// blocksHold reports whether quantised blocks keep all elements of a dtype. Those of no
-// other pair do: a block has one scale for elements of any size.
+// blocksHold reports whether quantised blocks keep all elements of a dtype. Elements of
+// no other pair do: a block has one scale for elements of any size.
 func blocksHold(kind ggml.Type, d tensor.DType) bool {
 	switch kind.Name {
 	case "MXFP4":

@@ -325,7 +325,7 @@ func checkRequests(t *testing.T, reason string, rounded, overflow int, p, q *Pla
 	}
 }
 
-// The same of complex numbers, whose parts are those of a float dtype.
+// The same for complex numbers, whose parts have a float dtype.
 func TestRequestedComplexDTypesLoseWhatTheyName(t *testing.T) {
 	halves := map[tensor.DType]tensor.DType{tensor.C32: tensor.F16, tensor.C64: tensor.F32,
 		tensor.C128: tensor.F64}
@@ -359,7 +359,7 @@ func TestRequestedComplexDTypesLoseWhatTheyName(t *testing.T) {
 	}
 }
 
-// The same of quantised blocks that become numbers, whose values are those of float32.
+// The same for quantised blocks that become numbers, whose values are float32.
 func TestRequestedNumbersOfBlocksLoseWhatTheyName(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, kind := range allBlocks() {
@@ -466,7 +466,8 @@ func TestOverflowOfABlockNamesItsElement(t *testing.T) {
 	}
 }
 
-// What a target lacks is narrowed only as far as it is allowed, and never to infinity.
+// A dtype that a target lacks is narrowed only as far as it is allowed, and never to
+// infinity.
 func TestNarrowingForTheTargetDoesNotOverflow(t *testing.T) {
 	x := tensor.New("w", tensor.Shape{2}, []float64{1, 1e39})
 	_, _, err := convertedTo(t, x, tensorfile.RTen, &Options{Allow: LossNarrow})

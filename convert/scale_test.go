@@ -48,7 +48,7 @@ func lossesOf(t *testing.T, kind LossKind, ts ...*tensor.Tensor) (all []Loss) {
 	return all
 }
 
-// What is quantised is not cast past its scale, in whatever scheme.
+// A quantised tensor is not cast past its scale, in whatever scheme.
 func TestScale(t *testing.T) {
 	const f8, f32, e8 = tensor.F8E4M3FN, tensor.F32, tensor.F8E8M0FNU
 	for name, c := range map[string]struct {

@@ -52,7 +52,7 @@ func ofSparse(ctx context.Context, err error) error {
 	return &valueError{err}
 }
 
-// A valueStream is a stream of elements that are made of those of a tensor.
+// A valueStream is a stream of elements that are made of the elements of a tensor.
 type valueStream struct {
 	io.ReadCloser
 	describe func(error) error

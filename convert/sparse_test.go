@@ -26,8 +26,8 @@ import (
 )
 
 // A scattered is a sparse matrix whose values are computed, so that none of it has to be
-// held. Of the places of each row, or of the whole matrix where it is a coo, stride makes
-// an order that is theirs only if it is 1.
+// held. Among the places of each row, or of the whole matrix where it is a coo, stride
+// makes an order that is theirs only if it is 1.
 type scattered struct {
 	csr        bool
 	rows, cols uint64 // powers of two

@@ -17,7 +17,7 @@ import (
 
 // SetWeights replaces tensors of an ExecuTorch program by name, wherever their bytes are:
 // in the program, a .pte or .bpte, or in data, the .ptd that its external tensors and its
-// delegates read; data may be empty. Names are those of pte.Reader.Tensors and
+// delegates read; data may be empty. Names are the names in pte.Reader.Tensors and
 // ptd.Reader.Tensors. All other bytes of the program stay; tensors that share their bytes
 // change together.
 //

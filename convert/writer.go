@@ -67,7 +67,7 @@ func addBlob(w tensorfile.Writer, name string, data tensor.Blob) error {
 	return b.AddBlob(name, data)
 }
 
-// safetensorsOptions are those of the writer, with the attributes of the sources.
+// safetensorsOptions are the options of the writer, with the attributes of the sources.
 func (p *Plan) safetensorsOptions() *safetensors.WriterOptions {
 	o := writerOptions[safetensors.WriterOptions](p)
 	if o.Attributes == nil && len(p.attributes) > 0 {

@@ -89,7 +89,7 @@ func (s *scanner) peek(n int64) {
 	}
 }
 
-// number returns the next n bytes, those of a number, in little-endian order.
+// number returns the next n bytes, a number, in little-endian order.
 func (s *scanner) number(n int64) []byte {
 	b := s.take(n)
 	if s.big {

@@ -36,8 +36,8 @@ func rewritten(t testing.TB, r *Reader, opts *WriterOptions) []byte {
 	return out.Bytes()
 }
 
-// What the gguf package wrote, we write to the byte: nothing of it is free. A big-endian
-// file becomes the little-endian one with the same content.
+// Files of the gguf package are written again to the byte: no byte of them is free. A
+// big-endian file becomes the little-endian one with the same content.
 func TestWriterAsTheReference(t *testing.T) {
 	dir := "../testdata/gguf"
 	if d := os.Getenv("TENSORFILE_GGUF"); d != "" {

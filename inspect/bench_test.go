@@ -42,7 +42,7 @@ func BenchmarkElements(b *testing.B) {
 	}
 }
 
-// weights makes n elements that are distributed as those of models are.
+// weights makes n elements that are distributed as in models.
 func weights(b *testing.B, d tensor.DType, n int, seed uint64) *tensor.Tensor {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -60,7 +60,7 @@ type Figures struct {
 func (c *Comparison) Equal() bool { return c.Different == 0 }
 
 // Compare compares the values of two dense tensors of one shape, in whatever order each
-// is stored. Of different dtypes the values are compared; a complex and a real tensor
+// is stored. If the dtypes differ, the values are compared; a complex and a real tensor
 // are an ErrDType.
 func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
 	var o CompareOptions
@@ -218,7 +218,7 @@ func (c *comparing) run() (*Comparison, error) {
 	return out, nil
 }
 
-// index is that of the element with this place in storage.
+// index is the index of the element with this place in storage.
 func (c *comparing) index(place int64) ([]int64, error) {
 	index := make([]int64, len(c.a.Shape))
 	strides, ok := c.a.Order.Strides(c.a.Shape)
@@ -254,7 +254,7 @@ func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 				return c.piece(c.part(c.a, ps[0], k), c.part(c.b, ps[1], k), ps, r)
 			}, use)
 	}
-	// Of different widths: both as the widest dtype of their kind, of which uint64 is
+	// For different widths: both as the widest dtype of their kind, of which uint64 is
 	// one.
 	to := tensor.F64
 	switch a, b := c.a.DType, c.b.DType; {

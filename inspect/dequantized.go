@@ -18,7 +18,7 @@ type dequantized struct {
 // Dequantized returns a File that has the weights of f as package quant finds them, and
 // quantised blocks, as elements of dtype d, which are computed as they are read; a weight
 // whose parts do not fit together fails to be read. Other tensors, blobs and attributes
-// are those of f. Scales of activations, and markers, are left out. cfg may be nil.
+// are as in f. Scales of activations, and markers, are left out. cfg may be nil.
 // Closing the File closes f.
 func Dequantized(f *tensorfile.File, cfg *quant.Config, d tensor.DType) (*tensorfile.File, error) {
 	set := quant.Find(f, cfg)

@@ -20,7 +20,7 @@ import (
 
 // DiffOptions are options of [Diff]; nil is the zero value.
 type DiffOptions struct {
-	// Tolerance, Relative, Numeric and Figures are those of CompareOptions.
+	// Tolerance, Relative, Numeric and Figures are as in CompareOptions.
 	Tolerance, Relative float64
 	Numeric, Figures    bool
 	// IgnoreDType compares the values of different dtypes.
@@ -174,7 +174,7 @@ type pair[T any] struct {
 func (p *pair[T]) both() bool { return p.inA && p.inB }
 
 // pairsOf joins two lists by name, in the order of the first, then what only the second
-// has. Of duplicate names the first goes with the first.
+// has. Among duplicate names the first goes with the first.
 func pairsOf[T any](as, bs []T, name func(T) string) []pair[T] {
 	rest := map[string][]int{}
 	for i, b := range bs {
@@ -224,7 +224,7 @@ func (d *differ) blobs(f *tensorfile.File) (all []namedBlob) {
 	return all
 }
 
-// differences collects those of one pair.
+// differences collects the differences of one pair.
 type differences struct {
 	kind string
 	list []Difference

@@ -12,7 +12,7 @@ import (
 // the cache.
 const compareBlock = 4096
 
-// infinite is the bits of the infinity; those of a NaN without its sign are greater.
+// infinite is the bits of the infinity; the bits of a NaN without its sign are greater.
 const infinite = 0x7ff << 52
 
 // A number is a type of elements that are compared in place, without decoding.
@@ -92,8 +92,8 @@ func (o *CompareOptions) limits() limits {
 }
 
 // exceed returns a number whose sign bit says that u and v are too far apart.
-// Distances, of which away is that of u and v, are compared as the bits of float64,
-// whose order is that of the numbers: without branches, and NaN is beyond every
+// Distances, such as away for u and v, are compared as the bits of float64,
+// whose order is the order of the numbers: without branches, and NaN is beyond every
 // tolerance. It has to be inlined.
 func (l *limits) exceed(u, v float64, away uint64) uint64 {
 	switch {

@@ -139,8 +139,8 @@ func tensorBytes(spans iter.Seq[tensor.Span]) (n int64) {
 	return n
 }
 
-// storedSize returns how many bytes of a file a blob takes: those of elements that are
-// gathered are as many as they have.
+// storedSize returns how many bytes of a file a blob takes: elements
+// that are gathered count with as many as they have.
 func storedSize(b tensor.Blob) int64 {
 	if st, ok := b.Stored(); ok && (st.Offset >= 0 || st.File != "") {
 		return st.Size

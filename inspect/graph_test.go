@@ -50,8 +50,8 @@ func numbers(t *testing.T, texts ...string) (all []float64) {
 	return all
 }
 
-// hulls returns one rectangle for each piece of a path: of a curve that of its control
-// points.
+// hulls returns one rectangle for each piece of a path: for a curve the rectangle of its
+// control points.
 func hulls(t *testing.T, path string) (all []rectangle) {
 	t.Helper()
 	var x, y float64

@@ -16,7 +16,7 @@ type HistogramOptions struct {
 	// Bins is their number; 0 means 10, at most 10,000.
 	Bins int
 	// Min and Max are the range, so that histograms of several tensors are comparable.
-	// If both are 0, it is that of the finite elements.
+	// If both are 0, it is the range of the finite elements.
 	Min, Max float64
 	// Progress, if not nil, is called with the bytes read so far and in all, from one
 	// goroutine at a time; the last call has done = total.

@@ -25,7 +25,7 @@ type Info struct {
 	Size    int64  `json:"size"`
 	InfoTotal
 	// StoredElements counts the elements of all tensors as they are stored, Parameters
-	// those of weights, of which some are stored as several tensors.
+	// the elements of weights, of which some are stored as several tensors.
 	StoredElements int64                 `json:"stored_elements"`
 	Schemes        []quant.Total         `json:"schemes,omitempty"` // of quantised weights
 	Totals         InfoTotals            `json:"totals"`
@@ -56,8 +56,8 @@ type InfoTotals struct {
 	BlobBytes int64 `json:"blob_bytes"`
 }
 
-// FormatName is the word for the format of a file in JSON: that of its Format, and dcp
-// for a checkpoint of torch.distributed.
+// FormatName is the word for the format of a file in JSON: the name of its Format, and
+// dcp for a checkpoint of torch.distributed.
 func FormatName(f *tensorfile.File) string {
 	const distributed = "dcp"
 	if f.Format() == tensorfile.Torch && f.Version() == distributed {

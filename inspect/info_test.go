@@ -9,8 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 )
 
-// Every format has the field that is named after it, and no other; totals are those of
-// the dtypes.
+// Every format has the field that is named after it, and no other; totals are the totals
+// of the dtypes.
 func TestInfoOfEachFormat(t *testing.T) {
 	for name, field := range map[string]string{
 		"pte/export-1.5.1-xnnpack.pte": "pte", "ptd/et-0.6.0-basic.ptd": "ptd",

@@ -307,7 +307,8 @@ func TestFigures(t *testing.T) {
 		!near(float64(f.RMS), math.Sqrt(3)) || !near(float64(f.RelativeRMS), 1) {
 		t.Errorf("%+v", f)
 	}
-	// What is no number on one side only has no difference, and neither have all.
+	// An element that is no number on one side only has no difference, and neither have
+	// all.
 	for _, c := range []struct {
 		b         []float32
 		notFinite int64

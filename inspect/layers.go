@@ -78,7 +78,7 @@ func newLayered(gr *Group) (*layered, error) {
 }
 
 // assignLayers gives every node a layer: the longest way from a node without
-// predecessors. Of a cycle the first node is taken as if nothing came before it.
+// predecessors. In a cycle the first node is taken as if nothing came before it.
 func (l *layered) assignLayers() {
 	n := len(l.boxes)
 	next, waiting := make([][]int, n), make([]int, n)
@@ -262,7 +262,7 @@ func (l *layered) spread() {
 		float64(8+utf8.RuneCountInString(clean(l.group.Name)))*svgChar) + 2*svgGapX
 }
 
-// height is that of the whole group.
+// height is the height of the whole group.
 func (l *layered) height() float64 {
 	return svgTitle + svgMargin + float64(len(l.layers))*(svgNodeH+svgGapY)
 }

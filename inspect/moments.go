@@ -199,8 +199,8 @@ func (m *measuring) measure(p []byte, first int64, r *passed) error {
 	return nil
 }
 
-// momentsOf returns those of finite values. Sums have two halves, so that one addition
-// need not wait for another.
+// momentsOf returns the moments of finite values. Sums have two halves, so that one
+// addition need not wait for another.
 func momentsOf(x []float64) moments {
 	r := noMoments()
 	if len(x) == 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CutNumbers splits a name at its numbers, such as those of layers: texts has one element
-// more than numbers.
+// CutNumbers splits a name at its numbers, such as numbers of layers: texts has one
+// element more than numbers.
 func CutNumbers(name string) (texts []string, numbers []int64) {
 	start := 0
 	for i := 0; i < len(name); {

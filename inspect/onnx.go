@@ -20,7 +20,7 @@ type ONNXInfo struct {
 	Inputs          []ONNXValue      `json:"inputs"` // without those that are initializers too
 	Outputs         []ONNXValue      `json:"outputs"`
 	Operators       map[string]int   `json:"operators"` // how many of each type, in all graphs
-	Graphs          int              `json:"graphs"`    // functions and those of training included
+	Graphs          int              `json:"graphs"`    // functions and training included
 	Functions       []string         `json:"functions"`
 	Training        int              `json:"training"`
 	Files           []ONNXFile       `json:"files"`
@@ -210,7 +210,7 @@ func onnxGroup(g *onnx.Graph, isMain bool) Group {
 			from[v.Name] = add(Node{v.Name, types[v.Name], NodeInput})
 		}
 	}
-	// source is where a value comes from, which for those of a graph around is an input.
+	// source is where a value comes from, which for values of a graph around is an input.
 	source := func(name string) (at int, label string) {
 		at, ok := from[name]
 		if !ok {

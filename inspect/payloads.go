@@ -19,7 +19,7 @@ var ErrExternal = fmt.Errorf("%w: the elements are in another file", errors.ErrU
 
 // inOrder yields the results of work for all jobs, in order. Jobs of up to one piece
 // run side by side, whichever of a larger size alone, since work then uses all cores
-// itself. The last error is that of the context.
+// itself. The last error is the error of the context.
 func inOrder[J, R any](ctx context.Context, jobs iter.Seq[J], size func(J) int64,
 	work func(context.Context, J, counter) R, progress counter) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
@@ -148,9 +148,9 @@ type PayloadStats struct {
 }
 
 // StatsEach yields the statistics of many tensors, in order: of a dense one and of
-// quantised blocks those of its elements, of another one those of each part. An error
-// of one tensor is in its entry; the one that is yielded is that of the context, and
-// the last. For Progress all tensors are taken from ts first.
+// quantised blocks the bytes of its elements, of another one the bytes of each part. An
+// error of one tensor is in its entry; the one that is yielded is the error of the
+// context, and the last. For Progress all tensors are taken from ts first.
 func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
 	var o StatsOptions
@@ -236,11 +236,11 @@ type PayloadHash struct {
 	Err  error
 }
 
-// HashEach yields the hashes of many tensors, in order: of a dense tensor that of its
-// bytes in storage order, then those of the parts, if any. An error of one tensor is in
-// its entry; the one that is yielded is that of the context, and the last. progress, if
-// not nil, gets the bytes read so far and in all; then all tensors are taken from ts
-// first.
+// HashEach yields the hashes of many tensors, in order: of a dense tensor the hash of its
+// bytes in storage order, then the hashes of the parts, if any. An error of one tensor is
+// in its entry; the one that is yielded is the error of the context, and the last.
+// progress, if not nil, gets the bytes read so far and in all; then all tensors are taken
+// from ts first.
 func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	progress func(done, total int64)) iter.Seq2[[]PayloadHash, error] {
 	work := func(ctx context.Context, t *tensor.Tensor, read counter) (all []PayloadHash) {

@@ -73,7 +73,7 @@ type pieceReader struct {
 	streams  []io.Reader // nil: read at random
 	closers  []io.Closer // of the streams
 	borrowed [][]byte    // in memory, or mapped
-	mapped   [][]byte    // those of borrowed that can fault
+	mapped   [][]byte    // slices of borrowed that can fault
 	free     []*pieceJob
 
 	progress counter
@@ -136,8 +136,8 @@ func (p *pieceReader) one(ctx context.Context) error {
 	return p.finish(j)
 }
 
-// next returns the job from off on, with what streams have for it. Of a stream of unknown
-// size it finds the end.
+// next returns the job from off on, with what streams have for it. For a stream of
+// unknown size it finds the end.
 func (p *pieceReader) next(off int64) (*pieceJob, error) {
 	var j *pieceJob
 	if k := len(p.free); k > 0 {

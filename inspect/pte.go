@@ -65,7 +65,7 @@ func pteDescription(v pte.Value) string {
 		} else if t.Device.Index != 0 {
 			s += fmt.Sprintf(" device_index %d", t.Device.Index)
 		}
-		// What no exporter sets.
+		// Fields that no exporter sets.
 		for _, f := range []struct {
 			name  string
 			value int64

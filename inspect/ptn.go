@@ -228,8 +228,8 @@ func ptnMethod(out *Graph, name string, m ptn.Method) int {
 	return ptnGroup(out, name, m.Graph(), ptnValues(m), kinds)
 }
 
-// ptnGroup adds the group of a graph, and those of the graphs inside it. It returns its
-// number.
+// ptnGroup adds the group of a graph, and the groups of the graphs inside it. It returns
+// its number.
 func ptnGroup(out *Graph, name string, g *ptn.Graph, values map[string]ptn.TensorInfo,
 	kinds map[string]NodeKind) int {
 	number := len(out.Groups)

@@ -31,7 +31,7 @@ type Usage struct {
 	Padding  int64 `json:"padding"`
 	Unused   int64 `json:"unused"`
 	Shared   int64 `json:"shared"` // bytes that tensors and blobs use more than once
-	// Parameters and StoredElements are those of Info.
+	// Parameters and StoredElements are as in Info.
 	Parameters     int64        `json:"parameters"`
 	StoredElements int64        `json:"stored_elements"`
 	Gaps           []UsageGap   `json:"gaps"`
@@ -45,15 +45,15 @@ type UsageGap struct {
 	Size   int64 `json:"size"`
 }
 
-// A UsageGroup sums up tensors whose names begin alike, or those of a shard.
+// A UsageGroup sums up tensors whose names begin alike, or the tensors of a shard.
 type UsageGroup struct {
 	Name    string `json:"name"`
 	Tensors int64  `json:"tensors"`
 	Bytes   int64  `json:"bytes"` // as they are stored
 }
 
-// NewUsage returns what the bytes of a file are for, of an index or a root those of its
-// shards too, which it opens.
+// NewUsage returns what the bytes of a file are for, of an index or a root the bytes of
+// its shards too, which it opens.
 func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	var o UsageOptions
 	if opts != nil {
@@ -77,7 +77,7 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	return u
 }
 
-// add adds what the bytes of a file and of its shards are for. Gaps are those of the file
+// add adds what the bytes of a file and of its shards are for. Gaps are gaps of the file
 // alone, since they have offsets in it.
 func (u *Usage) add(f *tensorfile.File) {
 	if r, ok := f.Sys().(joined); ok {

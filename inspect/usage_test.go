@@ -83,7 +83,7 @@ func TestUsageOfShards(t *testing.T) {
 	}
 }
 
-// TestTotalSize compares sizes with those of the files of a directory.
+// TestTotalSize compares sizes with the sizes of the files of a directory.
 func TestTotalSize(t *testing.T) {
 	index, root := t.TempDir(), t.TempDir()
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),

@@ -19,7 +19,7 @@ type ValuesOptions struct {
 }
 
 // WriteValues writes the elements of a dense tensor to w, in row-major order and with all
-// digits, as nested lists with those of the last dimension on a line. It is an ErrDType
+// digits, as nested lists with the last dimension on a line. It is an ErrDType
 // where the dtype has no numbers.
 func WriteValues(ctx context.Context, w io.Writer, t *tensor.Tensor, opts *ValuesOptions) error {
 	v := &valueWriter{ctx: ctx, w: w}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # coming-from.sh: runs the code of other libraries that docs/coming-from.md shows, and compares what it prints with the output of the
-# examples of coming_from_test.go, which run the code of this module that stands next to it.
+# examples of internal/repotest/coming_from_test.go, which run the code of this module that stands next to it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ztensor.sh: proves zTensor against upstream's packages: those of every generation write what we read, those of 1.0 and 2 read what we write.
+# ztensor.sh: proves zTensor against upstream's packages: packages of every generation write what we read, packages of 1.0 and 2 read what we write.
 #
 # 1. Files with random content by the Python wheels: our command lists and hashes what NumPy put in.
 #    Files that no writer would make and that are right all the same (interop/ztensor/odd.py): we read what the wheel reads.

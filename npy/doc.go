@@ -15,7 +15,7 @@
 // dtype. Big-endian arrays are read in the order of the machine; Fortran order is
 // reported in Order. Arrays of anything but plain numbers (structured, object, string,
 // date, void and long double types) have bytes but no values: the dtype is
-// tensor.Unknown, and [tensor.Stored].Type has NumPy's word. Of several arrays in one
+// tensor.Unknown, and [tensor.Stored].Type has NumPy's word. Among several arrays in one
 // file, by repeated numpy.save, the first is read, and a warning lists the others. Other
 // bytes after the elements, and headers with more or fewer than the three keys, are
 // refused.

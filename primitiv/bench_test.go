@@ -21,7 +21,7 @@ import (
 //
 //	go test -run '^$' -bench . -count 10 ./primitiv
 
-// manyModel is a model of n parameters [16, 8], with names like those of a transformer.
+// manyModel is a model of n parameters [16, 8], with names as in a transformer.
 func manyModel(n int) []byte {
 	layers := []string{"input_layernorm.weight", "mlp.down_proj.weight", "mlp.gate_proj.weight",
 		"mlp.up_proj.weight",

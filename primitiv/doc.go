@@ -18,7 +18,7 @@
 // ones; a batch above one is one more dimension, the last. All tensors are column-major,
 // as their Order says: [tensor.Reordered] makes a row-major copy.
 //
-// # What is accepted
+// # Accepted files
 //
 // A [Reader] accepts what the reference implementation loads: integers of exactly four
 // bytes, headers of strings, arrays, maps and data of any legal width. It refuses what
@@ -36,9 +36,9 @@
 // touches no byte of a payload; over an [io.ReaderAt] it costs one read of 4 KiB a
 // tensor, fewer where tensors are small.
 //
-// What a [Writer] writes is byte for byte what the reference writes for the same content.
-// Optimizers are inferred from their settings, since the format does not name them; their
-// tensors are statistics in the file of the model.
+// The output of a [Writer] is byte for byte what the reference writes for the same
+// content. Optimizers are inferred from their settings, since the format does not name
+// them; their tensors are statistics in the file of the model.
 //
 // The package was checked against primitiv 0.3: files of every kind in both directions,
 // and the verdict on every MessagePack type code in every place; see interop/primitiv.sh.

@@ -61,8 +61,8 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// Write writes the changed file to w. Its kind is that of the Reader, whatever opts says.
-// A name that another tensor has is tensor.ErrDuplicate.
+// Write writes the changed file to w. Its kind is the kind of the Reader, whatever opts
+// says. A name that another tensor has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return e.write(ctx, NewWriter(w, e.options(opts)))
 }

@@ -119,7 +119,8 @@ func (e *encoder) parameter(p *Parameter) error {
 	return nil
 }
 
-// parameters writes one parameter, or those of a model in the order of their paths.
+// parameters writes one parameter, or the parameters of a model in the order of their
+// paths.
 func (e *encoder) parameters(o *WriterOptions, items []item) error {
 	all, err := o.parameters(items)
 	switch n := len(all); {

@@ -19,7 +19,7 @@ const errs = format.Errors("primitiv")
 // Version is the only version of the format.
 const Version = "0.1"
 
-// What the reference can hold.
+// Limits of the reference.
 const (
 	maxRank     = 8       // its MAX_DEPTH, counted before trailing ones are taken off
 	maxElements = 1 << 30 // of one tensor, exclusive: a bin of 2^32 bytes has no header

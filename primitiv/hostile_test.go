@@ -146,7 +146,7 @@ func TestFileIsAnother(t *testing.T) {
 	}
 }
 
-// What is not a regular file.
+// Files that are not regular.
 func TestNoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	if socket, err := net.Listen("unix", filepath.Join(dir, "socket")); err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What follows is run by interop/primitiv.sh, with TENSORFILE_PRIMITIVREF: content is
+// interop/primitiv.sh runs the rest, with TENSORFILE_PRIMITIVREF: content is
 // random, another one in every run.
 
 // loads has the reference load a file of ours, and returns what it then has, and what
@@ -95,7 +95,7 @@ func noisyModel(r *rand.Rand, n, mostStats int) parameters {
 	return m
 }
 
-// parameters are those of a model.
+// parameters are the parameters of a model.
 type parameters []primitiv.Parameter
 
 func parametersOf(r *primitiv.Reader) (m parameters) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// isBelow reports whether a path is below that of the submodel or parameter at.
+// isBelow reports whether a path is below the path of the submodel or parameter at.
 func isBelow(path, at []string) bool {
 	return len(path) > len(at) && slices.Equal(path[:len(at)], at)
 }
@@ -39,7 +39,7 @@ func clash(a, b []string) error {
 }
 
 // owners returns for each name the index of the name that it extends by a colon and more,
-// as a statistic's does its value's, or -1. Of several the longest counts that extends
+// as a statistic's does its value's, or -1. Among several the longest counts that extends
 // none itself. The first fixed names are values in any case.
 func owners(names []string, fixed int) []int {
 	order := make([]int, len(names))

@@ -78,7 +78,7 @@ func read(in *format.Input) (*Reader, error) {
 // Kind returns what the file holds.
 func (r *Reader) Kind() Kind { return r.kind }
 
-// Version is that of the format, always [Version].
+// Version returns the version of the format, always [Version].
 func (r *Reader) Version() string { return Version }
 
 // Shape is the shape of a file that holds one, or a tensor. Otherwise it is the zero

@@ -93,7 +93,8 @@ func TestAddByName(t *testing.T) {
 	if p := r.Parameter("a", "w"); p == nil || len(p.Stats) != 2 || r.Parameter("a.w") != nil {
 		t.Errorf("%+v", p)
 	}
-	// Of a Reader they go where they were, dots in names or not, unless they are renamed.
+	// From a Reader they go where they were, dots in names or not, unless they are
+	// renamed.
 	files, _ := goldens(t)
 	r = open(t, files["model-unicode.primitiv"])
 	var list []*tensor.Tensor

@@ -141,7 +141,7 @@ func TestEveryOffsetIsRedirected(t *testing.T) {
 	}
 }
 
-// What follows the file in the same memory is never shown.
+// Bytes after the file in the same memory are never shown.
 func TestCanary(t *testing.T) {
 	for _, data := range goldens(t) {
 		end := int(metadataEnd(data))

@@ -16,7 +16,7 @@
 // dimension order. Entries may share a segment, each with its own layout, or without
 // one.
 //
-// # What is supported
+// # Supported files
 //
 // Reading: everything that ExecuTorch 0.6 to 1.5 writes, in Python and C++. Files of 0.6
 // have other tables under the same version 0, see [Reader.Schema]. Writing: the tables of
@@ -41,5 +41,5 @@
 // (interop/ptd.sh), and its metadata against the C++ FlatBuffers verifier
 // (interop/fb.sh).
 //
-// Lifetime and safety of what a Reader hands out are those of package tensor.
+// Lifetime and safety of what a Reader hands out are as package tensor has them.
 package ptd

@@ -71,7 +71,7 @@ func ExampleWriteFile() {
 	// weight float32 [3] 12
 }
 
-// Entries of several files in one. What both have must be the same.
+// Entries of several files in one. An entry that both have must be the same.
 func ExampleMerge() {
 	foundation := []ptd.Entry{{Name: "w", Data: tensor.BlobOf([]byte{1, 2, 3})},
 		{Name: "shared", Data: tensor.BlobOf([]byte{7})}}
@@ -87,7 +87,7 @@ func ExampleMerge() {
 	// 3 <nil>
 }
 
-// A new edition of a file: names are those of the original, so that two entries swap
+// A new edition of a file: names are the names in the original, so that two entries swap
 // theirs.
 func ExampleEdit() {
 	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)
@@ -149,8 +149,8 @@ func ExampleEdit_WriteFile() {
 	// linear.weight 0, linear.bias 1, tied 0, steps 2, mask 3, none 4,
 }
 
-// Files of at most so many bytes of data each, named after what is in them. What shares
-// its data stays together.
+// Files of at most so many bytes of data each, named after what is in them. Tensors that
+// share data stay together.
 func ExampleSplit() {
 	es := []ptd.Entry{
 		{Name: "a", Data: tensor.BlobOf([]byte{1, 2, 3})},

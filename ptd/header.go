@@ -92,7 +92,7 @@ func parseHeader(head []byte, size int64, limits tensor.Limits) (header, error) 
 }
 
 // recognise returns what a file that begins with head is, when it is not one of ours.
-// What is missing at the end of a short head is ignored.
+// Fields that are missing at the end of a short head are ignored.
 func recognise(head []byte) error {
 	at := func(off int) string { return string(head[min(off, len(head)):min(off+4, len(head))]) }
 	id, ext := at(4), at(8)

@@ -216,7 +216,7 @@ func check(t *testing.T, err error, h hostile) {
 	}
 }
 
-// What the default reads with a warning and Strict refuses.
+// Files that the default reads with a warning and Strict refuses.
 func TestDepartures(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -263,7 +263,7 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// What looks odd and is as it should be.
+// Files that look odd and are valid.
 func TestOddFilesAreRead(t *testing.T) {
 	for _, c := range []struct {
 		name   string

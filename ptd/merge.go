@@ -43,8 +43,9 @@ func (e *ConflictError) Error() string {
 	return s
 }
 
-// Merge joins the entries of several files in order. What has the same name, layout and
-// bytes in two of them is kept once; other duplicate names are a *ConflictError.
+// Merge joins the entries of several files in order. An entry that has the same name,
+// layout and bytes in two of them is kept once; other duplicate names are a
+// *ConflictError.
 func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 	type origin struct{ file, index int }
 	var out []Entry

@@ -24,7 +24,7 @@ const firstRead = 64 << 10
 func read(in *format.Input) (r *Reader, err error) {
 	p := parser{r: new(Reader), in: in, limits: in.Options.Limits}
 	format.InitBase(&p.r.Base, errs, in)
-	// Whatever is wrong in a file is an error before it can panic: this is for a bug of
+	// A fault of a file is an error before it can panic: this is for a bug of
 	// ours.
 	defer func() {
 		if e := recover(); e != nil {

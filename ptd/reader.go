@@ -158,8 +158,8 @@ func (r *Reader) Segments() iter.Seq2[int, Segment] {
 	}
 }
 
-// Alignment is that of a file of 0.6, which records it; else the largest power of two
-// that divides the start of every segment in the file.
+// Alignment is the alignment of a file of 0.6, which records it; else the largest power
+// of two that divides the start of every segment in the file.
 func (r *Reader) Alignment() int64 {
 	if r.align > 0 {
 		return r.align

@@ -40,8 +40,8 @@ func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
 	}
 }
 
-// A dozen allocations a file, whatever it has; for a file, in addition to those of
-// opening it.
+// A dozen allocations a file, whatever it has; for a file, in addition to the allocations
+// of opening it.
 func TestAllocationsDoNotDependOnTheNumberOfEntries(t *testing.T) {
 	list := func(r *ptd.Reader, err error) {
 		if err != nil {
@@ -180,7 +180,7 @@ func TestArgumentsOfNewReader(t *testing.T) {
 	}
 }
 
-// What is no file of a size.
+// Files without a size.
 func TestOddFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ptd.Open(dir, nil); err == nil {

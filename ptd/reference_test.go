@@ -75,8 +75,8 @@ func (c *refCase) entries(t *testing.T) []ptd.Entry {
 	return out
 }
 
-// references yields the files that ExecuTorch made: those in testdata, and those of
-// interop/ptd.sh.
+// references yields the files that ExecuTorch made: the files in testdata, and the files
+// of interop/ptd.sh.
 func references(t *testing.T, do func(t *testing.T, base string, c *refCase, data []byte)) {
 	for _, dir := range []string{"../testdata/ptd", os.Getenv("TENSORFILE_PTD_CASES")} {
 		if dir == "" {

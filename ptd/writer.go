@@ -19,8 +19,8 @@ type WriterOptions struct {
 	// SegmentAlignment aligns the segments, in bytes; a power of two, 0 for
 	// ExecuTorch's 128.
 	SegmentAlignment int64
-	// Alignment is that of every tensor, and of every blob that has none of its own; a
-	// power of two, 0 for none beyond SegmentAlignment.
+	// Alignment is the alignment of every tensor, and of every blob that has none of its
+	// own; a power of two, 0 for none beyond SegmentAlignment.
 	Alignment int64
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool

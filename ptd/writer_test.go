@@ -157,7 +157,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// What cannot be written says so when it is added.
+// A tensor that cannot be written is an error when it is added.
 func TestRefusedByTheWriter(t *testing.T) {
 	bytesOf := func(n int) tensor.Blob { return tensor.BlobOf(make([]byte, n)) }
 	for what, c := range map[string]struct {
@@ -238,7 +238,7 @@ func TestRefusedByTheWriter(t *testing.T) {
 		} else if !strings.HasPrefix(err.Error(), "ptd: ") {
 			t.Errorf("%s: the message does not begin with the format: %v", what, err)
 		}
-		// What was refused is not in the file.
+		// A refused tensor is not in the file.
 		if err := w.Close(); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -146,7 +146,7 @@ func big(b *testing.B, n int64) string {
 	return name
 }
 
-// bigSize is that of the file: TENSORFILE_BENCH_BIG=1 makes it 1 GiB.
+// bigSize is the size of the file: TENSORFILE_BENCH_BIG=1 makes it 1 GiB.
 func bigSize() int64 {
 	if os.Getenv("TENSORFILE_BENCH_BIG") != "" {
 		return 1 << 30

@@ -64,7 +64,7 @@ func (b *Builder) Method(name string) *MethodBuilder {
 }
 
 // Metadata adds a constant getter: a method that returns values and does nothing. Values
-// are those of [MethodBuilder.Value], or a *tensor.Tensor.
+// are values as [MethodBuilder.Value] takes them, or a *tensor.Tensor.
 func (b *Builder) Metadata(name string, values ...any) {
 	m := b.Method(name)
 	refs := make([]Ref, len(values))

@@ -45,9 +45,9 @@ func (m *MethodBuilder) Structure(inputs, outputs string) {
 	m.structure = [2]string{inputs, outputs}
 }
 
-// Call runs an operator, such as aten::add.out. args are those of the operator's schema
-// in order, outputs included, and then what it returns: the outputs once more, a list of
-// them where there are several.
+// Call runs an operator, such as aten::add.out. args are the arguments of the operator's
+// schema in order, outputs included, and then what it returns: the outputs once more, a
+// list of them where there are several.
 func (m *MethodBuilder) Call(operator string, args ...Ref) {
 	i, ok := m.operators[operator]
 	if !ok {

@@ -215,8 +215,8 @@ func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
 	return r
 }
 
-// Accept makes inputs of values that are there, such as m.Int(5). Of a number the runtime
-// takes only the one that is stored.
+// Accept makes inputs of values that are there, such as m.Int(5). For a number the
+// runtime takes only the one that is stored.
 func (m *MethodBuilder) Accept(refs ...Ref) {
 	m.inputs = append(m.inputs, m.useAll(refs, "input")...)
 }
@@ -270,8 +270,8 @@ func (r Ref) Bound() Ref {
 	return r
 }
 
-// Order sets the order of the tensor's dimensions in memory. A constant has that of the
-// tensor that it was made of.
+// Order sets the order of the tensor's dimensions in memory. A constant has the order of
+// the tensor that it was made of.
 func (r Ref) Order(o tensor.Order) Ref {
 	t := r.tensorOf("Order")
 	if !o.Valid(len(t.shape)) || t.data != nil {

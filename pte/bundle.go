@@ -156,7 +156,7 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// Whatever the program has aligned in its file is so in the bundle too.
+	// Data that the program has aligned in its file is aligned in the bundle too.
 	align := max(32, powerOfTwo(r.header.SegmentBase, 4096))
 	p := w.Scalars(program, 1, int(align))
 	list := w.Offsets(suites)

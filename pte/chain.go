@@ -119,7 +119,7 @@ func (i Instruction) Delegate() int {
 	return i.number(OpDelegateCall, ptefb.SlotDelegateCallDelegateIndex)
 }
 
-// Args returns the values that a call works on. Those of a kernel are the operator's
+// Args returns the values that a call works on. The values of a kernel are the operator's
 // arguments in order, its outputs among them, and then what it returns: the outputs once
 // more.
 func (i Instruction) Args() []int {

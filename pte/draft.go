@@ -35,7 +35,7 @@ type tensorValue struct {
 	of   Value          // in the program that is edited
 	data *tensor.Tensor // what is stored, if it is not what the program had
 
-	// Of a Builder's.
+	// For a Builder.
 	shape  tensor.Shape
 	bytes  int64
 	placed bool // by the caller
@@ -129,7 +129,7 @@ func (l *dataList) put(data []format.Section, size, alignment int64) (int, error
 func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 	l := dataList{offsets: []uint64{0}}
 	var users []*tensorValue
-	sizes := make(map[uint32]int64) // of what the program had: that of its longest tensor
+	sizes := make(map[uint32]int64) // of what the program had: the size of its longest tensor
 	for _, t := range slices.Concat(d.tensors...) {
 		if t == nil || t.role != role {
 			continue

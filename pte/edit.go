@@ -17,9 +17,9 @@ import (
 )
 
 // An Edit is a list of changes to a program, with the methods of every Edit. Names are
-// those of [Reader.Tensors], and all changes apply at once; all tensors of a name change
-// together. Of a .bpte it makes a .bpte again. Without any change it writes the same
-// bytes.
+// the names in [Reader.Tensors], and all changes apply at once; all tensors of a name
+// change together. From a .bpte it makes a .bpte again. Without any change it writes the
+// same bytes.
 //
 // [Edit.Replace] and an alignment that the segments already have leave the flatbuffer as
 // it is, and what this package does not know in it. The other changes take the flatbuffer
@@ -65,12 +65,12 @@ func (e *Edit) open() (err error) {
 	return err
 }
 
-// Replace stores the bytes of t in place of those of constants or of the initial value of
-// state. t must have their type, shape and order, stay readable until Write, and its
-// memory unchanged: tensor.ErrChecksum. The rest of the file keeps its bytes. It fails
-// with errors.ErrUnsupported if the tensor has no bytes in the program, and if tensors of
-// another name use the same bytes, unless AllowShared is set. Of two replacements of the
-// same bytes the later one counts.
+// Replace stores the bytes of t in place of the bytes of constants or of the initial
+// value of state. t must have their type, shape and order, stay readable until Write, and
+// its memory unchanged: tensor.ErrChecksum. The rest of the file keeps its bytes. It
+// fails with errors.ErrUnsupported if the tensor has no bytes in the program, and if
+// tensors of another name use the same bytes, unless AllowShared is set. Among two
+// replacements of the same bytes the later one counts.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	all, err := e.places(name)
 	if err != nil {
@@ -138,7 +138,7 @@ func (e *Edit) data() (map[extent]format.Section, error) {
 
 // Modernize writes what the runtime loads today: constants inside the flatbuffer, as
 // ExecuTorch wrote them until 0.3, move into a segment, and an older extended header
-// becomes that of ExecuTorch 1.0.
+// becomes the header of ExecuTorch 1.0.
 func (e *Edit) Modernize() error {
 	e.modern = true
 	if e.r.constants.len() > 0 {
@@ -239,7 +239,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	}
 	moved, end := base, base // a base that stays keeps the padding before it
 	if alignment > 0 && h.SegmentBase > 0 && !align.Is(base, alignment) {
-		// What the file had, it keeps.
+		// The file keeps all that it had.
 		a, ok := executorch.LCM(alignment, powerOfTwo(base, maxSeenAlignment))
 		if ok {
 			moved, ok = align.Up(h.ProgramSize, a)

@@ -74,7 +74,7 @@ func (e *Edit) RenameBlob(old, new string) error {
 	return e.changeBlob(old, &key)
 }
 
-// RemoveBlob leaves out named data. What nothing else refers to leaves the file.
+// RemoveBlob leaves out named data. Bytes that nothing else refers to leave the file.
 func (e *Edit) RemoveBlob(name string) error { return e.changeBlob(name, nil) }
 
 // changeBlob gives the named data of a name as in Reader.Blobs another key, or none.

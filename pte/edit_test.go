@@ -83,8 +83,8 @@ func TestRebuildingLosesNothing(t *testing.T) {
 			}
 			got := rewritten(t, e)
 			sameFacts(t, r, got, "header")
-			// What was absent, empty or stored as a default is so again: taken apart once
-			// more, the trees agree.
+			// A field that was absent, empty or stored as a default is so again: taken
+			// apart once more, the trees agree.
 			f := NewEdit(got)
 			if err := f.open(); err != nil {
 				t.Fatal(err)
@@ -421,7 +421,8 @@ func TestNamedBlobsAreEdited(t *testing.T) {
 	}
 }
 
-// What no edit may make is kept where a file has it and the edit is about something else.
+// A value that no edit may make is kept where a file has it and the edit is about
+// something else.
 func TestNamesThatStayMayBeAnything(t *testing.T) {
 	b := craft(t, base(t, "rich"), func(c crafted) {
 		c.tree.Children(ptefb.SlotProgramNamedData)[0].SetString(ptefb.SlotNamedDataKey,

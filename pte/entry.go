@@ -37,7 +37,7 @@ func (v Value) name() string {
 	return v.m.Name() + "/" + strconv.Itoa(v.index)
 }
 
-// entry returns the tensor of a value that is one: of those of the Reader always the
+// entry returns the tensor of a value that is one: for tensors of the Reader always the
 // same.
 func (v Value) entry() *Entry {
 	r, at := v.m.r, place{int32(v.m.index), int32(v.index)}

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What does this program want, and what does it do?
+// The inputs of a program, and its work.
 func Example() {
 	r, err := pte.Open("../testdata/pte/export-1.5.1-two-layers.pte", nil)
 	if err != nil {

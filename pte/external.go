@@ -18,8 +18,8 @@ import (
 // another name than its key from Rename.
 //
 // Tensors that agree in bytes, type, shape and order have one key, the first one's. Two
-// tensors that differ cannot share a key, and no key may be that of a named blob, which
-// the .ptd would hide from delegates.
+// tensors that differ cannot share a key, and no key may be the key of a named blob,
+// which the .ptd would hide from delegates.
 func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error) {
 	if err := e.open(); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func TestExternalizeAndBack(t *testing.T) {
 	}
 }
 
-// What a method returns is given memory by its callers unless it says that it has some.
+// The result of a method is given memory by its callers unless it says that it has some.
 func TestExternalConstantsThatAreReturned(t *testing.T) {
 	b := NewBuilder()
 	m := b.Method("forward")

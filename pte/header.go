@@ -15,8 +15,8 @@ import (
 const headBytes = 64
 
 // A Header is the extended header, which a program has when bytes follow its flatbuffer.
-// Its fields count from the first byte of the program, which in a .bpte is not that of
-// the file.
+// Its fields count from the first byte of the program, which in a .bpte is not the first
+// byte of the file.
 type Header struct {
 	// Length is the header's own: 24 until ExecuTorch 0.7, 32 since 1.0, 0 for no header.
 	Length int64

@@ -17,7 +17,7 @@ import (
 // runtime must contain.
 type Kernel struct {
 	Operator string
-	// Keys are those of ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among
+	// Keys are as in ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among
 	// the arguments of a call, type and order. An operator that is in a method's table
 	// and no instruction calls has none.
 	Keys []string
@@ -83,7 +83,7 @@ func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 var kernels string
 
 // kernelArguments returns how many arguments a call of an operator has, 0 where that is
-// not known: those of its schema, outputs included, and what it returns.
+// not known: the arguments of its schema, outputs included, and what it returns.
 func kernelArguments(operator string) int {
 	// A line is found by the position of any of its bytes.
 	line := func(at int) (name, count string) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestKernelFacts compares operators and kernel keys with those of ExecuTorch's
+// TestKernelFacts compares operators and kernel keys with the output of ExecuTorch's
 // gen_oplist: TENSORFILE_PTE_OPLIST is a command that prints them (interop/pte.sh).
 func TestKernelFacts(t *testing.T) {
 	command := os.Getenv("TENSORFILE_PTE_OPLIST")

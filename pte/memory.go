@@ -214,7 +214,7 @@ func (l *liveness) solve(elements func(v int) []int) []life {
 	return all
 }
 
-// What a planned tensor is aligned to, as in ExecuTorch's planner.
+// The alignment of a planned tensor, as in ExecuTorch's planner.
 const planAlignment = 16
 
 // plan gives every planned tensor that the caller did not place itself a place in one

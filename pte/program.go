@@ -157,8 +157,8 @@ func (m Method) IsGetter() bool {
 	return m.t.InputsLength() == 0 && m.t.OutputsLength() > 0 && m.NumInstructions() == 0
 }
 
-// A Delegate is a part of a method that a backend compiled and runs itself. What its
-// payload means only the backend knows.
+// A Delegate is a part of a method that a backend compiled and runs itself. Only the
+// backend knows what its payload means.
 type Delegate struct {
 	Index int    // in the method's delegates
 	ID    string // XnnpackBackend, CoreMLBackend, …
@@ -207,7 +207,7 @@ func (m Method) delegate(i int) (Delegate, bool) {
 	return d, true
 }
 
-// payload finds the bytes of a delegate. The site is that of the index.
+// payload finds the bytes of a delegate. The site is the site of the index.
 func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, site, error) {
 	r, s := m.r, m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
 	p := t.Processed(nil)

@@ -157,7 +157,7 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 			r.in.Options.Limits.MaxMetadata)
 	}
 	buf, ok := r.in.Bytes(r.at, n)
-	if !ok || r.in.Memory == nil { // those of the caller were promised not to change
+	if !ok || r.in.Memory == nil { // the caller's bytes were promised not to change
 		var err error
 		if buf, err = r.in.Metadata(r.at, n); err != nil {
 			return none, errs.Wrap(-1, "", err)
@@ -191,7 +191,7 @@ func (r *Reader) Version() string {
 }
 
 // Header is the extended header. Its Length is 0 when the program has none; ProgramSize
-// is then that of the file.
+// is then the size of the file.
 func (r *Reader) Header() Header { return r.header }
 
 // Range returns where the program, header, flatbuffer and segments together, is in the

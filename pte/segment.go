@@ -76,7 +76,7 @@ func (p *Program) Segments() []Segment {
 
 // Spans yields what every byte of the file is for, in the order of offsets. Constants and
 // initial values are tensors; constants, segments and bytes after the end that nothing
-// refers to are unused. What a .bpte has around its program is metadata.
+// refers to are unused. Bytes that a .bpte has around its program are metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return func(yield func(tensor.Span) bool) {
 		var list []tensor.Span

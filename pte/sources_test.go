@@ -19,8 +19,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What was read when it was opened stays as it was, whatever becomes of the file: written
-// over, longer, another one of the same name, gone.
+// Metadata that was read when it was opened stays as it was, whatever becomes of the
+// file: written over, longer, another one of the same name, gone.
 func TestFileIsReplaced(t *testing.T) {
 	data := base(t, "export-1.5.1-state-initial.pte")
 	for what, change := range map[string]func(name string) error{

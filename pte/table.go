@@ -26,7 +26,7 @@ type site struct {
 	path    string // of the table, with %d for each index
 	index   [3]int
 	slot    int // of a field, 0 for the table itself
-	at      int // position, where it is that of an element
+	at      int // position, where it is the position of an element
 	element int // 1 + the index of an element of the field, 0 for none
 }
 

@@ -96,7 +96,7 @@ type TensorInfo struct {
 	Planned bool
 	Place   Place
 	Device  Device
-	// What follows is 0 in all that exporters write.
+	// The rest is 0 in all that exporters write.
 	StorageOffset int32
 	Layout        int8
 	MutableIndex  uint64 // mutable_data_segments_idx, which the runtime ignores

@@ -133,7 +133,7 @@ func walkAll(t testing.TB, r *Reader) (shown int64) {
 	return shown
 }
 
-// writeAll writes a program in every way. What is written must open, and verify if the
+// writeAll writes a program in every way. The output must open, and verify if the
 // original did.
 func writeAll(t testing.TB, r *Reader) {
 	_, damage := r.Verify(context.Background(), nil)

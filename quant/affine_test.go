@@ -12,7 +12,8 @@ import (
 )
 
 // Quantised tensors of torch have the values that torch dequantises them to, bit for bit:
-// those of testdata, and of interop/torch.sh when TENSORFILE_TORCH names their directory.
+// the files of testdata, and of interop/torch.sh when TENSORFILE_TORCH names their
+// directory.
 func TestQuantizedTensorsOfTorch(t *testing.T) {
 	dir := "../testdata/torch"
 	if d := os.Getenv("TENSORFILE_TORCH"); d != "" {

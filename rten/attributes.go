@@ -258,7 +258,8 @@ func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
 	return int32(0)
 }
 
-// defaultValue is that of the schema for a scalar. Those of floats are all zero.
+// defaultValue is the default of the schema for a scalar. Defaults of floats are all
+// zero.
 func defaultValue(f *fb.Field) any { return scalarValue(f, uint32(f.Default)) }
 
 // absent returns the value of an attribute that is not stored, as RTen's loader has it.

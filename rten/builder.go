@@ -66,9 +66,9 @@ type Ref struct {
 }
 
 // Attrs are the attributes of an operator by the schema's names: see
-// [Operator.Attributes] for those of a model that exists. Numbers may have any
+// [Operator.Attributes] for attributes of a model that exists. Numbers may have any
 // Go type that holds their value; enums are given by name, number or [Enum],
-// a DataType as tensor.DType too, graphs as *GraphBuilder. What is left out
+// a DataType as tensor.DType too, graphs as *GraphBuilder. An attribute that is left out
 // gets ONNX's default, written explicitly.
 type Attrs map[string]any
 

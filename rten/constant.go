@@ -95,7 +95,7 @@ func (c *Constant) fill(t *tensor.Tensor, e *source.Extent, shape tensor.Shape) 
 	t.Data = tensor.NewBlob(e)
 }
 
-// tensorName is the name of a constant among those of all graphs.
+// tensorName is the name of a constant among the constants of all graphs.
 func (n Node) tensorName() string {
 	if n.graph == 0 {
 		return n.Label()
@@ -123,7 +123,7 @@ func (c *Constant) elements() (n int64, ok bool) {
 	return n, ok
 }
 
-// size is that of the elements in bytes.
+// size is the size of the elements in bytes.
 func (c *Constant) size() int64 {
 	n, _ := c.elements()
 	return n * int64(c.dtype.Size())

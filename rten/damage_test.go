@@ -69,7 +69,7 @@ func TestEveryTruncationAndBit(t *testing.T) {
 			truncated, changed := readtest.Damage(t, data, 0, hi, walk)
 			t.Logf("truncations accepted %.1f %%, changes accepted %.1f %% of %d",
 				truncated.Accepts(), changed.Accepts(), changed.Accepted+changed.Refused)
-			// What is cut off in the padding at the end of a file takes nothing away.
+			// A cut in the padding at the end of a file takes nothing away.
 			if truncated.Accepted > 64 {
 				t.Errorf("%d truncations were accepted", truncated.Accepted)
 			}

@@ -19,7 +19,7 @@
 // graphs themselves (the branches of an If, the body of a Loop). The constants
 // of all graphs are the tensors of the file: int32, float32, int8 or uint8,
 // dense and row-major. The whole flatbuffer is verified before anything is read from
-// it, by rules that are not laxer than those of RTen's own verifier.
+// it, by rules that are not laxer than in RTen's own verifier.
 //
 // Open refuses what no reader can use. What RTen's loader refuses but a
 // tool may want to show, such as an operator of a newer release, is in

@@ -14,15 +14,15 @@ import (
 )
 
 // An Edit is a list of changes to the constants and the metadata of a model, with the
-// methods of every Edit: Rename, Remove and Replace. Names are those of [Reader.Tensor],
-// and all changes apply at once. The copy is encoded anew, so that a model with content
-// that is newer than this library is errors.ErrUnsupported of Write. The Reader must stay
-// open until then.
+// methods of every Edit: Rename, Remove and Replace. Names are the names of
+// [Reader.Tensor], and all changes apply at once. The copy is encoded anew, so that a
+// model with content that is newer than this library is errors.ErrUnsupported of Write.
+// The Reader must stay open until then.
 //
-// A new name of a constant in a subgraph may begin with the path of its graph, as the
-// old name does. Write fails with tensor.ErrDuplicate if a graph then has two constants
-// or values of a name, and with errors.ErrUnsupported if something uses a constant that
-// is removed, or if a graph inside captures the old or the new name.
+// A new name of a constant in a subgraph may begin with the path of its graph, as the old
+// name does. Write fails with tensor.ErrDuplicate if a graph then has two constants or
+// values of a name, and with errors.ErrUnsupported if something uses a constant that is
+// removed, or if a graph inside captures the old or the new name.
 type Edit struct {
 	format.Edit
 	r        *Reader

@@ -167,7 +167,7 @@ func ExampleEdit() {
 	// description upside down
 }
 
-// What computes a value, who reads it, and which operators own graphs.
+// The operator that computes a value, who reads it, and which operators own graphs.
 func ExampleNode_Producer() {
 	r, err := rten.Open("../testdata/rten/convert-0.22.0-control.rten", nil)
 	if err != nil {

@@ -226,7 +226,7 @@ func TestUnions(t *testing.T) {
 	}(), tensor.ErrMalformed)
 
 	// A tag that says another member than the table is: the elements are
-	// garbage, but they are those of the file.
+	// garbage, but they are the bytes of the file.
 	r, err := OpenBytes(node(func(b *raw) fb.Offset {
 		values := b.Scalars(bytes.Repeat([]byte{9}, 64), 1, 4) // as UInt8Data has them
 		b.Begin()

@@ -86,8 +86,8 @@ func Plausible(head []byte, size int64) bool {
 func hasMagic(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 
 // plausible looks for a root table with a schema_version of 1 and a graph, so that not
-// all of a large file need be read. What is not in head, its first bytes, rest has; if
-// rest is nil, it is anything.
+// all of a large file need be read. Bytes after head, its first bytes, are read from
+// rest; if rest is nil, it is anything.
 func plausible(head []byte, rest io.ReaderAt, size int64) bool {
 	if size < 12 || size > maxModel {
 		return false

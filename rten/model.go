@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
-// schemaVersion is that of every release.
+// schemaVersion is the version in every release.
 const schemaVersion = 1
 
 // A Model is the verified flatbuffer of a file. It and everything that it hands out are
@@ -119,7 +119,7 @@ func (m *Model) Metadata() iter.Seq2[string, string] {
 // Constants yields the constants of all graphs, depth first in the order of the nodes.
 func (m *Model) Constants() iter.Seq[Constant] { return format.Each(len(m.constants), m.Constant) }
 
-// Constant returns the constant of that index among those of all graphs. It
+// Constant returns the constant of that index among the constants of all graphs. It
 // panics outside of these, as a slice does.
 func (m *Model) Constant(i int) Constant {
 	rec := &m.constants[i]

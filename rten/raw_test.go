@@ -120,7 +120,7 @@ func made(n int, nodes func(b *raw) []fb.Offset) []byte {
 	return v2(b.model(b.graph(nodes(&b), nil, nil, nil), 1), n)
 }
 
-// slot is that of the field with a number, for fields that the schema does not have.
+// slot is the slot of the field with a number, for fields that the schema does not have.
 func slot(id int) int { return 4 + 2*id }
 
 // firstAttrs finds the graph, the first node, and the attributes of the operator that

@@ -35,7 +35,7 @@ func (e *Edit) rebuild(o WriterOptions, all changes) (*sections, error) {
 	return b.enc.finish(tree.WriteBackward(&b.enc.b))
 }
 
-// place assigns constants their offsets in the tensor data. Of constants that overlap
+// place assigns constants their offsets in the tensor data. Among constants that overlap
 // the bytes are stored once.
 func (b *rebuilder) place() {
 	m := b.e.r.model

@@ -33,7 +33,7 @@ func referenceFiles(t testing.TB) []string {
 	return files
 }
 
-// facts are those of testdata/rten/*.json.
+// facts are the facts of testdata/rten/*.json.
 type facts struct {
 	Version       string
 	SchemaVersion int `json:"schema_version"`

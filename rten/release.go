@@ -31,9 +31,9 @@ type Requirement struct {
 }
 
 // Requires returns the lowest release of RTen that runs the model as it is meant, and
-// everything that asks for more than the oldest one, 0.2.0, the newest first. What a
-// file only says about itself, such as the dtypes of its values, asks for nothing. An
-// operator that is newer than this library gives an empty release.
+// everything that asks for more than the oldest one, 0.2.0, the newest first. A feature
+// that a file only says about itself, such as the dtypes of its values, asks for nothing.
+// An operator that is newer than this library gives an empty release.
 func (m *Model) Requires() (lowest string, because []Requirement) {
 	seen := make(map[string]bool)
 	add := func(since release, n Node, format string, args ...any) {

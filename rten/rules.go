@@ -16,8 +16,8 @@ import (
 )
 
 // The three severities of a rule are three types, whose methods are in the files of the
-// tables: checker has the rules that Open refuses a file for, deviations has those of
-// Reader.Warnings, and verifier those of which Verify alone warns.
+// tables: checker has the rules that Open refuses a file for, deviations has the rules of
+// Reader.Warnings, and verifier the rules of which Verify alone warns.
 
 // RTen's verifier refuses what exceeds these.
 const (

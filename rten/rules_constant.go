@@ -228,7 +228,7 @@ type fileRange struct {
 	constant int
 }
 
-// bytes is where the elements are, as those of constant i.
+// bytes is where the elements are, as the bytes of constant i.
 func (c Constant) bytes(i int) fileRange { return fileRange{c.off, c.off + c.size(), i} }
 
 func sortRanges(list []fileRange) {

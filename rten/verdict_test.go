@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// mutant changes a few bytes: those of offsets and counts more often than not.
+// mutant changes a few bytes: offsets and counts more often than not.
 func mutant(rnd *rand.Rand, data []byte) []byte {
 	b := bytes.Clone(data)
 	for range 1 + rnd.IntN(3) {

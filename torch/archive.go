@@ -44,7 +44,7 @@ type checkpoint struct {
 const maxPickle = 512 << 20
 
 // A compressed pickle has at most maxInflated bytes, and maxRatio for each one in the
-// file; those of large models have 12.
+// file; archives of large models have 12.
 const (
 	maxInflated = 64 << 10
 	maxRatio    = 64

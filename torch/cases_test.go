@@ -118,7 +118,8 @@ func TestSparseLayouts(t *testing.T) {
 	}
 }
 
-// What torch conjugates or negates has values; the same at any place, and in any order.
+// A tensor that torch conjugates or negates has values; the same at any place, and in any
+// order.
 func TestSignsOfValues(t *testing.T) {
 	tensorWith := func(class string, n int64, marks ...string) string {
 		metadata := "}("

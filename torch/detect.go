@@ -14,7 +14,7 @@ import (
 const zipMagic = "PK\x03\x04"
 
 // Detect reports whether a file is an archive with a data.pkl in its first directory, or
-// begins like a legacy stream or the metadata of a distributed checkpoint. Of an archive
+// begins like a legacy stream or the metadata of a distributed checkpoint. For an archive
 // whose first member does not show it, it reads the directory.
 func Detect(r io.ReaderAt, size int64) bool {
 	b := make([]byte, min(size, 512))
@@ -40,8 +40,8 @@ func firstMember(head string) string {
 	return name
 }
 
-// hasPickle reports whether the directory of an archive has data.pkl, or is that of a
-// program of torch.export. Of an archive that is cut the first member decides.
+// hasPickle reports whether the directory of an archive has data.pkl, or is the directory
+// of a program of torch.export. In an archive that is cut the first member decides.
 func hasPickle(r io.ReaderAt, size int64, first string) bool {
 	z, err := zip.NewReader(r, size)
 	if err != nil {

@@ -217,7 +217,7 @@ func (d *distributed) value(name string) error {
 	return nil
 }
 
-// addSpans adds those of the archive of an entry, whose rows are given.
+// addSpans adds the spans of the archive of an entry, whose rows are given.
 func (d *distributed) addSpans(c *checkpoint, w *rows) {
 	d.spans[c.file] = append(d.spans[c.file], c.spans(w)...)
 }

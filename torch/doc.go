@@ -25,7 +25,7 @@
 //
 // A tensor of a subclass without a storage of its own has the tensors of its state, named
 // by their keys, and its class, dtype and shape as attributes; a DTensor, whose shape is
-// that of all processes, has its placements as well.
+// the shape of all processes, has its placements as well.
 //
 // Quantised tensors have their scale and zero point as Parts. Sparse tensors have the
 // Scheme of their layout and the parts values and coords, or values, indices and indptr:

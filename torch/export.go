@@ -51,8 +51,8 @@ func (c *checkpoint) isProgram() bool {
 	return c.member("archive_format") != nil || c.member(oldProgram) != nil
 }
 
-// openProgram reads the weights and constants: the root has those of one model, or of
-// several models by their names.
+// openProgram reads the weights and constants: the root has the tensors of one model, or
+// of several models by their names.
 func (c *checkpoint) openProgram() error {
 	c.version = "pt2"
 	bigEnd, err := c.bigEndian()

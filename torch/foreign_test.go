@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// What a pickle would run in Python is not run: it is found.
+// A function that a pickle would run in Python is not run: it is found.
 func TestForeignGlobals(t *testing.T) {
 	stackGlobal := func(module, name string) string {
 		return "\x8c" + string(rune(len(module))) + module + "\x8c" + string(rune(len(name))) +
@@ -162,7 +162,7 @@ func TestGlobalsWithoutAFinding(t *testing.T) {
 	}
 }
 
-// A file with more warnings than are listed has those of what runs code among them.
+// A file with more warnings than are listed has the ones about code among them.
 func TestManyWarningsHideNoCode(t *testing.T) {
 	many := strings.Repeat(name("a", "B"), 3000)
 	r, err := OpenBytes(archive("("+many+reinvoked+"t"), nil)

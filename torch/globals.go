@@ -143,7 +143,7 @@ var kinds = map[string]globalKind{
 	"pathlib._local WindowsPath":                                           inert,
 }
 
-// metadataModule is that of the classes of a distributed checkpoint.
+// metadataModule is the module of the classes of a distributed checkpoint.
 const metadataModule = "torch.distributed.checkpoint.metadata"
 
 // kindOf returns the meaning of a global. Names are compared whole: one with dots walks

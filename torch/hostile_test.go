@@ -436,7 +436,7 @@ func TestTuplesAsKeys(t *testing.T) {
 	}
 }
 
-// What is shared is copied and compared a bounded number of times.
+// A shared value is copied and compared a bounded number of times.
 func TestSharedValuesAreBounded(t *testing.T) {
 	long := strings.Repeat("a", 1<<16)
 	many := strings.Repeat("N", 1<<12)

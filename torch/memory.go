@@ -18,7 +18,7 @@ const (
 	memoryFactor = 44
 )
 
-// What values take, with what is around them.
+// The memory of values, with what is around them.
 const (
 	itemBytes      = 16  // of a list, or on the stack
 	literalBytes   = 16  // a number or string

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// The opcodes are those of Python's pickletools, by protocol:
+// The opcodes of Python's pickletools, by protocol:
 //
 //	0, 1     ( . 0 1 2 F I J K L M N S T U V X ) ] } a b c d e g h j l p q r s t u R Q G
 //	2        80 PROTO, 81 NEWOBJ, 85 to 87 TUPLE1 to 3, 88, 89 True, False, 8a, 8b LONG
@@ -17,7 +17,7 @@ import (
 // INST, OBJ, EXT and PERSID are other ways to call, and buffers of protocol 5 are not
 // in the file: no checkpoint has them, and they are refused.
 
-// execute executes one opcode. What fails is in m.err.
+// execute executes one opcode. An error is in m.err.
 func (m *machine) execute(op byte) {
 	switch op {
 	case 0x80: // PROTO

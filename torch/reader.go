@@ -201,7 +201,8 @@ func (r *Reader) warn() {
 	}
 }
 
-// Close releases the file, and those of a distributed checkpoint. It may be called twice.
+// Close releases the file, and the files of a distributed checkpoint. It may be called
+// twice.
 func (r *Reader) Close() error { return errors.Join(r.Base.Close(), r.closeParts()) }
 
 func (r *Reader) closeParts() (err error) {
@@ -216,7 +217,8 @@ func (r *Reader) closeParts() (err error) {
 func (r *Reader) Version() string { return r.version }
 
 // Path returns the keys to tensor i of Tensors in the pickle. Its name is the keys joined
-// with dots, but for those of the dicts of an nn.Module: _parameters, _buffers, _modules.
+// with dots, but for the keys of the dicts of an nn.Module: _parameters, _buffers,
+// _modules.
 func (r *Reader) Path(i int) []string {
 	if i < len(r.paths) && r.paths[i] != nil {
 		return slices.Clone(r.paths[i])

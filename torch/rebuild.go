@@ -146,7 +146,7 @@ func (a *array) check() error {
 }
 
 // isPacked reports whether torch counts other elements than it stores: the bytes are then
-// those of the whole storage.
+// the bytes of the whole storage.
 func (a *array) isPacked() bool {
 	return a.dtype.word == "quint4x2" ||
 		a.dtype.word == "quint2x4"

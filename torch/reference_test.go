@@ -18,7 +18,8 @@ type wanted struct {
 	Version  string
 	Foreign  []string
 	Warnings []string // code and field
-	// Attributes are those of DTensors, which name the dimensions as Python shows them.
+	// Attributes are the attributes of DTensors, which name the dimensions as Python
+	// shows them.
 	Attributes map[string][]any
 	Tensors    map[string]struct {
 		DType  string
@@ -29,7 +30,7 @@ type wanted struct {
 	}
 }
 
-// The files of torch: the committed ones, and those of interop/torch.sh when
+// The files of torch: the committed ones, and the files of interop/torch.sh when
 // TENSORFILE_TORCH names their directory.
 func TestFilesOfTheReference(t *testing.T) {
 	dir := "../testdata/torch"
@@ -102,7 +103,7 @@ func compare(t *testing.T, r *Reader, want *wanted) {
 		}
 	}
 	if want.Attributes == nil && !slices.Equal(foreign, want.Foreign) &&
-		len(foreign)+len(want.Foreign) > 0 { // those of DTensors differ between releases
+		len(foreign)+len(want.Foreign) > 0 { // classes of DTensors differ between releases
 		t.Errorf("foreign globals %q, want %q", foreign, want.Foreign)
 	}
 	report, err := r.Verify(t.Context(), nil)

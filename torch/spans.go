@@ -10,9 +10,9 @@ import (
 )
 
 // Spans yields what every byte of the file is for, in the order of offsets. A tensor
-// whose elements are not contiguous has the bytes from its first to its last, and one
-// of a compressed storage all of it. What no tensor has of a storage is unused. All of
-// the .metadata of a distributed checkpoint is metadata.
+// whose elements are not contiguous has the bytes from its first to its last, and one of
+// a compressed storage all of it. Bytes of a storage that no tensor has are unused. All
+// of the .metadata of a distributed checkpoint is metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] { return format.CoverSpans(r.Size(), r.spans) }
 
 // shardSpans are the spans of another file.
@@ -33,7 +33,7 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	}
 }
 
-// spans returns those of storages, of what is between them, and of tensors.
+// spans returns the spans of storages, of what is between them, and of tensors.
 func (c *checkpoint) spans(w *rows) []tensor.Span {
 	stored := slices.Clone(c.storages.order)
 	for _, n := range c.archives {

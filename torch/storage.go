@@ -109,8 +109,8 @@ type payload struct {
 	hidden string // a tensor that is not of the state of its module
 }
 
-// section returns n bytes, which are inside the payload. What is stored plainly is a
-// range of the file, the same for all that share it.
+// section returns n bytes, which are inside the payload. Bytes that are stored plainly
+// are a range of the file, the same for all that share it.
 func (p *payload) section(off, n int64) (tensor.Blob, error) {
 	if p.src == nil {
 		return p.blob.Section(off, n)

@@ -170,8 +170,8 @@ func TestUnlistedStorages(t *testing.T) {
 			}
 		})
 	}
-	// What is listed, in part or as a part of a tensor, and what has no bytes, is no
-	// warning.
+	// Storage that is listed, in part or as a part of a tensor, or that has no bytes, is
+	// no warning.
 	coords := tensorOf(storageOf("LongStorage", "1", 2), 0, []int64{1, 2}, []int64{2, 1})
 	values := tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{2}, []int64{1})
 	for name, b := range map[string][]byte{

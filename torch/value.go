@@ -39,7 +39,7 @@ type (
 		at           int  // of its opcode in the pickle
 		made         bool // an instance is made of it, without a call
 		called       bool
-		member       bool // each call has one argument, as that of an enumeration has
+		member       bool // each call has one argument, as for an enumeration
 		risky        bool // of getattr: it is called for more than a nested class
 	}
 
@@ -48,7 +48,7 @@ type (
 		class    *global // nil where only a state is known
 		args     []any
 		of       any  // a value that the class and the state are given to
-		subclass bool // a tensor whose elements are in its state: args are those of the call
+		subclass bool // a tensor whose elements are in its state: args: of the call
 		state    any
 		dict     dict  // what SETITEMS gave it
 		list     []any // what APPENDS gave it

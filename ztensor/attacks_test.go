@@ -25,7 +25,7 @@ type attack struct {
 	data   []byte
 	strict bool
 	want   error  // class of the error of opening; nil: opens
-	field  string // in that of the error, or of a warning
+	field  string // in the field of the error, or of a warning
 	warns  bool
 }
 

@@ -185,7 +185,7 @@ func TestStreamedTensorsOfVersion2(t *testing.T) {
 	}
 }
 
-// What cannot be in the file is refused before a byte of it is written, and
+// A tensor that cannot be in the file is refused before a byte of it is written, and
 // harms nothing.
 func TestVersion2RefusesWhatItCannotHold(t *testing.T) {
 	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Canonical: true})
@@ -223,7 +223,7 @@ func TestVersion2RefusesWhatItCannotHold(t *testing.T) {
 	}
 }
 
-// What breaks a rule of its layout is refused, by the rule; repaired, a strict
+// A tensor that breaks a rule of its layout is refused, by the rule; repaired, a strict
 // reader takes it.
 func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 	part := func(role string, d tensor.DType, n int) tensor.Part {

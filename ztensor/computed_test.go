@@ -43,7 +43,7 @@ type readerFunc func(p []byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A file is written without computing a tensor twice, whether its size, or its data too,
-// are those of an earlier one.
+// are the bytes of an earlier one.
 func TestComputedTensorsAreReadOnce(t *testing.T) {
 	for _, size := range []int{100, 4 << 20, 4<<20 + 1} {
 		for what, seeds := range map[string][]uint64{

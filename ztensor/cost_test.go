@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// What opening, reading and writing may cost: requests, bytes, memory.
+// The limits of opening, reading and writing: requests, bytes, memory.
 
 // hole is a file of size bytes that are zero but for what is at its start and
 // its end.

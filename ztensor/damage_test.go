@@ -85,7 +85,7 @@ func TestEveryTruncationAndBitFlip(t *testing.T) {
 	if unseen > 0 {
 		t.Errorf("%d bits turned over under a digest, and nobody noticed", unseen)
 	}
-	// What the manifest says of itself is covered by nothing; this share may fall
+	// No digest covers what the manifest says of itself; this share may fall
 	// and must not rise.
 	t.Logf("metadata: %d damaged files, %.1f %% of which open; padding: %d, %.1f %%; payloads: %d, %.1f %% of which no digest can tell",
 		meta.Accepted+meta.Refused, meta.Accepts(), padding.Accepted+padding.Refused,

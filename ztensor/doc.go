@@ -66,12 +66,12 @@
 // with ReaderOptions.Companion wherever the caller has them. [Append] adds after the end
 // of a file.
 //
-// What breaks a rule of version 2 is refused with a [RuleError] that names it. The
-// layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and those of gguf no program of
-// upstream checks: what departs from them is read, with a warning, unless the reader is
-// strict, and never written.
+// A file that breaks a rule of version 2 is refused with a [RuleError] that names it. The
+// layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and the layouts of gguf no program
+// of upstream checks: what departs from them is read, with a warning, unless the reader
+// is strict, and never written.
 //
-// # What is read
+// # Reading
 //
 // dense tensors are Data; sparse_csr, sparse_coo and every other format string are Scheme
 // and Parts, one a role. Encodings are raw and zstd. A dtype, logical type or encoding

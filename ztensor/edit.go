@@ -23,8 +23,8 @@ import (
 // An Edit is a new edition of a file of version 1.0 or 2, with the methods of every Edit:
 // Rename, Remove and Replace. Stored bytes, digests and attributes that it does not
 // change stay as they are, and so does what this library does not know of the manifest; a
-// tensor that is replaced keeps its attributes. Names are those of the original, and all
-// changes apply at once, so that two tensors can swap their names.
+// tensor that is replaced keeps its attributes. Names are the names in the original, and
+// all changes apply at once, so that two tensors can swap their names.
 type Edit struct {
 	format.Edit
 	r          *Reader
@@ -32,7 +32,7 @@ type Edit struct {
 }
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
-// Of another version than 1.0 and 2 it is errors.ErrUnsupported when it is written.
+// For another version than 1.0 and 2 it is errors.ErrUnsupported when it is written.
 func NewEdit(r *Reader) *Edit {
 	trial := NewWriter(io.Discard, &WriterOptions{Version: r.Version()})
 	return &Edit{format.NewEdit(core.Errs, &r.Base, func(t *tensor.Tensor) error {
@@ -68,9 +68,9 @@ func (e *Edit) RemoveAttribute(key string) error {
 }
 
 // Write writes the edition to w, which it neither seeks nor closes. opts may be nil; its
-// Version must be that of the file or "", its Attributes are set in addition, and the
-// others are for tensors that are replaced. The result is not in canonical form. A name
-// that another tensor has is tensor.ErrDuplicate.
+// Version must be the version of the file or "", its Attributes are set in addition, and
+// the others are for tensors that are replaced. The result is not in canonical form. A
+// name that another tensor has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
@@ -79,9 +79,9 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return NewWriter(w, &o).Apply(ctx, &e.r.f, &e.Edit)
 }
 
-// WriteFile writes the edition as a file, atomically as [Create] does. name may be
-// that of the original. Data in shards stays there, and shards are next to their root:
-// in another directory an edition that needs them is an error, errors.ErrUnsupported.
+// WriteFile writes the edition as a file, atomically as [Create] does. name may be the
+// name of the original. Data in shards stays there, and shards are next to their root: in
+// another directory an edition that needs them is an error, errors.ErrUnsupported.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err == nil {
@@ -123,7 +123,7 @@ func (e *Edit) CheckFile(name string) error {
 	return nil
 }
 
-// options returns those of the new file.
+// options returns the options of the new file.
 func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 	o, err := e.r.newEdition(opts)
 	if err != nil {
@@ -140,10 +140,10 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 }
 
 // Append begins a new edition of the file of that name, with its tensors and attributes
-// and those that are added. opts.Version must be that of the file or "",
+// and those that are added. opts.Version must be the version of the file or "",
 // opts.Attributes are set in addition. 0.1 is errors.ErrUnsupported.
 //
-// Of version 1 the data is copied, and the new edition replaces the file when Close
+// In version 1 the data is copied, and the new edition replaces the file when Close
 // succeeds. To a file of version 2 data is added after its end, so that who has it open
 // can go on reading. From the first Add until Close succeeds it cannot be opened; after
 // an error, or Abort, it is what it was, and after a crash [Recover] makes it so. There

@@ -34,7 +34,7 @@ func load(t testing.TB, name string) []byte {
 	return b
 }
 
-// What is appended to a file makes the file that would have been written at
+// An append to a file makes the file that would have been written at
 // once, as long as the old manifest ends no alignment early.
 func TestAppendedIsAsWrittenAtOnce(t *testing.T) {
 	for _, o := range variants() {

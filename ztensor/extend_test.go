@@ -130,7 +130,7 @@ func TestAppendedIsReadWithWhatWasThereBefore(t *testing.T) {
 	}
 }
 
-// What this library does not know of a manifest, upstream's append drops.
+// Upstream's append drops fields of a manifest that this library does not know.
 func TestAppendKeepsUnknownFields(t *testing.T) {
 	m := w4()
 	m.manifest = pairList{1, "one", "objects",
@@ -154,7 +154,7 @@ func TestAppendKeepsUnknownFields(t *testing.T) {
 	}
 }
 
-// What is stored already is not stored again, and names are taken.
+// Bytes that are stored already are not stored again, and names are taken.
 func TestAppendSharesAndRefuses(t *testing.T) {
 	x := noise(1<<20, 1)
 	file := write(t, &WriterOptions{Version: "2"},

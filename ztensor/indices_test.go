@@ -168,7 +168,7 @@ func TestSparseIndices(t *testing.T) {
 	}
 }
 
-// What is structural, and so listed, fails only when it is used.
+// A structural fault, which is listed, fails only when it is used.
 func TestStructuralTensorsFailWhenUsed(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// largeSize is that of the files below: TENSORFILE_BENCH_BIG=1 makes it 1 GiB.
+// largeSize is the size of the files below: TENSORFILE_BENCH_BIG=1 makes it 1 GiB.
 func largeSize() int {
 	if os.Getenv("TENSORFILE_BENCH_BIG") != "" {
 		return 1 << 30
@@ -91,7 +91,7 @@ func BenchmarkReadLarge(b *testing.B) {
 }
 
 // BenchmarkWriteLarge writes tensors of 1 MiB. The yardstick of plain is
-// os.File.Write of the same bytes, for NewWriter on such a file; that of durable
+// os.File.Write of the same bytes, for NewWriter on such a file; the time of durable
 // adds Sync, for Create, whose file is on the disk when Close returns.
 func BenchmarkWriteLarge(b *testing.B) {
 	ts := largeTensors()

@@ -79,7 +79,7 @@ func TestSourcesThatBreakTheirPromise(t *testing.T) {
 		}
 	}
 
-	// What panics within Verify does so for its caller too.
+	// A panic within Verify reaches its caller.
 	whole := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C},
 		func(w *Writer) { w.Add(good(1)) })
 	r, err := NewReader(readtest.ReaderFunc(func(p []byte, off int64) (int, error) {

@@ -23,9 +23,9 @@ type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open .zt file of any version, with the methods of every Reader: Size,
 // Len, Tensors, Tensor, Blobs and Warnings. Tensors have the order of the manifest, which
-// is that of the names as a rule; there are no Blobs. It is safe for concurrent use. Of
-// compressed payloads of version 2 that are read in parts it keeps up to 16 MiB decoded
-// until Close, and up to 128 MiB where the same parts are read again.
+// is the order of the names as a rule; there are no Blobs. It is safe for concurrent use.
+// If compressed payloads of version 2 are read in parts, it keeps up to 16 MiB of them
+// decoded until Close, and up to 128 MiB where the same parts are read again.
 type Reader struct {
 	format.Base
 	f core.File
@@ -215,7 +215,7 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 //
 // opts may be nil. With depth VerifyStructure nothing is decoded and no digest
 // computed. Version 1 has no canonical form, so VerifyCanonical is
-// VerifyDigests for it. Of version 2 the padding counts only for that.
+// VerifyDigests for it. In version 2 the padding counts only for that.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	for _, w := range r.Warnings() {

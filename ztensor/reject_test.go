@@ -19,7 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// What a seek table begins and ends with (§8).
+// The beginning and the end of a seek table (§8).
 const (
 	seekHeader = "\x5e\x2a\x4d\x18"
 	seekMagic  = "\xb1\xea\x92\x8f"

@@ -776,7 +776,7 @@ func TestSeekTablesThatLie(t *testing.T) {
 	}
 }
 
-// A table of a million frames is read in time and memory that are those of its
+// A table of a million frames is read in time and memory in proportion to its
 // bytes, and of its claims nothing is believed.
 func TestAMillionFrames(t *testing.T) {
 	if testing.Short() {

@@ -315,7 +315,7 @@ func mutant2(r *rand.Rand, file []byte) []byte {
 	return out
 }
 
-// What z21 judge says of a file.
+// The verdict of z21 judge on a file.
 type verdict struct {
 	Open     string   // "ok", or why not
 	Manifest *bool    // nil: refused; false: a data shard

@@ -26,7 +26,8 @@ type ShardOptions struct {
 	// MaxSize is how many bytes of data a shard has at most. A larger tensor gets a shard
 	// of its own, undivided.
 	MaxSize int64
-	// Digest is that of whole shards in the root: SHA256, which is NoDigest too, or XXH3.
+	// Digest is the digest of whole shards in the root: SHA256, which is NoDigest too, or
+	// XXH3.
 	Digest Digest
 	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
 	// of every shard. A shard with another ID than the root's is refused.
@@ -44,10 +45,10 @@ type ShardOptions struct {
 
 // WriteShards writes a model of version 2 as several files, in the order given: shards,
 // each a complete file named ROOT-00001.zt and so on, and the root, name, which has no
-// data and is the model when it is opened. What fits into one shard is one ordinary file,
-// name. It returns the names, the root last.
+// data and is the model when it is opened. A model that fits into one shard is one
+// ordinary file, name. It returns the names, the root last.
 //
-// The files replace those of an earlier call as one set. An error leaves the old set;
+// The files replace the files of an earlier call as one set. An error leaves the old set;
 // after a crash, opening the root is tensor.ErrUnfinished, or a warning if it is still
 // there, and the next WriteShards of that name, or tensorfile.Clean, finishes the set. A
 // symbolic link in place of a shard is an error: readers do not follow those.
@@ -81,7 +82,8 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	return names, d.files(ctx, names, shards)
 }
 
-// names returns those of shards and root, of the root alone if one shard has everything.
+// names returns the names of shards and root, or of the root alone if one shard has
+// everything.
 func (d *division) names(shards int) (names []string) {
 	for i := range shards {
 		if shards > 1 {

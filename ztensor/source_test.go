@@ -116,7 +116,7 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// What is not a regular file, and what is larger than memory.
+// Files that are not regular, and files that are larger than memory.
 func TestNotRegularAndHuge(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(dir, nil); err == nil {

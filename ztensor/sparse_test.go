@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// What was made sparse is the dense tensor again, from memory and from a file whose
-// parts are compressed.
+// A tensor that was made sparse is the dense tensor again, from memory and from a file
+// whose parts are compressed.
 func TestSparsifyAndDensify(t *testing.T) {
 	for _, c := range []struct {
 		scheme string

@@ -62,7 +62,7 @@ type WriterOptions struct {
 	// Generator names the program in files of 1.0; "" is "tensorfile".
 	Generator string
 	// Alignment is where the payloads of version 2 begin: at multiples of it, a power
-	// of two from 4096. 0 is 65536, that of canonical form.
+	// of two from 4096. 0 is 65536, the alignment of canonical form.
 	Alignment int64
 	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in the
 	// order given, as a Writer that is not Canonical does anyway, and version 1 always.
@@ -91,7 +91,7 @@ type Writer struct {
 	old io.Closer // the file that is continued in its place; nil: none
 }
 
-// A writer is that of a generation.
+// A writer is the writer of a generation.
 type writer interface {
 	Check(t *tensor.Tensor) error
 	Add(t *tensor.Tensor) error
@@ -228,7 +228,7 @@ func (w *Writer) Create(name string, dtype tensor.DType,
 
 // TensorAttributes sets the attributes of the tensor of that name, before or after it
 // is added; before it if its layout has rules for them: zt.mx/1, zt.quant_group/1 and
-// those of gguf. 1.0 has no such attributes.
+// the layouts of gguf. 1.0 has no such attributes.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
 	if err := w.Usable(); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	return w.writer.TensorAttributes(name, attributes)
 }
 
-// Link adds tensors of r, those of the names or all, with their attributes and without
+// Link adds tensors of r, the named ones or all, with their attributes and without
 // their data: that stays in the file that r has open, which readers find as shard.
 // shard is what r.Identity returns for a name of 1 to 64 of A-Z a-z 0-9 . _ - that does
 // not begin with a dot. Canonical form and version 1 have no shards.
@@ -252,7 +252,7 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 	return to.Link(shard, from, names)
 }
 
-// Close completes the file. Of a Writer that Create made, the file then appears
+// Close completes the file. If Create made the Writer, the file then appears
 // under its name; the io.Writer of any other stays open.
 func (w *Writer) Close() error {
 	err := w.writer.Close()

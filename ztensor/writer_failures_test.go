@@ -80,7 +80,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 	}))
 }
 
-// What cannot be written, and names that clash.
+// Tensors that cannot be written, and names that clash.
 func TestWriterRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
@@ -136,7 +136,7 @@ func TestWriterRefuses(t *testing.T) {
 			if err := w.Add(c.t); !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			// What was refused did no harm.
+			// A refused tensor did no harm.
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}

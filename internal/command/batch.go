@@ -47,7 +47,7 @@ type listFields struct {
 // A work makes the document of one input. A document next to an error is printed too.
 type work func(a *app, name string) (document, error)
 
-// manyFiles are the inputs of a command: those of its arguments and, where it has the
+// manyFiles are the inputs of a command: the files of its arguments and, where it has the
 // flags for lists, of a list.
 type manyFiles struct {
 	*app
@@ -256,8 +256,9 @@ func (l *manyFiles) setJob() error {
 	return err
 }
 
-// files are those of the arguments, and of the list, that belong to the part. Of those
-// that share standard input, or the name of an output, the first in the list has it.
+// files are the files of the arguments, and of the list, that belong to the part. Among
+// those that share standard input, or the name of an output, the first in the list has
+// it.
 func (l *manyFiles) files(args []string, list io.Reader,
 	part listPart) iter.Seq2[listedFile, error] {
 	var stdin bool
@@ -470,7 +471,7 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 }
 
 // identify returns size and version of a file: of one on disk its time of change, of a
-// directory a digest of its listing. Of an address they cost a request, where that is
+// directory a digest of its listing. For an address they cost a request, where that is
 // wanted.
 func (a *app) identify(name string, ask bool) (listItem, error) {
 	item := listItem{File: name, Size: -1}

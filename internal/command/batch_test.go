@@ -42,7 +42,7 @@ func TestListsHaveTheOutputOfTheirFiles(t *testing.T) {
 	}
 }
 
-// withoutListFields returns lines in order, without what those of a list have in
+// withoutListFields returns lines in order, without what lines of a list have in
 // addition.
 func withoutListFields(t *testing.T, text string) (lines []string) {
 	t.Helper()

@@ -167,7 +167,7 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 	return &chosen{name: name, t: t}, nil
 }
 
-// onlyName is the name of a tensor or blob that is given, or that of the only one.
+// onlyName is the name of a tensor or blob that is given, or the name of the only one.
 func onlyName(in *input, args []string) (name string, err error) {
 	if len(args) > 0 {
 		return args[0], nil

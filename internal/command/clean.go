@@ -93,7 +93,7 @@ type leftoverRow struct {
 	Modified string `json:"modified"`
 	State    string `json:"state"`
 	Journal  bool   `json:"journal,omitempty"`
-	// What finishing the set of a journal does, or has done.
+	// The files that finishing the set of a journal changes, or has changed.
 	Writes  []string `json:"writes,omitempty"`
 	Removes []string `json:"removes,omitempty"`
 	Error   string   `json:"error,omitempty"`

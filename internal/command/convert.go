@@ -29,7 +29,7 @@ import (
 type conversion struct {
 	outputs
 	lister
-	target      tensorfile.Format // 0 is that of the extension of the output
+	target      tensorfile.Format // 0 is the format of the output's extension
 	version     string
 	rename      renames
 	dtypes      map[tensor.DType]tensor.DType
@@ -386,7 +386,7 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
 }
 
-// plan plans a conversion, and lists what is lost. Of a plan that is refused it returns
+// plan plans a conversion, and lists what is lost. For a plan that is refused it returns
 // the document alone.
 func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*convert.Plan, document,
 	error) {
@@ -469,7 +469,7 @@ func (c *conversion) blocksOf(t *tensor.Tensor) string {
 type census struct {
 	isKept  bool   // by --filter
 	renamed []bool // by --rename
-	// The dtypes of the sources, those of which blocks could be made, and of these the
+	// The dtypes of the sources, the ones of which blocks could be made, and of these the
 	// ones that have a matrix.
 	dtypes, numbers, quantized map[tensor.DType]bool
 }

@@ -271,7 +271,7 @@ func (e *editing) changes(in *input) (*changes, error) {
 		}
 		c.attributes[a.key] = a.value
 	}
-	// What is added and removed again was never there.
+	// An attribute that is added and removed again was never there.
 	c.keys = slices.DeleteFunc(c.keys,
 		func(k string) bool { return c.attributes[k] == nil && !had[k] })
 	return c, nil
@@ -296,7 +296,7 @@ func (e *editing) matching(in *input) (all []attributeChange) {
 
 const tryNames = "tensorfile ls, which lists the names"
 
-// names yields those of tensors, then those of blobs.
+// names yields the names of tensors, then of blobs.
 func (in *input) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for t := range in.Tensors() {

@@ -149,7 +149,7 @@ func (x *extraction) blobs(in *input, d *extractDocument) error {
 }
 
 // add notes a file that is written, or why not. Failures of single tensors do not stop
-// the rest; those of the directory do, with errStop.
+// the rest; errors of the directory do, with errStop.
 func (x *extraction) add(in *input, list *[]extractRow, r *extractRow, err error) error {
 	switch {
 	case isInterrupt(err):

@@ -39,8 +39,8 @@ func (c cancelling) ReadAt(p []byte, _ int64) (int, error) {
 	return len(p), nil
 }
 
-// What an interrupted extract has written is removed, with the directories that it made;
-// what was there before stays.
+// The files that an interrupted extract has written are removed, with the directories
+// that it made; what was there before stays.
 func TestExtractRemovesWhatItMadeWhenInterrupted(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "a", "b")

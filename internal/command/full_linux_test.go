@@ -91,7 +91,8 @@ func TestFullDisk(t *testing.T) {
 			if status, errs := do("a"); status != statusOK {
 				t.Fatalf("exit status %d\n%s", status, errs)
 			}
-			// What extract replaces one by one fits: it takes more to fill the disk.
+			// The files that extract replaces one by one fit: it takes more to fill the
+			// disk.
 			if c.name == "extract" {
 				if err := os.WriteFile(filepath.Join(out, "filler"), make([]byte, 280<<10),
 					0o666); err != nil {

@@ -59,7 +59,7 @@ type infoDocument struct {
 	outcome
 }
 
-// warnings are those of opening a file, and that it is one of several.
+// warnings are the warnings of opening a file, and that it is one of several.
 func (in *input) warnings() []string {
 	all := []string{}
 	if in.part != "" {

@@ -78,7 +78,7 @@ func (in *input) Close() error {
 	return err
 }
 
-// options are those of the flags.
+// options are the options that the flags ask for.
 func (a *app) options() *tensorfile.Options {
 	return &tensorfile.Options{Format: a.format, Strict: a.strict, Limits: a.limits,
 		NoMap: a.noMap}
@@ -400,7 +400,7 @@ func (a *app) inputs(args []string) []string {
 	return names
 }
 
-// isTensorFile reports which files of a directory are listed: those of a known format,
+// isTensorFile reports which files of a directory are listed: files of a known format,
 // those whose extension says so, and those that cannot be read, so that they are
 // reported.
 func (a *app) isTensorFile(name string) bool {

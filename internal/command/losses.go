@@ -31,7 +31,7 @@ func summaryOf(losses []convert.Loss) string {
 	return "what is lost was asked for"
 }
 
-// listLosses lists losses, those of one kind and reason together, the first hundred.
+// listLosses lists losses, one kind and reason together, the first hundred.
 func (a *app) listLosses(print func(format string, args ...any), from, what string,
 	losses []convert.Loss) {
 	const maxGroups = 100

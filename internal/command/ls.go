@@ -241,7 +241,7 @@ func (d *lsDocument) print(a *app) {
 	a.printWarnings(d.Warnings)
 }
 
-// joinParts makes one row of those of the parts of a quantised weight.
+// joinParts makes one row of the rows of the parts of a quantised weight.
 func joinParts(rows []row, set *quant.Set) []row {
 	of := map[string]*quant.Weight{} // by names of parts
 	for _, w := range set.Weights {

@@ -39,7 +39,7 @@ func worse(a, b int) int {
 
 // Options are what a main adds to the program. nil is the zero value.
 type Options struct {
-	Version string // of the program; "" is that of the module
+	Version string // of the program; "" is the module's
 	// Openers open addresses of object stores, by scheme: s3, gs, az.
 	Openers map[string]func(*remote.Options) (remote.Opener, error)
 }
@@ -62,7 +62,7 @@ func Main(o *Options) int {
 		}
 		signal.Stop(signals) // a second one ends the process at once
 		cancel()
-		// What does not check its context need not end: what writes has the time to
+		// Work that does not check its context need not end: what writes has the time to
 		// remove its temporary file, or to have a store forget an upload (ten seconds).
 		select {
 		case <-ended:

@@ -67,7 +67,7 @@ func TestWorseStatusWins(t *testing.T) {
 	}
 }
 
-// What cannot be written is no success.
+// Output that cannot be written is no success.
 func TestStandardOutputThatFails(t *testing.T) {
 	var stderr bytes.Buffer
 	if s := run(t.Context(), []string{"ls", "../../testdata/ztensor/crate-1.2.3-digests.zt"}, nil,

@@ -167,7 +167,7 @@ func TestMutantsRunEveryCommandFlagAndTarget(t *testing.T) {
 	}
 }
 
-// Whatever is done to a file, each command ends soon, with a status that is
+// For any damage to a file, each command ends soon, with a status that is
 // documented and, where it is asked, with JSON.
 func TestMutants(t *testing.T) {
 	seeds := allSeeds(t)

@@ -43,7 +43,7 @@ func TestReinterpretGivesVoidElementsTheirNumbers(t *testing.T) {
 	}
 }
 
-// Whatever writes a NumPy file writes the bytes of numpy.save.
+// Every command that writes a NumPy file writes the bytes of numpy.save.
 func TestNumPyFilesAreThoseOfNumPy(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/npy/le-*.npy")
 	if err != nil || len(files) < 14 {

@@ -27,7 +27,7 @@ func (o *outputs) flags(f *pflag.FlagSet, noun string) {
 }
 
 // begin checks the flags that all commands share, and separates the name of the output,
-// which -o has or which is last, from those of at least n inputs.
+// which -o has or which is last, from the names of at least n inputs.
 func (a *app) begin(o *outputs, args []string, n int) (inputs []string, out string, err error) {
 	if inputs, out = args, o.name; out == "" && len(args) > n {
 		inputs, out = args[:len(args)-1], args[len(args)-1]
@@ -82,7 +82,7 @@ func (a *app) mayWrite(name string, o *outputs) error {
 	return nil
 }
 
-// checkExtension refuses a name whose extension is that of another format, so that a
+// checkExtension refuses a name whose extension belongs to another format, so that a
 // file is what its name says.
 func checkExtension(name string, f tensorfile.Format) error {
 	if by := tensorfile.ByName(name); name != "-" && by != 0 && by != f {

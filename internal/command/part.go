@@ -21,7 +21,7 @@ const (
 	awsSize         = "AWS_BATCH_JOB_ARRAY_SIZE"
 )
 
-// parsePart parses I/N, where I counts from 1; auto/N, where the index is that of a
+// parsePart parses I/N, where I counts from 1; auto/N, where the index is the index of a
 // Kubernetes Indexed Job or of an AWS Batch array; or auto, where the size is AWS's too.
 func parsePart(text string, getenv func(string) string) (listPart, error) {
 	first, last, hasSize := strings.Cut(text, "/")

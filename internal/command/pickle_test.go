@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a pickle would call, and what it has of unknown classes, has one code in each
-// command.
+// A call that a pickle would make, and an object of an unknown class, has one code in
+// each command.
 func TestCodesOfPickles(t *testing.T) {
 	for code, c := range map[string]struct {
 		pickle           string

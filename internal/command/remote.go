@@ -83,7 +83,7 @@ func remoteHint(name string, err error) string {
 }
 
 // openRemote opens a file by its address, or the primary set of a repository by its own.
-// Of either only what is read is fetched.
+// Only the bytes that are read are fetched.
 func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	isFile := !isStorePrefix(in.name)
 	if remote.IsHub(in.name) {
@@ -125,7 +125,7 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	return nil
 }
 
-// openAddress opens the file at an address. What it returns may be an io.Closer.
+// openAddress opens the file at an address. Its result may be an io.Closer.
 func (a *app) openAddress(address string) (r io.ReaderAt, size int64, err error) {
 	if storeScheme(address) != "" {
 		store, err := a.store(address)
@@ -256,7 +256,7 @@ func (a *app) create(name string, o *outputs) (remote.ObjectWriter, error) {
 	return c.Create(a.ctx, name, o.force)
 }
 
-// storeInputs returns the objects below a prefix whose names are those of tensor files.
+// storeInputs returns the objects below a prefix whose names are names of tensor files.
 func (a *app) storeInputs(prefix string) (names []string, err error) {
 	store, err := a.store(prefix)
 	if err != nil {

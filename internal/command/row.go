@@ -102,8 +102,8 @@ func dtypeOf(d tensor.DType, data tensor.Blob) string {
 	return st.Type
 }
 
-// typeName is the type in one word for people: the dtype, that of quantised blocks, or
-// the layout.
+// typeName is the type in one word for people: the dtype, the type of quantised blocks,
+// or the layout.
 func (r *row) typeName() string {
 	switch {
 	case r.tensor.Dense() || r.tensor.Scheme == "":

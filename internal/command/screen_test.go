@@ -139,8 +139,8 @@ func checkPrinted(t *testing.T, args []string, out []byte) {
 	}
 }
 
-// Whatever a command prints, of files, of the system, of a server or of its arguments,
-// is printable.
+// Everything that a command prints, of files, of the system, of a server or of its
+// arguments, is printable.
 func TestOutputIsPrintable(t *testing.T) {
 	dir := t.TempDir()
 	files := hostileFiles(t, dir)

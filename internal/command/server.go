@@ -25,7 +25,7 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// A pageServer serves one page to a browser on this machine. What asks for it must know
+// A pageServer serves one page to a browser on this machine. A client must know
 // the token in the address, and must be the page itself: requests for another host, or
 // from another site, are refused.
 type pageServer struct {

@@ -104,7 +104,7 @@ func endBy(t *testing.T, s syscall.Signal, dir string, args []string) int {
 	return status.ExitCode()
 }
 
-// names are those of the files in a directory, a line each.
+// names are the names of the files in a directory, a line each.
 func names(dir string) string {
 	entries, _ := os.ReadDir(dir)
 	var s strings.Builder

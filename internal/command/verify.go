@@ -74,7 +74,7 @@ func findingRows(findings []tensor.Finding) []findingRow {
 }
 
 // verify opens a file and checks it. A file that cannot be opened has one finding. The
-// error is that of a file that could not be read, or of being interrupted.
+// error is of a file that could not be read, or of being interrupted.
 func (a *app) verify(name string, opts tensor.VerifyOptions) (document, error) {
 	o := a.options()
 	o.Strict = false // so that the file opens, and every departure is a finding
@@ -156,7 +156,7 @@ func isDamage(err error) bool {
 	return false
 }
 
-// findings verifies an open file. The error is only that of being interrupted.
+// findings verifies an open file. It fails only if it is interrupted.
 func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, error) {
 	if len(a.externals) > 0 {
 		opts.External = a.findExternal

@@ -75,7 +75,8 @@ func versions(list []string) string {
 	return plain(list)
 }
 
-// programVersion is that of the main, or what the module system knows about this build.
+// programVersion is the version of the main, or what the module system knows about this
+// build.
 func programVersion(version string) string {
 	if version != "" {
 		return version

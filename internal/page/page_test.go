@@ -130,7 +130,7 @@ func TestValuesHaveAllDigits(t *testing.T) {
 	}
 }
 
-// A quantised weight has its values, those of its parts, and statistics.
+// A quantised weight has its values, the values of its parts, and statistics.
 func TestQuantisedWeightsAreShown(t *testing.T) {
 	b, err := os.ReadFile("../../testdata/quant/ct-nvfp4.json")
 	if err != nil {

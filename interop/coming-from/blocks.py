@@ -22,7 +22,7 @@ func main() {
 """
 
 page = open("docs/coming-from.md").read()
-tests = open("coming_from_test.go").read()
+tests = open("internal/repotest/coming_from_test.go").read()
 blocks = re.findall(r"^```(go there|go|python)\n(.*?)^```$", page, re.M | re.S)
 assert [kind == "go" for kind, _ in blocks] == [False, True] * (len(blocks) // 2), "not pairs of blocks"
 

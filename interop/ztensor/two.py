@@ -79,7 +79,7 @@ def _():
     same(path("wheel.zt"), path("again.zt"))
 
 
-# what 1.0 lacks the dtype of, and which dtype has all its values; none has those of complex64
+# what 1.0 lacks the dtype of, and which dtype has all its values; none has the values of complex64
 WIDER = {"f4": "float16", "f8_e4m3fn": "float16", "f8_e5m2": "float16", "f8_e8m0": "bfloat16"}
 
 

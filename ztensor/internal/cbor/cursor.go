@@ -1,7 +1,7 @@
 // Package cbor walks over CBOR without copying it, leniently for zTensor 1.x and
 // strictly for the deterministic CBOR of version 2, and encodes manifests.
 //
-// Encoding is that of fxamacker/cbor: values of attributes, and each map whose keys are
+// Package fxamacker/cbor encodes: values of attributes, and each map whose keys are
 // known, as a struct. By hand are the heads of maps whose keys are names (AppendPairs),
 // because the library has no map in a given order: 1.0 sorts names as text, and items
 // that are encoded already, known or not, stay as they are. By hand is the Cursor too,

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Skip reads one item and all that it contains. What it accepts is well-formed: text is
-// UTF-8, and no map has the same key twice.
+// Skip reads one item and all that it contains. An item that it accepts is well-formed:
+// text is UTF-8, and no map has the same key twice.
 func (c *Cursor) Skip() {
 	kind, n := c.Item()
 	switch kind {

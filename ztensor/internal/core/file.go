@@ -26,8 +26,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Magic1 begins files of version 1, and ends those of 1.1 and 1.2; Magic2 begins and ends
-// those of version 2.
+// Magic1 begins files of version 1, and ends files of 1.1 and 1.2; Magic2 begins and ends
+// files of version 2.
 const (
 	Magic0 = "ZTEN0001"
 	Magic1 = "ZTEN1000"

@@ -17,7 +17,7 @@ func sortExtents(s []Extent) {
 	})
 }
 
-// A placed extent is that of a payload.
+// A placed extent is the extent of a payload.
 type placed struct {
 	Extent
 	shard, i int32 // of the payload

@@ -266,7 +266,7 @@ type Stream struct {
 	in   io.Reader
 	h    hash.Hash
 	want Stated
-	Err  error // of the last Read, to be told from that of a decoder
+	Err  error // of the last Read, to be told from the error of a decoder
 }
 
 // OpenStored streams the stored bytes. A digest that does not fit is the error in place

@@ -60,7 +60,7 @@ const batchSize = 4 << 20
 // errFull ends the verification where no more findings are reported.
 var errFull = errors.New("ztensor: enough findings")
 
-// tensors verifies all tensors on all cores. What is found is reported in file
+// tensors verifies all tensors on all cores. Findings are reported in file
 // order, from this goroutine.
 func (v *Verifier) tensors() error {
 	r := v.R
@@ -149,7 +149,7 @@ type payloadKey struct {
 	encoding, digest     string
 }
 
-// outcome returns that of p, which is the same for all payloads that are alike.
+// outcome returns the outcome of p, which is the same for all payloads that are alike.
 func (v *Verifier) outcome(p *Payload) *outcome {
 	if !v.R.Jumbled {
 		return new(outcome) // no two payloads have a byte in common

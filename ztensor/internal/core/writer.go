@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
-// Settings are the options of a writer: those of package ztensor.
+// Settings are the options of a writer, as package ztensor has them.
 type Settings struct {
 	Err        error // what is wrong with them
 	Canonical  bool

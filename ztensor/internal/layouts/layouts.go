@@ -335,7 +335,7 @@ func (c *layoutCheck) text(name string) (string, bool) {
 	return string(v), in.Err == nil
 }
 
-// CheckData applies the data rules of a layout: those of csr and coo.
+// CheckData applies the data rules of a layout, csr or coo.
 func CheckData(ctx context.Context, t *tensor.Tensor) error {
 	if t.Scheme != CSR && t.Scheme != COO {
 		return nil
@@ -343,7 +343,7 @@ func CheckData(ctx context.Context, t *tensor.Tensor) error {
 	return ruled(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
 }
 
-// ruled returns the rule that invalid indices break. What reading the
+// ruled returns the rule that invalid indices break. An error of reading the
 // parts says of itself stays as it is.
 func ruled(err error) error {
 	var placed *tensor.FormatError

@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// isPrimaryRole reports whether the elements of a tensor of that format are those of
-// its component in this role, so that both have one dtype (§4.2 and §4.3 of the
+// isPrimaryRole reports whether the elements of a tensor of that format are the elements
+// of its component in this role, so that both have one dtype (§4.2 and §4.3 of the
 // document for the sparse ones).
 func isPrimaryRole(format, role string) bool {
 	if isSparse(format) {
@@ -34,7 +34,7 @@ func (s *scan) wrong(w *fields, field, format string, args ...any) {
 	}
 }
 
-// assemble makes a tensor of its fields and those of its components.
+// assemble makes a tensor of its fields and the fields of its components.
 func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	r := s.r
 	dense := f.format == "dense"

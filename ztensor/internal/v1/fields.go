@@ -61,7 +61,7 @@ const (
 	inEntry     = keyName | keyOffset | keyLength | keyDType | keyFormat | keyShape
 )
 
-// fields are those of the root, a tensor or a component. The strings point into the
+// fields are the fields of the root, a tensor or a component. The strings point into the
 // manifest.
 type fields struct {
 	at        int // in the manifest

@@ -40,7 +40,7 @@ type Writer struct {
 	entries []cbor.Pair // of tensors, in the order in which they were added
 
 	edition *core.Edition
-	digests map[string]core.Digest // those of tensors that replace others, by name
+	digests map[string]core.Digest // digests of tensors that replace others, by name
 }
 
 // An item is a tensor that is to be written, or one of the original of an edition.
@@ -177,7 +177,7 @@ func checkName(name string, _ *item) error {
 	return nil
 }
 
-// check requires a dtype that 1.0 has: one for the tensor, which is that of a sparse
+// check requires a dtype that 1.0 has: one for the tensor, which is the dtype of a sparse
 // tensor's values, and none for other parts.
 func check(t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
@@ -368,7 +368,7 @@ func (w *Writer) enter(it *item) error {
 }
 
 // encode writes manifest and footer. The document requires the size of the manifest to
-// be below that of the file less 16: without components that takes padding.
+// be below the size of the file less 16: without components that takes padding.
 func (w *Writer) encode(to *format.Output, _ []item) error {
 	out := w.begin(to)
 	if out.Off < alignment {

@@ -50,7 +50,7 @@ func (w *Writer) takeOver(fields []cbor.Pair) {
 	}
 }
 
-// Apply writes what an Edit makes of r. What is in shards stays there, and a tensor that
+// Apply writes what an Edit makes of r. Data in shards stays there, and a tensor that
 // replaces another has its attributes.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
 	order, kept, replaced, err := core.Order(r, e)

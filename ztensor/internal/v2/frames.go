@@ -64,8 +64,8 @@ func decodeFrame(d *zstd.Decoder, dst, b []byte) error {
 	return err
 }
 
-// ReadInto decodes all of the payload. What is not in memory, and not large, is read at
-// once, table and all.
+// ReadInto decodes all of the payload. A payload that is not in memory, and not large, is
+// read at once, table and all.
 func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
 	src, err := x.b.Source()
 	if err != nil {

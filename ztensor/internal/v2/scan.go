@@ -310,7 +310,7 @@ func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
 	}
 }
 
-// layout applies the rules of a registered layout. Those of sparse_csr are upstream's
+// layout applies the rules of a registered layout. The rules of sparse_csr are upstream's
 // too; no upstream program enforces the others yet, so what departs from them is opened
 // with a warning, unless the reader is strict.
 func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements uint64, at int) {

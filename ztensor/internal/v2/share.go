@@ -70,8 +70,8 @@ func (w *Writer) share(ctx context.Context, p *part, data tensor.Blob) (bool, er
 	return false, nil
 }
 
-// remember notes the bytes of a part, which later ones may share. In a file it shares
-// those of an earlier part, and takes back what was written. Without canonical form the
+// remember notes the bytes of a part, which later ones may share. In a file it shares the
+// bytes of an earlier part, and takes back what was written. Without canonical form the
 // data may be gone when it is to be compared.
 func (w *Writer) remember(ctx context.Context, p *part) error {
 	if !w.canonical || p.size == 0 {
@@ -113,7 +113,7 @@ func inFile(file io.ReaderAt, p *part) tensor.Blob {
 	})
 }
 
-// stillHas fails where the bytes of b are no longer those of the digest.
+// stillHas fails where the bytes of b no longer have the digest.
 func stillHas(b tensor.Blob, digest string) error {
 	h := xxh3.New()
 	_, err := b.WriteTo(h)

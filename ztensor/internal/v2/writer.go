@@ -28,8 +28,8 @@ import (
 )
 
 // A Writer writes version 2: parts as tensors are added, the manifest by Close. In
-// canonical form the order of the tensors in the file is that of their names, so that
-// Add only keeps them; AddAll, Close and Create write what has to come first.
+// canonical form the order of the tensors in the file is the order of their names, so
+// that Add only keeps them; AddAll, Close and Create write what has to come first.
 type Writer struct {
 	core.Writer[item]
 	canonical bool
