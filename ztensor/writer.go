@@ -135,7 +135,9 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return newWriter(f, true, opts), nil
 }
 
-// WriteFile writes a file of these tensors, which appears whole or not at all.
+// WriteFile writes a file of these tensors, which appears whole or not at all. It has the
+// descriptions of all tensors and pieces of the data in memory: at most 48 MiB on two
+// cores at a Level of up to 3.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	w, err := Create(name, opts.WholeFile())
