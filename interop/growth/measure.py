@@ -207,7 +207,7 @@ for kind in NAMES:
             if before is None:
                 continue
             ratio = now[command] / max(before[command], FLOOR)
-            Other work on the machine slows the processor by its caches, for one of the two runs perhaps: ratios of runs that
+            # Other work on the machine slows the processor by its caches, for one of the two runs perhaps: ratios of runs that
             # follow each other decide, the smallest of six, since noise only ever adds.
             for _ in range(5):
                 if ratio < LIMIT:
