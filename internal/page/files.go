@@ -21,9 +21,9 @@ type Content struct {
 	Size int64
 }
 
-// OpenContents opens a file, or the files of a model as one. Among several that are no
-// model the first program, or else the first file, is shown, and the others have its
-// external tensors.
+// OpenContents opens a file, or the files of a model as one. Of a program with its data,
+// and of several files that are no model, the first program, or else the first file, is
+// shown, and the others have its external tensors.
 func OpenContents(files ...Content) (Source, error) {
 	if len(files) == 0 {
 		return Source{}, errors.New("page: no file")
@@ -34,7 +34,8 @@ func OpenContents(files ...Content) (Source, error) {
 			return Source{}, err
 		}
 		set, err := m.Whole()
-		if err == nil {
+		isProgram := set != nil && set.Format == tensorfile.PTE.String()
+		if err == nil && !isProgram {
 			name := "model_index.json" // of a set for each component
 			if set != nil {
 				name = cmp.Or(set.Index, set.Files[0])
@@ -43,7 +44,7 @@ func OpenContents(files ...Content) (Source, error) {
 				Config: m.Quantization()}, nil
 		}
 		m.Close()
-		if !errors.Is(err, model.ErrNoModel) {
+		if err != nil && !errors.Is(err, model.ErrNoModel) {
 			return Source{}, err
 		}
 	}

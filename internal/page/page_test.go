@@ -470,3 +470,32 @@ func TestPlacesOfAPlanAreInItsBuffers(t *testing.T) {
 		}
 	}
 }
+
+// A program and its data, dropped together, are the program with the values of its data.
+func TestAProgramIsOpenedWithItsData(t *testing.T) {
+	var all []page.Content
+	for _, name := range []string{"export-1.5.1-external.pte", "export-1.5.1-external.ptd"} {
+		b, err := os.ReadFile("../../testdata/pte/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Content{ReaderAt: bytes.NewReader(b), Name: name,
+			Size: int64(len(b))})
+	}
+	src, err := page.OpenContents(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	external := 0
+	for x := range src.File.Tensors() {
+		if x.External {
+			external++
+			if found := src.External(x.Name); found == nil || !found.Shape.Equal(x.Shape) {
+				t.Errorf("%s: %v", x.Name, found)
+			}
+		}
+	}
+	if src.File.Format() != tensorfile.PTE || external == 0 {
+		t.Errorf("%v with %d external tensors", src.File.Format(), external)
+	}
+}
