@@ -313,7 +313,7 @@ func TestStreamsScattered(t *testing.T) {
 			sparse(first, second, "2", false, 1)
 			for _, noMap := range []bool{true, false}[:ways] {
 				dense(second, noMap)
-				sparse(second, first, "1.2", noMap, 0)
+				sparse(second, first, "1.0", noMap, 0)
 				dense(first, noMap)
 			}
 		})
