@@ -21,9 +21,9 @@ type Content struct {
 	Size int64
 }
 
-// OpenContents opens a file, or the files of a model as one. Of a program with its data,
-// and of several files that are no model, the first program, or else the first file, is
-// shown, and the others have its external tensors.
+// OpenContents opens a file, or the files of a model as one. If the files are a program
+// with its data, or are no model, the first program, or else the first file, is shown,
+// and the others have its external tensors.
 func OpenContents(files ...Content) (Source, error) {
 	if len(files) == 0 {
 		return Source{}, errors.New("page: no file")
