@@ -161,18 +161,23 @@ func TestAmplification(t *testing.T) {
 }
 
 func TestUnions(t *testing.T) {
-	for i := range 16 { // every value as every other member
+	for i := range 16 { // every value as every other member, and as one without content
 		for tag := range uint64(14) {
-			b := craft(t, base(t, "rich"), func(c crafted) {
-				c.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
-			})
-			readtest.Survives(t, func() error {
-				r, err := OpenBytes(b, nil)
-				if err == nil {
-					walkAll(t, r)
-				}
-				return err
-			}, "value %d as %d", i, tag)
+			for _, isEmpty := range []bool{false, true} {
+				b := craft(t, base(t, "rich"), func(c crafted) {
+					c.value(i).SetScalar(ptefb.SlotEValueValType, 1, tag)
+					if isEmpty {
+						c.value(i).Remove(ptefb.SlotEValueVal)
+					}
+				})
+				readtest.Survives(t, func() error {
+					r, err := OpenBytes(b, nil)
+					if err == nil {
+						walkAll(t, r)
+					}
+					return err
+				}, "value %d as %d, without content: %v", i, tag, isEmpty)
+			}
 		}
 	}
 }

@@ -76,8 +76,7 @@ func (v Value) Constant() any {
 	case kindBool:
 		return v.isTrue()
 	case kindDouble:
-		t, _ := v.of(kindDouble)
-		return t.GetFloat64Slot(ptefb.SlotDoubleDoubleVal, 0)
+		return v.double()
 	case kindString:
 		b, _ := v.items(kindString)
 		return string(b)
@@ -106,6 +105,15 @@ func (v Value) number() int64 {
 		return 0
 	}
 	return t.GetInt64Slot(ptefb.SlotIntIntVal, 0)
+}
+
+// double is a kindDouble, 0 for another kind.
+func (v Value) double() float64 {
+	t, ok := v.of(kindDouble)
+	if !ok {
+		return 0
+	}
+	return t.GetFloat64Slot(ptefb.SlotDoubleDoubleVal, 0)
 }
 
 // isTrue is a kindBool, false for another kind.
