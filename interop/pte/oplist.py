@@ -8,7 +8,8 @@ sb = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sb)
 TENSOR, TENSOR_LIST, OPTIONAL_TENSOR_LIST = 5, 10, 11
 for name in sys.argv[1:]:
-    p = sb._get_program_from_buffer(open(name, 'rb').read())
+    data = open(name, 'rb').read()  # kept: the program that the C++ returns points into it
+    p = sb._get_program_from_buffer(data)
     keys = {o: set() for o in sb._get_program_operators(p)}
     for o, calls in sb._get_io_metadata_for_program_operators(p).items():
         for c in calls:
