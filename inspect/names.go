@@ -33,7 +33,7 @@ func CutNumbers(name string) (texts []string, numbers []int64) {
 }
 
 // JoinNumbers joins names that differ in their numbers alone: where those were it writes
-// {0-31}. all has the numbers of each name.
+// {0-31}, or with steps of 4 {3-31/4}. all has the numbers of each name.
 func JoinNumbers(texts []string, all [][]int64) string {
 	var b strings.Builder
 	for i, text := range texts {
@@ -53,8 +53,11 @@ func JoinNumbers(texts []string, all [][]int64) string {
 		}
 		b.WriteByte('{')
 		for j := 0; j < len(values); {
-			k := j
-			for k+1 < len(values) && values[k+1] == values[k]+1 {
+			k, step := j, int64(1)
+			if j+2 < len(values) && values[j+2]-values[j+1] == values[j+1]-values[j] {
+				step = values[j+1] - values[j]
+			}
+			for k+1 < len(values) && values[k+1] == values[k]+step {
 				k++
 			}
 			if j > 0 {
@@ -63,6 +66,9 @@ func JoinNumbers(texts []string, all [][]int64) string {
 			fmt.Fprint(&b, values[j])
 			if k > j {
 				fmt.Fprintf(&b, "-%d", values[k])
+			}
+			if step > 1 {
+				fmt.Fprintf(&b, "/%d", step)
 			}
 			j = k + 1
 		}

@@ -31,7 +31,6 @@ type program struct {
 	out      *printer
 	stderr   io.Writer
 	terminal bool // standard output is one
-	columns  int  // of the terminal; 0 is what the terminal says
 	tty      *os.File
 	colour   bool // on it
 	bars     bool // progress on standard error
@@ -105,10 +104,14 @@ func isTerminal(w any) bool {
 
 func (a *program) flush() error { return a.out.Flush() }
 
-// width is how many columns the terminal has, 0 where there is none.
+// width is how many columns output has: COLUMNS, or as many as the terminal; 0 is any
+// number.
 func (a *program) width() int {
-	if a.columns > 0 || !a.terminal {
-		return a.columns
+	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if !a.terminal {
+		return 0
 	}
 	w, _, err := term.GetSize(int(a.tty.Fd()))
 	if err != nil {

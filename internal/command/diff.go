@@ -254,6 +254,7 @@ func (a *app) printFigures(r *inspect.DiffReport, stat bool) {
 		titles = append(titles, ">MEAN", ">RMS", ">RELATIVE", ">COSINE")
 	}
 	t := newTable(titles...)
+	t.spare = []int{2, 4, 7, 5}[:1+len(titles)/8*3] // of, mean, cosine, RMS
 	rest := slices.DeleteFunc(slices.Clone(r.Differences), func(d inspect.Difference) bool {
 		if d.Comparison == nil {
 			return false

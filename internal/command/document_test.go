@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -232,6 +233,11 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// columnsOf is an environment that says how wide output is.
+func columnsOf(n int) func(string) string {
+	return func(name string) string { return map[string]string{"COLUMNS": fmt.Sprint(n)}[name] }
+}
+
 // Tables fit 80 columns, whatever the names.
 func TestTablesFitTheTerminal(t *testing.T) {
 	long := strings.Repeat("model.layers.", 12) + "weight"
@@ -247,8 +253,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		{"stats", file, "--quantiles", "0,0.5,1"},
 		{"ls", "--fold", file}, {"version"}, {"diff", "--stat", file, other}} {
 		var out strings.Builder
-		a := newApp(t.Context(), nil, &out, &out, func(string) string { return "" })
-		a.columns = 80
+		a := newApp(t.Context(), nil, &out, &out, columnsOf(80))
 		root := newRoot(a)
 		root.SetArgs(args)
 		root.SetOut(a.out)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -99,13 +100,20 @@ func (a *app) printGroups(u *inspect.Usage) {
 		}
 		t := newTable(list.title, ">TENSORS", ">BYTES", ">SHARE")
 		const shown = 20
-		for _, g := range list.groups[:min(len(list.groups), shown)] {
+		groups := slices.Clone(list.groups[:min(len(list.groups), shown)])
+		if rest := list.groups[len(groups):]; len(rest) > 0 {
+			others := inspect.UsageGroup{Name: fmt.Sprintf("(%d more, which --json has)",
+				len(rest))}
+			for _, g := range rest {
+				others.Tensors += g.Tensors
+				others.Bytes += g.Bytes
+			}
+			groups = append(groups, others)
+		}
+		for _, g := range append(groups, inspect.UsageGroup{Name: "total", Tensors: tensors,
+			Bytes: all}) {
 			t.add(escape(g.Name), fmt.Sprint(g.Tensors), a.size(g.Bytes), shareOf(g.Bytes, all))
 		}
-		t.add("total", fmt.Sprint(tensors), a.size(all), shareOf(all, all))
 		t.print(a)
-		if len(list.groups) > shown {
-			fmt.Fprintf(a.out, "and %d more: --json has them all\n", len(list.groups)-shown)
-		}
 	}
 }

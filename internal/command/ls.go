@@ -31,8 +31,9 @@ func lsCommand(a *app) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List tensors and blobs: dtype, shape, bytes, offset, encoding",
 		Long: `List tensors and blobs, one a line: DTYPE has the type of quantised blocks, and in
-brackets the layout of a tensor that is not dense. On a terminal the table is made to fit: columns at
-the right are left out first, then names are shortened in their middle.`,
+brackets the layout of a tensor that is not dense. On a terminal, or with the variable
+COLUMNS, tables are made to fit: names lose the parts that all of them have, and columns at the
+right are left out, then names are shortened in their middle, and stay distinct.`,
 		Example: `  tensorfile ls model.safetensors
   tensorfile ls --fold --sort -bytes model.gguf
   tensorfile ls --filter '*.weight' --json model.zt`,
@@ -54,7 +55,8 @@ the right are left out first, then names are shortened in their middle.`,
 	l.filterFlag(f)
 	chooseOrder(f, &l.sort, sortKeys)
 	f.BoolVar(&l.parts, "parts", false, "list the parts of tensors that are not dense too")
-	f.BoolVar(&l.fold, "fold", false, "layer numbers, and the parts of a weight, into one line")
+	f.BoolVar(&l.fold, "fold", false,
+		"layer numbers, and the parts of a weight, into one line; {3-31/4} is 3, 7, … 31")
 	return cmd
 }
 

@@ -207,8 +207,8 @@ func (d *statsDocument) print(a *app) {
 		titles = append(titles, ">"+strconv.FormatFloat(q, 'g', -1, 64))
 	}
 	tab := newTable(append(titles, "HISTOGRAM")...)
-	// Histogram, count, dtype; shorter names; zeros, std, inf, NaN, mean.
-	tab.spare = []int{len(titles), 2, 1, 0, 7, 6, 9, 8, 5}
+	// Histogram, count, dtype, zeros, mean, std.
+	tab.spare = []int{len(titles), 2, 1, 7, 5, 6}
 	for i := range d.Tensors {
 		d.Tensors[i].addTo(tab)
 		for k := range d.Tensors[i].Parts {

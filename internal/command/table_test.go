@@ -24,8 +24,8 @@ func TestNamesStayDistinct(t *testing.T) {
 	}{
 		{"a long start", layers("model.language_model.decoder.layers.%d.self_attn.%s.weight"),
 			map[int]string{
-				60:  "…0.self_attn.q_proj.weight   float32",
-				80:  "…0.self_attn.q_proj.weight   float32  [4, 4]",
+				60:  "…0.…q_proj.weight   float32  [4, 4]   64 B       0  raw",
+				80:  "…0.…q_proj.weight   float32  [4, 4]   64 B       0  raw",
 				120: "…0.self_attn.q_proj.weight   float32  [4, 4]   64 B       0  raw       sha256:",
 			}},
 		{"a long end",
@@ -33,12 +33,12 @@ func TestNamesStayDistinct(t *testing.T) {
 			map[int]string{60: "0.q_proj.", 80: "0.q_proj.", 120: "0.q_proj."}},
 		{"a middle that differs",
 			layers("the.first.model.of.all.%d.%s.the.last.tensor.of.all.of.them"),
-			map[int]string{60: "…0.q_proj.t…", 80: "…0.q_proj.the", 120: "…0.q_proj.the.last"}},
+			map[int]string{60: "…0.q_proj.…them ", 80: "…0.q_proj.…them ",
+				120: "…0.q_proj.the.last"}},
 	} {
 		for _, width := range []int{60, 80, 120} {
 			var out strings.Builder
-			a := newApp(t.Context(), nil, &out, &out, func(string) string { return "" })
-			a.columns = width
+			a := newApp(t.Context(), nil, &out, &out, columnsOf(width))
 			tab := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING", "DIGEST")
 			tab.spare = []int{6, 4, 5}
 			for i, name := range c.names {

@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,13 +93,14 @@ type table struct {
 	head  []string
 	right []bool // numbers
 	width []int
-	spare []int // columns that are left out where the table does not fit, in order; 0 is cut
-	text  []byte
-	ends  []int // of the cells in text
+	spare []int // columns that are left out where the table does not fit, in order; 0 is
+	// cut, last unless it is among them
+	text []byte
+	ends []int // of the cells in text
 }
 
 // maxColumn is how far a column goes: what is longer stands out.
-const maxColumn = 60
+const maxColumn = 120
 
 // newTable makes a table; a column whose title begins with > is aligned to the
 // right.
@@ -158,23 +158,6 @@ func (t *table) done(b []byte) {
 	t.text = b
 }
 
-// fit makes a table that is wider than the terminal fit: spare columns go, and the first
-// one is cut, at its place among them or last.
-func (t *table) fit(width int) {
-	const shortest = 12
-	for _, i := range append(slices.Clip(t.spare), 0) {
-		over := t.wide() - width
-		switch {
-		case over <= 0:
-			return
-		case i > 0:
-			t.width[i] = 0
-		case t.width[0] > shortest:
-			t.width[0] = max(shortest, t.width[0]-over)
-		}
-	}
-}
-
 // wide is how many columns the table takes.
 func (t *table) wide() int {
 	n := -2
@@ -186,10 +169,12 @@ func (t *table) wide() int {
 	return n
 }
 
-// fitNames makes the table fit, and returns what shortens the cells of the first column:
-// without the parts of names that all have at their start, then in their middle, and only
-// as far as names that differ still do.
-func (t *table) fitNames(width int) func(name []byte) []byte {
+// fit makes the table fit, and returns what shortens the cells of the first column; nil
+// for nothing. First go the parts that all names have, at their start and then elsewhere,
+// then columns that are spare, then the middle of names, each only as far as names that
+// differ still do.
+func (t *table) fit(width int) (shorter func(name []byte) []byte) {
+	const shortest = 12
 	var names [][]byte
 	start := 0
 	for i, end := range t.ends {
@@ -198,9 +183,6 @@ func (t *table) fitNames(width int) func(name []byte) []byte {
 		}
 		start = end
 	}
-	if len(names) == 0 || t.width[0] == 0 {
-		return nil
-	}
 	widest := func(shorter func([]byte) []byte) int {
 		n := columns([]byte(t.head[0]))
 		for _, name := range names {
@@ -208,24 +190,33 @@ func (t *table) fitNames(width int) func(name []byte) []byte {
 		}
 		return n
 	}
-	t.width[0] = widest(func(name []byte) []byte { return name })
+	cut := func(name []byte) []byte { return name }
+	t.width[0] = widest(cut)
 	if t.wide() <= width {
 		return nil
 	}
-	common := commonStart(names)
-	shorter := func(n int) func(name []byte) []byte {
-		return func(name []byte) []byte {
-			if common > 0 && len(name) > common && name[0] != ' ' {
-				name = append([]byte("…"), name[common:]...)
-			}
-			return shortenMiddle(name, n)
+	start, shared := sharedParts(names)
+	for _, parts := range [][]string{shared[:start], shared} {
+		without := func(name []byte) []byte { return withoutParts(name, parts) }
+		if t.wide() > width && areDistinct(names, without) {
+			cut, t.width[0] = without, widest(without)
 		}
 	}
-	most := widest(shorter(math.MaxInt))
-	t.width[0] = most
-	t.fit(width)
+	most := t.width[0]
+	shorter = func(name []byte) []byte { return shortenMiddle(cut(name), t.width[0]) }
+	for _, i := range append(slices.Clip(t.spare), 0) {
+		over := t.wide() - width
+		switch {
+		case over <= 0:
+			return shorter
+		case i > 0:
+			t.width[i] = 0
+		case t.width[0] > shortest:
+			t.width[0] = max(shortest, t.width[0]-over)
+		}
+	}
 	for _, i := range t.spare { // before names become alike
-		if t.width[0] == 0 || areDistinct(names, shorter(t.width[0])) {
+		if areDistinct(names, shorter) {
 			break
 		}
 		if i > 0 && t.width[i] > 0 {
@@ -233,37 +224,79 @@ func (t *table) fitNames(width int) func(name []byte) []byte {
 			t.width[i] = 0
 		}
 	}
-	n := t.width[0]
-	for n < most && !areDistinct(names, shorter(n)) {
-		n += max(1, n/8)
+	for t.width[0] < most && !areDistinct(names, shorter) {
+		t.width[0] = min(most, t.width[0]+max(1, t.width[0]/8))
 	}
-	t.width[0] = n
-	return shorter(n)
+	if t.wide() > width { // and so a row has several lines
+		t.width[0] = max(t.width[0], min(most, width))
+	}
+	return shorter
 }
 
-// commonStart is how many bytes all names begin with, up to a dot or a slash; rows that
-// are indented are no names.
-func commonStart(names [][]byte) int {
-	var first []byte
-	n := 0
+// sharedParts returns parts that all names have in this order, and how many of them all
+// begin with. The last part of a name is its own; rows that are indented are no names.
+func sharedParts(names [][]byte) (start int, shared []string) {
+	isFirst := true
 	for _, name := range names {
-		switch {
-		case len(name) > 0 && name[0] == ' ':
-		case first == nil:
-			first, n = name, len(name)
-		default:
-			i := 0
-			for i < min(n, len(name)) && name[i] == first[i] {
-				i++
-			}
-			n = i
+		if len(name) > 0 && name[0] == ' ' {
+			continue
 		}
+		parts := partsOf(name)
+		parts = parts[:len(parts)-1]
+		if isFirst {
+			isFirst, start, shared = false, len(parts), parts
+			continue
+		}
+		same := 0
+		for same < min(start, len(parts)) && parts[same] == shared[same] {
+			same++
+		}
+		kept := shared[:same:same]
+		rest := parts[same:]
+		for _, part := range shared[same:] {
+			if i := slices.Index(rest, part); i >= 0 {
+				kept, rest = append(kept, part), rest[i+1:]
+			}
+		}
+		start, shared = same, kept
 	}
+	return start, shared
+}
+
+// partsOf splits a name after dots and slashes.
+func partsOf(name []byte) (parts []string) {
+	const most = 32 // the rest is one part
+	for len(parts) < most {
+		i := bytes.IndexAny(name, "./") + 1
+		if i == 0 {
+			break
+		}
+		parts, name = append(parts, string(name[:i])), name[i:]
+	}
+	return append(parts, string(name))
+}
+
+// withoutParts writes an ellipsis for the parts of a name that all names have.
+func withoutParts(name []byte, shared []string) []byte {
 	const least = 4 // is worth an ellipsis
-	if n = bytes.LastIndexAny(first[:n], "./") + 1; n < least {
-		return 0
+	if len(shared) == 0 || len(name) > 0 && name[0] == ' ' {
+		return name
 	}
-	return n
+	var out []byte
+	from := 0 // where the last shared parts begin
+	parts := partsOf(name)
+	for i, part := range parts {
+		if len(shared) > 0 && part == shared[0] && i < len(parts)-1 {
+			shared = shared[1:]
+		} else {
+			if len(out)-from >= least {
+				out = append(out[:from], "…"...)
+			}
+			from = len(out) + len(part)
+		}
+		out = append(out, part...)
+	}
+	return out
 }
 
 // areDistinct reports whether names that differ do so when they are shorter.
@@ -290,13 +323,18 @@ func (t *table) print(a *app) {
 		}
 	}
 	var shorter func(name []byte) []byte
-	if w := a.width(); w > 0 {
-		shorter = t.fitNames(w)
+	width := a.width()
+	if width > 0 {
+		shorter = t.fit(width)
 	}
-	last := 0
-	for i := range t.width {
-		if t.width[i] > 0 {
-			last = i
+	last, at := 0, 0
+	begins := make([]bool, len(t.head)) // the next line of a row
+	for i, w := range t.width {
+		if w > 0 {
+			if last = i; width > 0 && at > 0 && at+w > width {
+				begins[i], at = true, 2
+			}
+			at += w + 2
 		}
 	}
 	var line []byte
@@ -306,6 +344,9 @@ func (t *table) print(a *app) {
 		}
 		if i == 0 && shorter != nil {
 			c = shorter(c)
+		}
+		if begins[i] {
+			line = append(bytes.TrimRight(line, " "), "\n  "...)
 		}
 		pad := max(t.width[i]-columns(c), 0)
 		if t.right[i] {
@@ -325,7 +366,7 @@ func (t *table) print(a *app) {
 		for i, h := range t.head {
 			cell(i, []byte(h))
 		}
-		line = append(append(bytes.TrimRight(line, " "), a.style(styleNone)...), '\n')
+		line = append(append(bytes.TrimRight(line, " \n"), a.style(styleNone)...), '\n')
 	}
 	start := 0
 	for i, end := range t.ends {
@@ -335,7 +376,7 @@ func (t *table) print(a *app) {
 		if col < len(t.head)-1 {
 			continue
 		}
-		line = append(bytes.TrimRight(line, " "), '\n')
+		line = append(bytes.TrimRight(line, " \n"), '\n')
 		if len(line) > 32<<10 {
 			a.out.Write(line)
 			line = line[:0]
