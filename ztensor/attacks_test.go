@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // The attack list of the project's reliability plan, by its numbers. A case
@@ -114,11 +114,11 @@ func attacks() []attack {
 	for _, n := range []int{39, 47, 63} {
 		refuse(fmt.Sprintf("%d bytes", n), valid[:n:n], bad, "manifest_size")
 	}
-	refuse("magic only, and zeros", append([]byte(core.Magic1), make([]byte, 8)...), bad,
+	refuse("magic only, and zeros", append([]byte(v1.Magic1), make([]byte, 8)...), bad,
 		"manifest_size")
-	refuse("the second magic alone", []byte(core.Magic1+core.Magic1), bad, "manifest_size")
+	refuse("the second magic alone", []byte(v1.Magic1+v1.Magic1), bad, "manifest_size")
 	refuse("both magics of 1.1 and nothing",
-		append(append([]byte(core.Magic1), word(8, 1)...), core.Magic1...), bad, "manifest_size")
+		append(append([]byte(v1.Magic1), word(8, 1)...), v1.Magic1...), bad, "manifest_size")
 	for _, magic := range []string{"ZTEN2000", "ZTEN0002", "zten1000",
 		"PK\x03\x04\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"} {
 		refuse(fmt.Sprintf("magic %q", magic), append([]byte(magic), valid[8:]...), bad, "magic")
@@ -147,7 +147,7 @@ func attacks() []attack {
 	for _, v := range []uint64{0, 1, math.MaxUint64, math.MaxUint64 - 1, math.MaxInt32, 1 << 31,
 		1 << 32, 1 << 63, math.MaxInt64} {
 		resized := append(slices.Clone(valid[:len(valid)-8]), word(8, v)...)
-		resized12 := slices.Concat(valid12[:len(valid12)-16], word(8, v), []byte(core.Magic1))
+		resized12 := slices.Concat(valid12[:len(valid12)-16], word(8, v), []byte(v1.Magic1))
 		field := "manifest_size"
 		if v == 1 {
 			field = "manifest"
@@ -338,7 +338,7 @@ func attacks() []attack {
 	refuse("a byte string for text",
 		file10(raw(0xa2, "version", 0x43, []byte("1.0"), "tensors", 0xa0), 64), bad, "version")
 
-	equal := slices.Concat([]byte(core.Magic1), raw(0xa2, "version", "1.0", "tensors", 0xa0))
+	equal := slices.Concat([]byte(v1.Magic1), raw(0xa2, "version", "1.0", "tensors", 0xa0))
 	equal = append(equal, word(8, uint64(len(equal)-8))...)
 	warn("the manifest's size is the file's less 16", equal, "manifest_size")
 	refuse("the manifest's size is one more",
@@ -377,14 +377,14 @@ func attacks() []attack {
 	accept("nothing at the offset of another", many(64, 8, 64, 0))
 	accept("nothing inside of another", many(64, 256, 128, 0))
 
-	accept("0.1 with nothing in it", append([]byte(core.Magic0), make([]byte, 8)...))
-	refuse("0.1 whose last bytes are zero", append([]byte(core.Magic0), make([]byte, 9)...), bad,
+	accept("0.1 with nothing in it", append([]byte(v1.Magic0), make([]byte, 8)...))
+	refuse("0.1 whose last bytes are zero", append([]byte(v1.Magic0), make([]byte, 9)...), bad,
 		"manifest_size")
-	strict("0.1", append([]byte(core.Magic0), make([]byte, 8)...), unsupported, "magic")
+	strict("0.1", append([]byte(v1.Magic0), make([]byte, 8)...), unsupported, "magic")
 	refuse("the tail of 0.1 under 1.0", slices.Concat(data1(64), []byte{0x80}, word(8, 1)), bad,
 		"manifest")
-	refuse("the tail of 1.0 under 0.1", append([]byte(core.Magic0), valid[8:]...), bad, "manifest")
-	refuse("the tail of 1.2 under 0.1", append([]byte(core.Magic0), valid12[8:]...), bad,
+	refuse("the tail of 1.0 under 0.1", append([]byte(v1.Magic0), valid[8:]...), bad, "manifest")
+	refuse("the tail of 1.2 under 0.1", append([]byte(v1.Magic0), valid12[8:]...), bad,
 		"manifest_size")
 	refuse("1.2 cut before its second magic, where its size looks like 1.0",
 		valid12[:len(valid12)-8], truncated, "footer")
@@ -395,7 +395,7 @@ func attacks() []attack {
 	entry := func(extra ...any) []byte {
 		m := with(map[string]any{"name": "w", "offset": 64, "size": 4, "dtype": "float32",
 			"layout": "dense", "shape": []any{1}, "encoding": "raw"}, extra)
-		return append([]byte(core.Magic0), footed(data1(72), []any{m}, false)[8:]...)
+		return append([]byte(v1.Magic0), footed(data1(72), []any{m}, false)[8:]...)
 	}
 	accept("an entry of 0.1", entry())
 	for _, key := range []string{"name", "offset", "size", "dtype", "layout", "shape"} {
@@ -407,7 +407,7 @@ func attacks() []attack {
 		warns: true, field: "offset"}
 	all = append(all, warn01, attack{name: "0.1 with a name twice", warns: true,
 		field: "entries",
-		data: append([]byte(core.Magic0),
+		data: append([]byte(v1.Magic0),
 			footed(data1(72),
 				[]any{map[string]any{"name": "w", "offset": 64, "size": 1, "dtype": "uint8",
 					"layout": "dense", "shape": []any{}},

@@ -14,8 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // The limits of opening, reading and writing: requests, bytes, memory.
@@ -56,7 +55,7 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 			if version == "1.2" {
 				tail = file12(manifest12(list), 8)[8:]
 			}
-			counter := readtest.Count(hole([]byte(core.Magic1), tail, size))
+			counter := readtest.Count(hole([]byte(v1.Magic1), tail, size))
 			r, err := NewReader(counter, size, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +68,7 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 				t.Errorf("%d of %d tensors", listed/10, n)
 			}
 			reads, read := counter.Calls(), counter.Bytes()
-			if want := 2 + min(1, int(r.f.ManifestSize)/core.TailWindow); reads > want ||
+			if want := 2 + min(1, int(r.f.ManifestSize)/(64<<10-64)); reads > want ||
 				read > r.f.ManifestSize+64<<10 {
 				t.Errorf("%s, %d tensors: %d reads of %d bytes for a manifest of %d", version, n,
 					reads, read, r.f.ManifestSize)
@@ -434,7 +433,7 @@ func TestReadingVersion2OverAReader(t *testing.T) {
 			if level > 0 {
 				most = s.frames * (1<<20 + 1000) // noise does not become shorter
 				if i == 0 {
-					calls, most = 2, most+v2.TableWindow
+					calls, most = 2, most+64<<10
 				}
 			}
 			if counter.Calls() != calls || counter.Bytes() > most {

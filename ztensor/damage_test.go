@@ -62,7 +62,7 @@ func TestEveryTruncationAndBitFlip(t *testing.T) {
 					_, err := io.Copy(io.Discard, c.OpenStored())
 					return err
 				}, "%s with bit %d turned over", g.name, bit)
-				if _, h, _ := c.Expected(); h != nil && err == nil {
+				if c.Digest != "" && err == nil {
 					unseen++
 				}
 				note(&data, err)

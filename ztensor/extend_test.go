@@ -212,7 +212,7 @@ func TestAppendsThatWereInterrupted(t *testing.T) {
 	same("aborted", file)
 
 	// The last blob looks like the end of a file, and is none.
-	trap := append(bytes.Repeat([]byte(core.Magic2), 20), file[len(file)-v2.FooterSize:]...)
+	trap := append(bytes.Repeat([]byte(v2.Magic2), 20), file[len(file)-v2.FooterSize:]...)
 	trap[len(trap)-v2.FooterSize+16] ^= 1 // the hash
 	whole := appended(t, file, nil,
 		adding(t, tensor.New("trap", tensor.Shape{int64(len(trap))}, trap)))

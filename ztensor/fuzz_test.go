@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // seeds are genuine files and those of the attack list, as far as they are
@@ -39,7 +39,7 @@ func seeds(f *testing.F) {
 func framed(data []byte, kind uint8) []byte {
 	switch kind % 4 {
 	case 1:
-		return append([]byte(core.Magic0), footed(data1(8<<10), data, false)[8:]...)
+		return append([]byte(v1.Magic0), footed(data1(8<<10), data, false)[8:]...)
 	case 2:
 		return file10(data, 8<<10)
 	case 3:

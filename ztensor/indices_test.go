@@ -13,6 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // T13: 1.1 and 1.2 have uint64 indices. Others are read, though not by a strict
@@ -143,7 +144,7 @@ func TestSparseIndices(t *testing.T) {
 			check("Densify", err)
 			check("Add", NewWriter(io.Discard, &WriterOptions{Version: "1.0"}).Add(c.t))
 			// The same out of a file, which opens in any case.
-			b := append([]byte(core.Magic1), make([]byte, 56)...)
+			b := append([]byte(v1.Magic1), make([]byte, 56)...)
 			components := map[string]any{}
 			for _, p := range c.t.Parts {
 				data, _ := p.Data.ReadAll()

@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	fxcbor "github.com/fxamacker/cbor/v2"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // Files for tests that no writer would make. Keys are in the order of CBOR's
@@ -29,7 +30,7 @@ func encode(v any) []byte {
 
 // data is n bytes that begin like a file of version 1, with 1, 2, 3, … from 64.
 func data1(n int) []byte {
-	b := append([]byte(core.Magic1), make([]byte, n)...)[:n]
+	b := append([]byte(v1.Magic1), make([]byte, n)...)[:n]
 	for i := 64; i < n; i++ {
 		b[i] = byte(i - 63)
 	}
@@ -49,7 +50,7 @@ func footed(b []byte, manifest any, second bool) []byte {
 	}
 	b = binary.LittleEndian.AppendUint64(append(b, m...), uint64(len(m)))
 	if second {
-		b = append(b, core.Magic1...)
+		b = append(b, v1.Magic1...)
 	}
 	return b
 }

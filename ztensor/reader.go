@@ -34,13 +34,13 @@ type Reader struct {
 // Detect reports whether the file begins like one of the versions of zTensor. It
 // reads eight bytes.
 func Detect(r io.ReaderAt, size int64) bool {
-	var head [len(core.Magic1)]byte
+	var head [len(v1.Magic1)]byte
 	if size < int64(len(head)) {
 		return false
 	}
 	n, _ := r.ReadAt(head[:], 0)
 	return n == len(head) &&
-		slices.Contains([]string{core.Magic0, core.Magic1, core.Magic2}, string(head[:]))
+		slices.Contains([]string{v1.Magic0, v1.Magic1, v2.Magic2}, string(head[:]))
 }
 
 // Open opens the file of that name, and maps it where the system can. Only
@@ -96,23 +96,23 @@ func open(f *core.File) error {
 		return core.Errs.Wrap(size, "", rule.New(rule.FileTooSmall,
 			fmt.Errorf("%w: a file of %d bytes", io.ErrUnexpectedEOF, size)))
 	}
-	head := make([]byte, len(core.Magic1))
+	head := make([]byte, len(v1.Magic1))
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return core.Errs.Wrap(0, "magic", err)
 	}
 	switch string(head) {
-	case core.Magic1, core.Magic0:
+	case v1.Magic1, v1.Magic0:
 		return v1.Open(f, string(head))
-	case core.Magic2:
+	case v2.Magic2:
 		return v2.Open(f)
 	}
-	err := core.Malformed("not a zTensor file")
+	err := fmt.Errorf("%w: not a zTensor file", tensor.ErrMalformed)
 	if size < v2.MinSize {
 		return core.Errs.Wrap(0, "magic", rule.New(rule.FileTooSmall, err))
 	}
-	var end [len(core.Magic2)]byte
+	var end [len(v2.Magic2)]byte
 	if _, e := f.ReadAt(end[:], size-int64(len(end))); e == nil &&
-		string(end[:]) == core.Magic2 {
+		string(end[:]) == v2.Magic2 {
 		err = rule.New(rule.HeaderMagic, err)
 	}
 	return core.Errs.Wrap(0, "magic", err)
@@ -184,7 +184,7 @@ func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, 
 // Spans yields what every byte of the file is for, in the order of offsets. Shards are
 // other files, whose bytes are not among them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
-	return format.SpansOf(r, format.HeaderSpan(0, int64(len(core.Magic1))),
+	return format.SpansOf(r, format.HeaderSpan(0, int64(len(v1.Magic1))),
 		format.MetadataSpan(r.f.ManifestAt, r.f.ManifestSize),
 		format.HeaderSpan(r.Size()-r.f.Footer, r.f.Footer))
 }

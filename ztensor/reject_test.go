@@ -73,7 +73,7 @@ func (m made) file() []byte { return m.fileOf(4096 + 65536) }
 func (m made) large() []byte { return m.fileOf(4096 + (len(m.data)+4095)&^4095) }
 
 func (m made) fileOf(at int) []byte {
-	b := append([]byte(core.Magic2), make([]byte, at-8)...)
+	b := append([]byte(v2.Magic2), make([]byte, at-8)...)
 	copy(b[4096:], m.data)
 	manifest := m.raw
 	if manifest == nil {
@@ -84,7 +84,7 @@ func (m made) fileOf(at int) []byte {
 	f = binary.LittleEndian.AppendUint64(f, uint64(len(manifest)))
 	f = binary.LittleEndian.AppendUint64(f, xxh3.Hash(manifest))
 	f = append(binary.LittleEndian.AppendUint32(f, 2), 0, 0, 0, 0)
-	f = append(f, core.Magic2...)
+	f = append(f, v2.Magic2...)
 	if m.footer != nil {
 		m.footer(f)
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
@@ -44,7 +43,7 @@ func laidOut(layout string, shape []any, attributes pairList, parts ...any) made
 func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 	tooSmall := w4()
 	tooSmall.whole = func(b []byte) []byte {
-		return append([]byte(core.Magic2), make([]byte, 39)...)
+		return append([]byte(v2.Magic2), make([]byte, 39)...)
 	}
 	noMagic := w4()
 	noMagic.whole = func(b []byte) []byte { return b[:len(b)-1] }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // A reader that is slow, or blocks, is not asked again once the context
@@ -144,9 +144,9 @@ func TestNotRegularAndHuge(t *testing.T) {
 	if err := f.Truncate(size); err != nil {
 		t.Skip("no sparse files here:", err)
 	}
-	f.WriteAt([]byte(core.Magic1), 0)
+	f.WriteAt([]byte(v1.Magic1), 0)
 	for _, n := range []int64{1 << 20, 1 << 30, 1<<30 + 1, size - 24} {
-		f.WriteAt(slices.Concat(word(8, uint64(n)), []byte(core.Magic1)), size-16)
+		f.WriteAt(slices.Concat(word(8, uint64(n)), []byte(v1.Magic1)), size-16)
 		for _, noMap := range []bool{false, true} {
 			if n == 1<<30 && (noMap || testing.Short()) {
 				continue // reads it all, as it may
@@ -168,9 +168,9 @@ func TestNotRegularAndHuge(t *testing.T) {
 	}
 	defer g.Close()
 	const at = 6 << 30
-	g.WriteAt([]byte(core.Magic1), 0)
+	g.WriteAt([]byte(v1.Magic1), 0)
 	g.WriteAt([]byte("abcdefgh"), 5<<30)
-	g.WriteAt(slices.Concat(m, word(8, uint64(len(m))), []byte(core.Magic1)), at)
+	g.WriteAt(slices.Concat(m, word(8, uint64(len(m))), []byte(v1.Magic1)), at)
 	r, err := Open(name, nil)
 	if err != nil {
 		t.Fatal(err)

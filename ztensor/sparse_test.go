@@ -13,7 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // A tensor that was made sparse is the dense tensor again, from memory and from a file
@@ -123,7 +123,7 @@ func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := append([]byte(core.Magic1), make([]byte, 56)...)
+	b := append([]byte(v1.Magic1), make([]byte, 56)...)
 	components := map[string]any{}
 	for role, data := range parts {
 		b = append(b, make([]byte, (64-len(b)%64)%64)...)

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // sharing makes a file of n dense tensors over one zstd component of size bytes.
@@ -50,7 +51,7 @@ func sharing(t *testing.T, version string, n, size int, digest string) []byte {
 		}
 	}
 	data := make([]byte, 64+len(stored)+64)
-	copy(data, core.Magic1)
+	copy(data, v1.Magic1)
 	copy(data[64:], stored)
 	if version == "1.0" {
 		return append(data, file10(manifest10(list), 8)[8:]...)

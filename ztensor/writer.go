@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
@@ -28,14 +29,14 @@ const (
 // Digest says which checksum a writer puts next to each payload. In version 1 it covers
 // the bytes as they are stored, after compression and without padding; in version 2 the
 // bytes before compression.
-type Digest = core.Digest
+type Digest = digest.Algorithm
 
 // The digests.
 const (
-	NoDigest = core.NoDigest
-	CRC32C   = core.CRC32C // finds accidents; costs next to nothing
-	SHA256   = core.SHA256 // also finds intent, as far as the manifest itself can be trusted
-	XXH3     = core.XXH3   // of version 2, which has it for every part; finds accidents
+	NoDigest = digest.None
+	CRC32C   = digest.CRC32C // finds accidents; costs next to nothing
+	SHA256   = digest.SHA256 // also finds intent, as far as the manifest itself can be trusted
+	XXH3     = digest.XXH3   // of version 2, which has it for every part; finds accidents
 )
 
 // WriterOptions control what is written. nil is the zero value. An option that does not

@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // write returns the file that add makes.
@@ -44,7 +44,7 @@ func unhex(t *testing.T, s string) []byte {
 
 // Files by upstream's packages are written byte for byte.
 func TestWriterMakesUpstreamsBytes(t *testing.T) {
-	head := append([]byte(core.Magic1), make([]byte, 56)...)
+	head := append([]byte(v1.Magic1), make([]byte, 56)...)
 	for _, c := range []struct{ version, tail string }{
 		{"1.0", "0000803f00000040a46776657273696f6e63312e306967656e657261746f72737a54656e736f722d527573742076302e312e306a61747472696275746573a06774656e736f7273a16177a465647479706567666c6f61743332657368617065810266666f726d61746564656e73656a636f6d706f6e656e7473a16464617461a3666f66667365741840666c656e6774680866646967657374716372633332633a30783238433043394231a200000000000000"},
 	} {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
 // zstdOf makes one frame, as upstream does: without a content size, unless sized.
@@ -38,7 +38,7 @@ func zstdOf(t testing.TB, b []byte, opts ...zstd.EOption) []byte {
 
 // zipped is a 1.2 file of one u8 tensor whose stored bytes are these.
 func zipped(stored []byte, elements int64, extra ...any) []byte {
-	b := append(append([]byte(core.Magic1), make([]byte, 56)...), stored...)
+	b := append(append([]byte(v1.Magic1), make([]byte, 56)...), stored...)
 	m := manifest12(map[string]any{"w": object12("dense", []any{elements},
 		map[string]any{"data": component12("u8", 64, len(stored),
 			append([]any{"encoding", "zstd"}, extra...)...)})})
@@ -149,7 +149,7 @@ func TestSparseBombsWithoutSize(t *testing.T) {
 		}
 		bomb = append(bomb, byte(head), byte(head>>8), byte(head>>16), 0)
 	}
-	b := append(append([]byte(core.Magic1), make([]byte, 56)...), bomb...)
+	b := append(append([]byte(v1.Magic1), make([]byte, 56)...), bomb...)
 	part := component10(64, len(bomb), "encoding", "zstd")
 	data := footed(b, manifest10(map[string]any{"w": tensor10("uint8", "sparse_coo", []any{3},
 		map[string]any{"values": part, "coords": part})}), false)

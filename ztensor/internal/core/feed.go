@@ -3,6 +3,7 @@ package core
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/tensorfile/tensorfile/internal/format"
@@ -28,11 +29,12 @@ func OddHalf(t *tensor.Tensor) bool {
 	return t.Dense() && t.DType == tensor.F4E2M1FN && n%2 == 1
 }
 
-// Next checks the next bytes.
-func (c *Check) Next(b []byte) error {
+// next checks the next bytes.
+func (c *Check) next(b []byte) error {
 	if c.DType == tensor.Bool {
 		if i := le.NotBool(b); i >= 0 {
-			return Malformed("element %d is the bool 0x%02x", c.n+int64(i), b[i])
+			return fmt.Errorf("%w: element %d is the bool 0x%02x", tensor.ErrMalformed,
+				c.n+int64(i), b[i])
 		}
 	}
 	if c.n += int64(len(b)); len(b) > 0 {
@@ -41,8 +43,8 @@ func (c *Check) Next(b []byte) error {
 	return nil
 }
 
-// End checks what shows when all bytes were there.
-func (c *Check) End() error {
+// end checks what shows when all bytes were there.
+func (c *Check) end() error {
 	if c.Odd && c.last > 0xf {
 		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", c.last>>4)
 	}
@@ -56,7 +58,7 @@ type feed struct {
 }
 
 func (f *feed) Write(b []byte) (int, error) {
-	if err := f.Next(b); err != nil {
+	if err := f.next(b); err != nil {
 		return 0, err
 	}
 	return f.out.Write(b)
@@ -67,7 +69,7 @@ func (c Check) Feed(ctx context.Context, data tensor.Blob, out io.Writer) (int64
 	f := feed{c, out}
 	n, err := format.CopyBlob(format.Until(ctx, &f), data, data.Size())
 	if err == nil {
-		err = f.End()
+		err = f.end()
 	}
 	return n, err
 }

@@ -12,9 +12,8 @@
 package core
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"sync"
 
@@ -24,14 +23,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
-)
-
-// Magic1 begins files of version 1, and ends files of 1.1 and 1.2; Magic2 begins and ends
-// files of version 2.
-const (
-	Magic0 = "ZTEN0001"
-	Magic1 = "ZTEN1000"
-	Magic2 = "\x89ZT2\r\n\x1a\n"
 )
 
 // A File is an open file of any version.
@@ -45,6 +36,9 @@ type File struct {
 	zstd        *zstd.Decoder
 	zstdErr     error
 
+	tail   []byte // read by ReadTail, at tailAt; nil after ReadManifest
+	tailAt int64
+
 	checked sync.Map // strict: the payloads whose digest was found right
 
 	Generation generation
@@ -56,8 +50,8 @@ type generation interface {
 	// which it was found; "" if it was not.
 	Shard(i int) (src *source.Source, name string, err error)
 	// VerifyFile verifies what is in no tensor, and VerifyTensor a tensor.
-	VerifyFile(v *Verifier) error
-	VerifyTensor(w *Worker, t *tensor.Tensor)
+	VerifyFile(ctx context.Context, found *format.Findings) error
+	VerifyTensor(ctx context.Context, w *Worker, t *tensor.Tensor)
 	Close() error
 }
 
@@ -80,38 +74,33 @@ func (r *File) Close() error {
 // Errs makes the errors of this format.
 const Errs = format.Errors("ztensor")
 
-// A Tail is the end of the file, read in one piece where pieces are dear.
-type Tail struct {
-	b   []byte
-	off int64
-}
+// tailWindow and the eight bytes at the start are less than 64 KiB together.
+const tailWindow = 64<<10 - 64
 
-// TailWindow and the eight bytes at the start are less than 64 KiB together.
-const TailWindow = 64<<10 - 64
-
-// ReadTail reads the last n bytes, or more of them where a second read would
-// cost more than they do.
-func (r *File) ReadTail(n int64) (t Tail, err error) {
+// ReadTail returns the last n bytes. Where a second read would cost more than they do, it
+// reads more of them, in which ReadManifest may find the manifest.
+func (r *File) ReadTail(n int64) ([]byte, error) {
 	size := r.Size()
-	if t.off = size - n; !r.Mapped() {
-		t.off = max(0, size-TailWindow)
+	if r.tailAt = size - n; !r.Mapped() {
+		r.tailAt = max(0, size-tailWindow)
 	}
-	t.b, err = r.Metadata(t.off, size-t.off)
-	return t, r.Placed(t.off, "footer", err)
+	var err error
+	if r.tail, err = r.Metadata(r.tailAt, size-r.tailAt); err != nil {
+		return nil, r.Placed(r.tailAt, "footer", err)
+	}
+	return r.tail[int64(len(r.tail))-n:], nil
 }
 
-// Last returns the last n bytes of the file, of which the tail has at least so many.
-func (t Tail) Last(n int) []byte { return t.b[len(t.b)-n:] }
-
-// ReadManifest returns the n bytes at off in memory of their own.
-func (r *File) ReadManifest(t Tail, off, n int64) ([]byte, error) {
+// ReadManifest returns the n bytes at off in memory of their own, after ReadTail.
+func (r *File) ReadManifest(off, n int64) ([]byte, error) {
 	if limit := min(r.Options.Limits.MaxMetadata, 1<<30); n > limit {
-		return nil, Errs.Wrap(off, "manifest",
-			Limited("%d bytes of at most %d", n, limit))
+		return nil, Errs.Limit(off, "manifest", "%d bytes of at most %d", n, limit)
 	}
 	r.ManifestAt, r.ManifestSize = off, n
-	if from := off - t.off; from >= 0 && n <= int64(len(t.b))-from {
-		return t.b[from : from+n : from+n], nil
+	tail := r.tail
+	r.tail = nil
+	if from := off - r.tailAt; from >= 0 && n <= int64(len(tail))-from {
+		return tail[from : from+n : from+n], nil
 	}
 	b, err := r.Metadata(off, n)
 	return b, r.Placed(off, "manifest", err)
@@ -141,8 +130,6 @@ func (r *File) Placed(off int64, field string, err error) error {
 	return Errs.Wrap(off, field, err)
 }
 
-func (t Tail) Size() uint64 { return binary.LittleEndian.Uint64(t.Last(8)) }
-
 // Decoder returns the zstd decoder that all reads share, made on first use. It decodes in
 // the goroutine of the caller, and never beyond the capacity of the destination.
 func (r *File) Decoder() (*zstd.Decoder, error) {
@@ -154,17 +141,4 @@ func (r *File) Decoder() (*zstd.Decoder, error) {
 			zstd.WithDecoderConcurrency(0))
 	})
 	return r.zstd, r.zstdErr
-}
-
-// Malformed, Unsupported and Limited make errors of their classes.
-func Malformed(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
-}
-
-func Unsupported(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errors.ErrUnsupported}, args...)...)
-}
-
-func Limited(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrLimit}, args...)...)
 }

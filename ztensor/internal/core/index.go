@@ -8,16 +8,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// DigestOfTensor returns the algorithm of the digest of a tensor of version 1.
-func DigestOfTensor(t *tensor.Tensor) Digest {
-	for _, c := range PayloadsOf(t) {
-		if want, h, err := c.Expected(); h != nil && err == nil {
-			return want.Alg
-		}
-	}
-	return NoDigest
-}
-
 // PayloadsOf lists the payloads of a tensor of an open file, in the order of the
 // manifest.
 func PayloadsOf(t *tensor.Tensor) []*Payload {
@@ -60,7 +50,7 @@ type Index struct {
 
 	tensors  format.Arena[tensor.Tensor]
 	payloads format.Arena[stored]
-	rare     format.Arena[Rare]
+	rare     format.Arena[rare]
 	Dims     format.Arena[int64]
 	Parts    format.Arena[tensor.Part]
 }

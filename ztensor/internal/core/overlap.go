@@ -62,7 +62,7 @@ func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64
 	sortExtents(taken)
 	found := format.NewFindings(nil)
 	in := format.NewScanner(ctx, string(Errs), r.Source, found)
-	at := int64(len(Magic2))
+	at := int64(8) // after the magic
 	for _, e := range taken {
 		first, err := in.Zero(at, e.Off, "")
 		if err != nil {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -108,7 +109,8 @@ func (p *part) Write(b []byte) (int, error) {
 	case p.closed:
 		return 0, Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
 	case int64(len(b)) > p.left:
-		p.abandon(Malformed("more than the %d bytes of %v of %v", p.Size(), p.t.Shape,
+		p.abandon(fmt.Errorf("%w: more than the %d bytes of %v of %v", tensor.ErrMalformed,
+			p.Size(), p.t.Shape,
 			p.t.DType))
 		return 0, p.err
 	}

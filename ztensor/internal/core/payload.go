@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -21,7 +22,7 @@ type Payload struct {
 	Length      int64          // of the stored bytes
 	DecodedSize int64          // -1 where it is known only after decoding
 	Digest      string         // as the file spells it; "" when there is none
-	More        *Rare
+	More        *rare
 	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
 	self        *stored // that has it
@@ -34,13 +35,13 @@ func (s *stored) Size() int64                  { return s.p.DecodedSize }
 func (s *stored) Bytes() ([]byte, bool)        { return s.p.bytes() }
 func (s *stored) Stored() tensor.Stored        { return s.p.stored() }
 func (s *stored) ReadInto(b []byte) error      { return s.p.readInto(b) }
-func (s *stored) Open() (io.ReadCloser, error) { return s.p.Open() }
+func (s *stored) Open() (io.ReadCloser, error) { return s.p.open() }
 func (s *stored) CheckView() error             { return s.p.checkView() }
 
 func (s *stored) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
 
 // Seekable is for tensor.Slice: a codec of version 2 does not decode what comes before.
-func (s *stored) Seekable() bool { return s.p.Codec() == nil || s.p.R.Ruled }
+func (s *stored) Seekable() bool { return s.p.codec() == nil || s.p.R.Ruled }
 
 // Blob returns the bytes of a payload.
 func (p *Payload) Blob() tensor.Blob { return tensor.NewBlob(p.self) }
@@ -54,17 +55,17 @@ func PayloadOf(b tensor.Blob) (*Payload, bool) {
 	return &s.p, true
 }
 
-// Rare is what few payloads have.
-type Rare struct {
+// rare is what few payloads have.
+type rare struct {
 	Encoding string       // "" is raw
-	Codec    Codec        // nil is raw
+	Codec    codec        // nil is raw
 	Err      error        // why the bytes cannot be decoded
 	Word     string       // the file's word for an unknown dtype
 	Storage  tensor.DType // beneath that
 }
 
-// A Codec decodes payloads that are not stored as they are, and checks their digests.
-type Codec interface {
+// A codec decodes payloads that are not stored as they are, and checks their digests.
+type codec interface {
 	// ReadInto decodes all of p into b, which has the size.
 	ReadInto(p *Payload, b []byte) error
 	// ReadAt decodes what is at off, within the size if that is known.
@@ -74,15 +75,15 @@ type Codec interface {
 }
 
 // Rarely returns where what few payloads have goes.
-func (p *Payload) Rarely() *Rare {
+func (p *Payload) Rarely() *rare {
 	if p.More == nil {
 		p.More = &p.R.rare.Take(1)[0]
 	}
 	return p.More
 }
 
-// Codec returns the codec of the payload; nil where it is stored as it is.
-func (p *Payload) Codec() Codec {
+// codec returns the codec of the payload; nil where it is stored as it is.
+func (p *Payload) codec() codec {
 	if p.More == nil {
 		return nil
 	}
@@ -102,8 +103,8 @@ func (p *Payload) Role() string {
 // Encoded reports whether the payload is not stored as it is.
 func (p *Payload) Encoded() bool { return p.More != nil && p.More.Encoding != "" }
 
-// Readable reports why the bytes cannot be decoded.
-func (p *Payload) Readable() error {
+// readable reports why the bytes cannot be decoded.
+func (p *Payload) readable() error {
 	if p.More == nil {
 		return nil
 	}
@@ -120,7 +121,7 @@ func (p *Payload) Source() (*source.Source, error) {
 }
 
 func (p *Payload) bytes() ([]byte, bool) {
-	if p.Codec() != nil || p.Readable() != nil {
+	if p.codec() != nil || p.readable() != nil {
 		return nil, false
 	}
 	src, err := p.Source()
@@ -165,7 +166,7 @@ func (p *Payload) UseStored(off, n int64, use func(b []byte) error) error {
 }
 
 func (p *Payload) readInto(b []byte) error {
-	if err := p.Readable(); err != nil {
+	if err := p.readable(); err != nil {
 		return p.Failed(err)
 	}
 	if p.DecodedSize >= 0 && int64(len(b)) != p.DecodedSize {
@@ -175,7 +176,7 @@ func (p *Payload) readInto(b []byte) error {
 	if err := p.checkStrict(); err != nil {
 		return err
 	}
-	if c := p.Codec(); c != nil {
+	if c := p.codec(); c != nil {
 		return p.Failed(c.ReadInto(p, b))
 	}
 	src, err := p.Source()
@@ -192,7 +193,7 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 		}
 		return n, err
 	}
-	if err = p.Readable(); err != nil {
+	if err = p.readable(); err != nil {
 		return 0, p.Failed(err)
 	}
 	if err = p.checkStrict(); err != nil || len(b) == 0 {
@@ -202,7 +203,7 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 		return 0, p.Failed(fmt.Errorf("%d bytes at %d of %d: %w", len(b), off, p.DecodedSize,
 			io.ErrUnexpectedEOF))
 	}
-	if c := p.Codec(); c != nil {
+	if c := p.codec(); c != nil {
 		n, err = c.ReadAt(p, b, off)
 	} else if src, e := p.Source(); e != nil {
 		err = e
@@ -217,13 +218,13 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// Open streams the decoded bytes and checks the digest, if there is one that
+// open streams the decoded bytes and checks the digest, if there is one that
 // this library knows, before it returns io.EOF.
-func (p *Payload) Open() (io.ReadCloser, error) {
-	if err := p.Readable(); err != nil {
+func (p *Payload) open() (io.ReadCloser, error) {
+	if err := p.readable(); err != nil {
 		return nil, p.Failed(err)
 	}
-	if c := p.Codec(); c != nil {
+	if c := p.codec(); c != nil {
 		r, err := c.Open(p)
 		return r, p.Failed(err)
 	}
@@ -265,7 +266,7 @@ type Stream struct {
 	p    *Payload
 	in   io.Reader
 	h    hash.Hash
-	want Stated
+	want digest.Stated
 	Err  error // of the last Read, to be told from the error of a decoder
 }
 
@@ -283,7 +284,7 @@ func (p *Payload) OpenStored() *Stream {
 func (p *Payload) Stream(in io.Reader) *Stream {
 	s := &Stream{p: p, in: in}
 	var err error
-	if s.want, s.h, err = p.Expected(); err != nil && !errors.Is(err, errNoAlgorithm) {
+	if s.want, s.h, err = p.expected(); err != nil && !errors.Is(err, digest.ErrUnknown) {
 		s.Err = p.digestError(err)
 	}
 	return s
@@ -299,7 +300,7 @@ func (s *Stream) Read(b []byte) (int, error) {
 	}
 	switch {
 	case err == io.EOF && s.h != nil:
-		if e := s.p.Compare(s.want, s.h); e != nil {
+		if e := s.want.Compare(s.h); e != nil {
 			err = s.p.digestError(e)
 		}
 	case err != io.EOF:

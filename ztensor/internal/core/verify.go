@@ -19,7 +19,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-func (r *File) Verify(ctx context.Context, l *format.Findings) error {
+// Verify verifies the file on all cores.
+func (r *File) Verify(ctx context.Context, found *format.Findings) error {
 	size := r.Size()
 	for _, s := range r.Shards {
 		var ok bool
@@ -27,20 +28,19 @@ func (r *File) Verify(ctx context.Context, l *format.Findings) error {
 			size = math.MaxInt64
 		}
 	}
-	v := &Verifier{R: r, Ctx: ctx, Found: l, limit: format.DecodedTotal(r.Options.Limits, size),
-		outcomes: map[payloadKey]*outcome{}}
-	v.budget.Store(v.limit)
-	if err := r.Generation.VerifyFile(v); err != nil {
+	if err := r.Generation.VerifyFile(ctx, found); err != nil {
 		return err
 	}
-	return v.tensors()
+	v := &verifier{r: r, found: found, limit: format.DecodedTotal(r.Options.Limits, size),
+		outcomes: map[payloadKey]*outcome{}}
+	v.budget.Store(v.limit)
+	return v.tensors(ctx)
 }
 
-type Verifier struct {
-	R     *File
-	Ctx   context.Context
-	Found *format.Findings
-	Done  atomic.Int64 // stored bytes looked at
+type verifier struct {
+	r     *File
+	found *format.Findings
+	done  atomic.Int64 // stored bytes looked at
 
 	mu       sync.Mutex
 	outcomes map[payloadKey]*outcome
@@ -62,36 +62,36 @@ var errFull = errors.New("ztensor: enough findings")
 
 // tensors verifies all tensors on all cores. Findings are reported in file
 // order, from this goroutine.
-func (v *Verifier) tensors() error {
-	r := v.R
+func (v *verifier) tensors(ctx context.Context) error {
+	r := v.r
 	total := int64(0)
 	for _, p := range r.Payloads {
 		total += p.Length
 	}
-	line := parallel.New(v.Ctx, 0, func(ctx context.Context, b *batch) error {
-		b.Worker = Worker{V: v, Ctx: ctx}
-		for i := b.from; i < b.to && b.Err == nil; i++ {
-			r.Generation.VerifyTensor(&b.Worker, r.Tensors[i])
+	line := parallel.New(ctx, 0, func(ctx context.Context, b *batch) error {
+		b.Worker = Worker{v: v, ctx: ctx}
+		for i := b.from; i < b.to && b.err == nil; i++ {
+			r.Generation.VerifyTensor(ctx, &b.Worker, r.Tensors[i])
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		}
 		return nil
 	}, func(b *batch) error {
-		for _, f := range b.Found {
-			if f.Warn {
-				v.Found.Warn(f.err)
+		for _, f := range b.found {
+			if f.warn {
+				v.found.Warn(f.err)
 			} else {
-				v.Found.Error(f.err)
+				v.found.Error(f.err)
 			}
 		}
-		if v.Found.Options.Progress != nil {
-			v.Found.Options.Progress(v.Done.Load(), total)
+		if v.found.Options.Progress != nil {
+			v.found.Options.Progress(v.done.Load(), total)
 		}
-		if v.Found.Full() {
+		if v.found.Full() {
 			return errFull
 		}
-		return b.Err
+		return b.err
 	})
 	defer line.Close()
 	for from := 0; from < len(r.Tensors); {
@@ -108,7 +108,7 @@ func (v *Verifier) tensors() error {
 	if err == errFull {
 		return nil
 	}
-	if progress := v.Found.Options.Progress; err == nil && progress != nil {
+	if progress := v.found.Options.Progress; err == nil && progress != nil {
 		progress(total, total) // payloads of several tensors were read once
 	}
 	return err
@@ -116,27 +116,56 @@ func (v *Verifier) tensors() error {
 
 // A Worker verifies tensors one after the other.
 type Worker struct {
-	V     *Verifier
-	Ctx   context.Context
-	Found []Problem
-	Err   error // that ends the verification
+	v     *verifier
+	ctx   context.Context
+	found []problem
+	err   error // that ends the verification
 }
 
-// A Problem is an error, or a warning, that a worker made.
-type Problem struct {
+// A problem is an error, or a warning, that a worker made.
+type problem struct {
 	err  error
-	Warn bool
+	warn bool
 }
 
-func (w *Worker) Fail(err error) { w.Found = append(w.Found, Problem{err: err}) }
+// Fail reports damage.
+func (w *Worker) Fail(err error) { w.found = append(w.found, problem{err: err}) }
 
-func (w *Worker) Warn(err error) { w.Found = append(w.Found, Problem{err: err, Warn: true}) }
+func (w *Worker) warn(err error) { w.found = append(w.found, problem{err: err, warn: true}) }
+
+// Parts verifies the payloads of a tensor, and reports whether its values may be looked
+// at: they were read, and nothing is wrong with them. The indices of a sparse tensor then
+// are decoded a second time, for which it charges.
+func (w *Worker) Parts(t *tensor.Tensor, sparse bool) bool {
+	before := len(w.found)
+	structure := w.v.found.Options.Depth <= tensor.VerifyStructure
+	for _, p := range PayloadsOf(t) {
+		_, err := p.Source()
+		skip := err != nil || structure // VerifyFile reports a shard that is not there
+		if !skip || !w.v.r.Ruled {
+			w.stated(p)
+		}
+		if skip {
+			w.v.done.Add(p.Length)
+			continue
+		}
+		decoded := w.payload(p)
+		if sparse && (p.DecodedSize < 0 || slices.Contains(IndexRoles, p.Role())) {
+			w.countDecoded(decoded)
+		}
+		if w.ctx.Err() != nil || w.err != nil {
+			return false
+		}
+	}
+	return !structure &&
+		!slices.ContainsFunc(w.found[before:], func(f problem) bool { return !f.warn })
+}
 
 // An outcome is what verifying a payload found.
 type outcome struct {
 	once    sync.Once
 	path    string
-	found   []Problem
+	found   []problem
 	decoded int64
 }
 
@@ -150,8 +179,8 @@ type payloadKey struct {
 }
 
 // outcome returns the outcome of p, which is the same for all payloads that are alike.
-func (v *Verifier) outcome(p *Payload) *outcome {
-	if !v.R.Jumbled {
+func (v *verifier) outcome(p *Payload) *outcome {
+	if !v.r.Jumbled {
 		return new(outcome) // no two payloads have a byte in common
 	}
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
@@ -159,7 +188,7 @@ func (v *Verifier) outcome(p *Payload) *outcome {
 	if p.Encoded() {
 		k.encoding = p.More.Encoding
 	}
-	if p.Codec() != nil || p.Dtype == tensor.Bool {
+	if p.codec() != nil || p.Dtype == tensor.Bool {
 		k.dtype = p.Dtype
 	}
 	v.mu.Lock()
@@ -172,14 +201,14 @@ func (v *Verifier) outcome(p *Payload) *outcome {
 	return o
 }
 
-// Payload verifies the bytes of a payload, once for all tensors that have it, each of
+// payload verifies the bytes of a payload, once for all tensors that have it, each of
 // which gets what that found. It returns how many bytes were decoded.
-func (w *Worker) Payload(p *Payload) int64 {
-	o := w.V.outcome(p)
+func (w *Worker) payload(p *Payload) int64 {
+	o := w.v.outcome(p)
 	o.once.Do(func() {
-		own := Worker{V: w.V, Ctx: w.Ctx}
+		own := Worker{v: w.v, ctx: w.ctx}
 		o.decoded = own.check(p)
-		o.found, o.path, w.Err = own.Found, p.R.PathOf(p), own.Err
+		o.found, o.path, w.err = own.found, p.R.PathOf(p), own.err
 	})
 	for _, f := range o.found {
 		var fe *tensor.FormatError
@@ -190,28 +219,29 @@ func (w *Worker) Payload(p *Payload) int64 {
 				f.err = &moved
 			}
 		}
-		w.Found = append(w.Found, f)
+		w.found = append(w.found, f)
 	}
 	return o.decoded
 }
 
-// Stated reports what is wrong with a payload whatever its bytes are.
-func (w *Worker) Stated(p *Payload) {
-	if err := p.Readable(); err != nil {
+// stated reports what is wrong with a payload whatever its bytes are.
+func (w *Worker) stated(p *Payload) {
+	if err := p.readable(); err != nil {
 		w.Fail(p.Failed(err))
 	}
 	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
 		w.Fail(p.errorAt(".dtype",
-			Unsupported("dtype %s", naming.Quote(p.More.Word))))
+			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, naming.Quote(p.More.Word))))
 	}
-	switch want, _, err := p.Expected(); {
+	switch want, _, err := p.expected(); {
 	case err != nil:
 		w.Fail(p.digestError(err))
 	case want.Loose:
-		w.Warn(p.digestError(Malformed("%s is not spelled as the document does",
+		w.warn(p.digestError(fmt.Errorf("%w: %s is not spelled as the document does",
+			tensor.ErrMalformed,
 			naming.Quote(p.Digest))))
 	case p.Digest == "" && p.R.Ruled:
-		w.Warn(p.digestError(errors.New("there is none to check the bytes by")))
+		w.warn(p.digestError(errors.New("there is none to check the bytes by")))
 	}
 }
 
@@ -229,13 +259,13 @@ func (l *look) Write(b []byte) (int, error) {
 		l.decoded += n
 		l.w.countDecoded(n)
 	case !l.p.Encoded():
-		l.w.V.Done.Add(n)
+		l.w.v.done.Add(n)
 	}
-	err := l.Next(b)
+	err := l.next(b)
 	if err != nil && l.p.R.Ruled {
 		err = rule.New(rule.LayoutData, err)
 	}
-	return len(b), cmp.Or(l.w.Ctx.Err(), l.w.Err, err)
+	return len(b), cmp.Or(l.w.ctx.Err(), l.w.err, err)
 }
 
 func (w *Worker) check(p *Payload) (decoded int64) {
@@ -243,17 +273,17 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 	if p.Encoded() {
 		l.decoded = max(0, p.DecodedSize)
 	}
-	if w.countDecoded(l.decoded); w.Err != nil {
+	if w.countDecoded(l.decoded); w.err != nil {
 		return l.decoded
 	}
-	err := p.check(w.Ctx, &l)
+	err := p.check(w.ctx, &l)
 	if err == nil {
-		err = p.Failed(l.End())
+		err = p.Failed(l.end())
 	}
 	if p.Encoded() {
-		w.V.Done.Add(p.Length)
+		w.v.done.Add(p.Length)
 	}
-	if err != nil && w.Ctx.Err() == nil && w.Err == nil {
+	if err != nil && w.ctx.Err() == nil && w.err == nil {
 		w.Fail(err)
 	}
 	return l.decoded
@@ -261,15 +291,8 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 
 // countDecoded counts n bytes that are decoded.
 func (w *Worker) countDecoded(n int64) {
-	if w.V.budget.Add(-n) < 0 && w.Err == nil {
-		w.Err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes",
-			tensor.ErrLimit, w.V.limit)
-	}
-}
-
-// Again charges for the indices of a sparse tensor, which are decoded a second time.
-func (w *Worker) Again(p *Payload, decoded int64) {
-	if p.DecodedSize < 0 || slices.Contains(IndexRoles, p.Role()) {
-		w.countDecoded(decoded)
+	if w.v.budget.Add(-n) < 0 && w.err == nil {
+		w.err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes",
+			tensor.ErrLimit, w.v.limit)
 	}
 }

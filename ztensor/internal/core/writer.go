@@ -16,13 +16,14 @@ import (
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
 // Settings are the options of a writer, as package ztensor has them.
 type Settings struct {
 	Err        error // what is wrong with them
 	Canonical  bool
-	Digest     Digest
+	Digest     digest.Algorithm
 	Level      int
 	Attributes map[string]any
 	Generator  string
@@ -87,16 +88,18 @@ var IndexRoles = []string{"indices", "indptr", "coords"}
 func CheckContent(t *tensor.Tensor) error {
 	switch {
 	case !t.Order.RowMajor():
-		return Unsupported("its order is %v, and the format is row-major", []int(t.Order))
+		return fmt.Errorf("%w: its order is %v, and the format is row-major", errors.ErrUnsupported,
+			[]int(t.Order))
 	case t.External:
-		return Unsupported("its data is in another file")
+		return fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported)
 	case !utf8.ValidString(t.Scheme):
-		return Unsupported("the scheme is not UTF-8")
+		return fmt.Errorf("%w: the scheme is not UTF-8", errors.ErrUnsupported)
 	}
 	product, overflow := uint64(1), uint64(0)
 	for _, d := range t.Shape { // from the left, as readers do: a later 0 does not help
 		if overflow, product = bits.Mul64(product, uint64(d)); overflow != 0 {
-			return Unsupported("the product of %v from the left overflows", t.Shape)
+			return fmt.Errorf("%w: the product of %v from the left overflows",
+				errors.ErrUnsupported, t.Shape)
 		}
 	}
 	roles := map[string]bool{"data": t.Dense()}
@@ -106,7 +109,7 @@ func CheckContent(t *tensor.Tensor) error {
 			return fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, naming.Quote(role))
 		}
 		if !utf8.ValidString(role) {
-			return Unsupported("a role is not UTF-8")
+			return fmt.Errorf("%w: a role is not UTF-8", errors.ErrUnsupported)
 		}
 		roles[role] = true
 	}
@@ -143,7 +146,8 @@ func CheckLength(t *tensor.Tensor, have int64) error {
 	n, _ := t.Shape.Elements()
 	want, _ := t.DType.Bytes(n)
 	if t.Dense() && t.DType != tensor.Unknown && have != want {
-		return Malformed("%d bytes came where %v of %v takes %d", have, t.Shape, t.DType, want)
+		return fmt.Errorf("%w: %d bytes came where %v of %v takes %d", tensor.ErrMalformed, have,
+			t.Shape, t.DType, want)
 	}
 	return nil
 }
@@ -156,7 +160,7 @@ func EncodeAttributes(attributes map[string]any, order func(a, b string) int,
 	for _, name := range slices.SortedFunc(maps.Keys(attributes), order) {
 		v, err := cbor.Marshal(attributes[name])
 		if err == nil && !utf8.ValidString(name) {
-			err = Unsupported("the name is not UTF-8")
+			err = fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported)
 		}
 		if err == nil {
 			v, err = check(name, v)

@@ -22,13 +22,14 @@ const (
 func DecodeAll(d *zstd.Decoder, dst, src []byte) error {
 	out, err := d.DecodeAll(src, dst[:0:len(dst)])
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		return Malformed("decodes to more than %d bytes", len(dst))
+		return fmt.Errorf("%w: decodes to more than %d bytes", tensor.ErrMalformed, len(dst))
 	}
 	if err != nil {
 		return ZstdError(err)
 	}
 	if len(out) != len(dst) {
-		return Malformed("decodes to %d bytes, not %d", len(out), len(dst))
+		return fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(out),
+			len(dst))
 	}
 	if len(dst) > 0 && &out[0] != &dst[0] { // the decoder promises the capacity, not the place
 		copy(dst, out)
@@ -42,11 +43,11 @@ func ZstdError(err error) error {
 	case errors.Is(err, zstd.ErrCRCMismatch):
 		return fmt.Errorf("%w: zstd frame: %v", tensor.ErrChecksum, err)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return Limited("zstd: %v", err)
+		return fmt.Errorf("%w: zstd: %v", tensor.ErrLimit, err)
 	case errors.Is(err, zstd.ErrUnknownDictionary):
-		return Unsupported("zstd with a dictionary")
+		return fmt.Errorf("%w: zstd with a dictionary", errors.ErrUnsupported)
 	}
-	return Malformed("zstd: %v", err)
+	return fmt.Errorf("%w: zstd: %v", tensor.ErrMalformed, err)
 }
 
 // NewEncoder makes an encoder that works in the goroutine of its caller, so that its

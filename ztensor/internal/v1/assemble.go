@@ -1,6 +1,9 @@
 package v1
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -101,7 +104,7 @@ func (s *scan) place(p *core.Payload, w *fields) {
 	switch {
 	case w.offset > size || w.length > size-w.offset:
 		s.wrong(w, "length", "%d bytes at %d of a file of %d", w.length, w.offset, size)
-	case w.length > 0 && w.offset < uint64(len(core.Magic1)):
+	case w.length > 0 && w.offset < uint64(len(Magic1)):
 		s.wrong(w, "offset", "byte %d is part of the magic", w.offset)
 	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
 		s.wrong(w, "length", "%d bytes at %d reach into the manifest at %d", w.length, w.offset,
@@ -171,13 +174,14 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 // encoding sets how a component is decoded.
 func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	unsupported := func(what, word string) {
-		p.Rarely().Err = core.Unsupported("%s %s", what, naming.Quote(word))
+		p.Rarely().Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what, naming.Quote(word))
 	}
 	zstd, width := false, 0
 	switch p.DecodedSize = p.Length; {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != p.Length {
-			p.Rarely().Err = core.Malformed("%d bytes stored raw, uncompressed_length says %d",
+			p.Rarely().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d",
+				tensor.ErrMalformed,
 				p.Length, w.decoded)
 		}
 	case w.encoding == "zstd":

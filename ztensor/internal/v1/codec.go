@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/source"
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
@@ -85,7 +87,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	}
 	limit = min(limit, c.r.Options.Limits.MaxDecoded)
 	if p.DecodedSize > limit {
-		return nil, core.Limited("decodes to %d bytes", p.DecodedSize)
+		return nil, fmt.Errorf("%w: decodes to %d bytes", tensor.ErrLimit, p.DecodedSize)
 	}
 	window, err := zstdWindow(p)
 	if err != nil {
@@ -100,7 +102,8 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 		return &decoded{p: p, in: in, z: z, streams: &c.streams, limit: limit}, nil
 	}
 	if window > core.MaxWindow {
-		return nil, core.Limited("a zstd window of more than %d bytes", core.MaxWindow)
+		return nil, fmt.Errorf("%w: a zstd window of more than %d bytes", tensor.ErrLimit,
+			core.MaxWindow)
 	}
 	stored, err := io.ReadAll(in) // little, with a large window
 	if err != nil {
@@ -112,7 +115,8 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	}
 	b, err := decodeGrowing(d, stored, limit)
 	if err == nil && p.DecodedSize >= 0 && int64(len(b)) != p.DecodedSize {
-		err = core.Malformed("decodes to %d bytes, not %d", len(b), p.DecodedSize)
+		err = fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(b),
+			p.DecodedSize)
 	}
 	return io.NopCloser(bytes.NewReader(b)), err
 }
@@ -137,9 +141,10 @@ func (d *decoded) Read(b []byte) (int, error) {
 	want := d.p.DecodedSize // -1: not known
 	switch {
 	case d.n > d.limit && want >= 0:
-		n, err = 0, core.Malformed("decodes to more than %d bytes", want)
+		n, err = 0, fmt.Errorf("%w: decodes to more than %d bytes", tensor.ErrMalformed, want)
 	case d.n > d.limit:
-		n, err = 0, core.Limited("%d bytes decode to more than %d", d.p.Length, d.limit)
+		n, err = 0, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit, d.p.Length,
+			d.limit)
 	case err == nil:
 		return n, nil
 	case err != io.EOF && d.in.Err != nil && d.in.Err != io.EOF:
@@ -147,7 +152,7 @@ func (d *decoded) Read(b []byte) (int, error) {
 	case err != io.EOF:
 		err = core.ZstdError(err)
 	case d.n < want:
-		err = core.Malformed("decodes to %d bytes, not %d", d.n, want)
+		err = fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, d.n, want)
 	default:
 		if _, err = io.Copy(io.Discard, d.in); err == nil { // to where the digest is checked
 			d.err = io.EOF
@@ -180,7 +185,8 @@ func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
 			return nil, core.ZstdError(err)
 		case size >= limit:
-			return nil, core.Limited("%d bytes decode to more than %d", len(src), limit)
+			return nil, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit, len(src),
+				limit)
 		}
 	}
 }

@@ -22,12 +22,12 @@ func TestStrictDecodesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &core.File{Input: in}
-	if err := Open(r, core.Magic1); err != nil {
+	if err := Open(r, Magic1); err != nil {
 		t.Fatal(err)
 	}
 	checked := 0
 	for _, p := range r.Payloads {
-		if p.Codec() == nil || p.DecodedSize < 0 || p.Digest == "" {
+		if !p.Encoded() || p.DecodedSize < 0 || p.Digest == "" {
 			continue
 		}
 		checked++

@@ -2,10 +2,13 @@
 package v1
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -24,7 +27,7 @@ type container struct {
 func Open(r *core.File, magic string) error {
 	c := &container{r: r}
 	r.Generation, r.Window, r.Footer = c, core.MaxWindow, minFooter
-	if magic == core.Magic0 {
+	if magic == Magic0 {
 		return c.openEntries()
 	}
 	r.Roles = "components"
@@ -38,8 +41,8 @@ func (c *container) Shard(int) (*source.Source, string, error) {
 }
 
 // scan reads the index from the n bytes at off.
-func (c *container) scan(t core.Tail, off, n int64) error {
-	b, err := c.r.ReadManifest(t, off, n)
+func (c *container) scan(off, n int64) error {
+	b, err := c.r.ReadManifest(off, n)
 	if err != nil {
 		return err
 	}
@@ -52,6 +55,13 @@ func (c *container) scan(t core.Tail, off, n int64) error {
 	s.finish()
 	return s.done()
 }
+
+// Magic1 begins files of 1.0, 1.1 and 1.2, and ends files of 1.1 and 1.2; Magic0 begins
+// files of 0.1.
+const (
+	Magic0 = "ZTEN0001"
+	Magic1 = "ZTEN1000"
+)
 
 // alignment is where the components of version 1 begin: at multiples of it, the
 // first one after the magic at 64.
@@ -70,14 +80,14 @@ func (c *container) open() error {
 		return err
 	}
 	size := r.Size()
-	n := t.Size()
-	second := string(t.Last(8)) == core.Magic1
+	n := binary.LittleEndian.Uint64(t[8:])
+	second := string(t[8:]) == Magic1
 	if second {
 		r.Footer = 16
-		n = binary.LittleEndian.Uint64(t.Last(16))
+		n = binary.LittleEndian.Uint64(t)
 	}
 	bad := func(format string, args ...any) error {
-		return core.Errs.Wrap(size-r.Footer, "manifest_size", core.Malformed(format, args...))
+		return core.Errs.Malformed(size-r.Footer, "manifest_size", format, args...)
 	}
 	switch {
 	case n == 0:
@@ -88,7 +98,7 @@ func (c *container) open() error {
 		return bad("the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 "+
 			"manifest that fits: %d of a file of %d bytes (a truncated file?)", n, size)
 	}
-	return c.scan(t, size-r.Footer-int64(n), int64(n))
+	return c.scan(size-r.Footer-int64(n), int64(n))
 }
 
 // openEntries reads the container of 0.1.
@@ -100,62 +110,51 @@ func (c *container) openEntries() error {
 		return err
 	}
 	size := r.Size()
-	n := t.Size()
+	n := binary.LittleEndian.Uint64(t)
 	if r.Options.Strict {
-		return core.Errs.Wrap(0, "magic",
-			core.Unsupported("version 0.1 is not what the format's document describes"))
+		return core.Errs.At(0, "magic", errors.ErrUnsupported,
+			"version 0.1 is not what the format's document describes")
 	}
 	switch {
 	case n == 0 && size == 16: // upstream's reader takes it for no tensors
 		return nil
 	case n == 0, n > uint64(size-16):
-		return core.Errs.Wrap(size-8, "manifest_size",
-			core.Malformed("%d of a file of %d bytes", n, size))
+		return core.Errs.Malformed(size-8, "manifest_size", "%d of a file of %d bytes", n, size)
 	}
-	return c.scan(t, size-8-int64(n), int64(n))
+	return c.scan(size-8-int64(n), int64(n))
 }
 
 // VerifyFile looks for bytes between the components that are not zero: only padding
 // belongs there (§2 of the document).
-func (c *container) VerifyFile(v *core.Verifier) error {
+func (c *container) VerifyFile(ctx context.Context, found *format.Findings) error {
 	r := c.r
 	taken := []core.Extent{{Off: r.ManifestAt}}
 	for _, p := range r.Payloads {
 		taken = append(taken, core.Extent{Off: p.Offset, Length: p.Length})
 	}
-	return r.NonZero(v.Ctx, taken, func(at int64) {
-		v.Found.Warn(core.Errs.Wrap(at, "",
-			core.Malformed("a byte of no tensor that is not zero")))
+	return r.NonZero(ctx, taken, func(at int64) {
+		found.Warn(core.Errs.Malformed(at, "", "a byte of no tensor that is not zero"))
 	})
 }
 
 // VerifyTensor verifies the components of a tensor, and sparse indices.
-func (c *container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
-	before := len(w.Found)
-	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
+func (c *container) VerifyTensor(ctx context.Context, w *core.Worker, t *tensor.Tensor) {
+	whole := true
 	bad := func(field string, err error) {
+		whole = false
 		w.Fail(core.Errs.Wrap(-1, c.r.List+"["+naming.Quote(t.Name)+"]"+field, err))
 	}
 	if err := t.Check(); err != nil {
 		bad("", err)
 	}
 	if t.Dense() && t.Data.Source() == nil {
-		bad(".components", core.Malformed("no component data"))
+		bad(".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed))
 	}
-	readable := true
-	for _, p := range core.PayloadsOf(t) {
-		w.Stated(p)
-		readable = readable && p.Readable() == nil
-		if structure {
-			w.V.Done.Add(p.Length)
-		} else if decoded := w.Payload(p); isSparse(t.Scheme) {
-			w.Again(p, decoded)
-		}
-	}
-	if !readable || len(w.Found) > before || !isSparse(t.Scheme) || structure || w.Err != nil {
+	sound := w.Parts(t, isSparse(t.Scheme))
+	if !whole || !sound || !isSparse(t.Scheme) {
 		return
 	}
-	if err := sparse.Check(w.Ctx, t, nil); err != nil && w.Ctx.Err() == nil {
+	if err := sparse.Check(ctx, t, nil); err != nil && ctx.Err() == nil {
 		bad("", core.Unnamed(err))
 	}
 }

@@ -83,7 +83,7 @@ func (s *scan) depart(off int64, format string, args ...any) {
 }
 
 func (s *scan) departIn(path string, off int64, format string, args ...any) {
-	err := core.Errs.Wrap(off, path, core.Malformed(format, args...))
+	err := core.Errs.Malformed(off, path, format, args...)
 	if s.r.Options.Strict {
 		s.Fail(0, "%w", err)
 	} else {
@@ -143,8 +143,8 @@ func (s *scan) version(claim string, given bool) {
 		return
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading (§6.1 of the document).
-		r.Warnings.Add(core.Errs.Wrap(r.ManifestAt, "version",
-			core.Unsupported("version %s is newer than what is known of it", naming.Quote(claim))))
+		r.Warnings.Add(core.Errs.At(r.ManifestAt, "version", errors.ErrUnsupported,
+			"version %s is newer than what is known of it", naming.Quote(claim)))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {
@@ -336,7 +336,7 @@ func (s *scan) footer() {
 		s.depart(r.ManifestAt, "a footer of version 1.1 around a manifest of version %s",
 			r.Version)
 	}
-	if r.ManifestAt == int64(len(core.Magic1)) && size-r.ManifestSize == 16 {
+	if r.ManifestAt == int64(len(Magic1)) && size-r.ManifestSize == 16 {
 		s.at("manifest_size")
 		s.depart(size-minFooter, "%d is not below the size of the file less 16", r.ManifestSize)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
 // maxPrepared is the size of the largest component that is read or compressed in memory
@@ -30,7 +32,7 @@ type Writer struct {
 	core.Writer[item]
 	generator  string
 	attributes []byte // a CBOR map
-	digest     core.Digest
+	digest     digest.Algorithm
 	level      int
 	encoder    *zstd.Encoder // of streams
 	frames     *zstd.Encoder // of what is in memory
@@ -40,7 +42,7 @@ type Writer struct {
 	entries []cbor.Pair // of tensors, in the order in which they were added
 
 	edition *core.Edition
-	digests map[string]core.Digest // digests of tensors that replace others, by name
+	digests map[string]digest.Algorithm // digests of tensors that replace others, by name
 }
 
 // An item is a tensor that is to be written, or one of the original of an edition.
@@ -58,7 +60,7 @@ type component struct {
 	role   string
 	check  core.Check
 	data   tensor.Blob
-	digest core.Digest
+	digest digest.Algorithm
 	early  bool  // it is prepared in memory
 	memory int64 // that this takes
 	stored []byte
@@ -111,7 +113,8 @@ func (w *Writer) configure(o core.Settings) (err error) {
 // checkText takes values that are text, which all attributes of 1.0 are.
 func checkText(_ string, value []byte) ([]byte, error) {
 	if _, ok := cbor.TextOf(value); !ok {
-		return nil, core.Unsupported("it is not text, version 1.0 has no other")
+		return nil, fmt.Errorf("%w: it is not text, version 1.0 has no other",
+			errors.ErrUnsupported)
 	}
 	return value, nil
 }
@@ -182,7 +185,7 @@ func checkName(name string, _ *item) error {
 func check(t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if core.StorageWord(d, false) == "" {
-			return core.Unsupported("%s of %v in version 1.0", what, d)
+			return fmt.Errorf("%w: %s of %v in version 1.0", errors.ErrUnsupported, what, d)
 		}
 		return nil
 	}
@@ -204,10 +207,12 @@ func check(t *tensor.Tensor) error {
 				return err
 			}
 			if t.DType != tensor.Unknown && t.DType != p.DType {
-				return core.Malformed("values of %v in a tensor of %v", p.DType, t.DType)
+				return fmt.Errorf("%w: values of %v in a tensor of %v", tensor.ErrMalformed,
+					p.DType, t.DType)
 			}
 		case p.DType != tensor.Unknown && p.DType != t.DType:
-			return core.Unsupported("version 1.0 cannot represent the dtype of part %s, %v",
+			return fmt.Errorf("%w: version 1.0 cannot represent the dtype of part %s, %v",
+				errors.ErrUnsupported,
 				naming.Quote(p.Role), p.DType)
 		}
 	}
@@ -262,14 +267,14 @@ func (w *Writer) prepare(ctx context.Context, c *component) error {
 	if w.level > 0 {
 		all = w.frames.EncodeAll(all, make([]byte, 0, len(all)))
 	}
-	c.stored, c.place.Digest = all, core.DigestOf(c.digest, all)
+	c.stored, c.place.Digest = all, digest.Of(c.digest, all)
 	return nil
 }
 
 func (w *Writer) begin(to *format.Output) *core.Out {
 	if w.out == nil {
 		w.out = core.NewOut(to, 0)
-		w.out.Write([]byte(core.Magic1))
+		w.out.Write([]byte(Magic1))
 	}
 	return w.out
 }
@@ -328,7 +333,7 @@ func (w *Writer) store(ctx context.Context, out *core.Out, c *component) (int64,
 // stream writes a component that is not in memory.
 func (w *Writer) stream(ctx context.Context, out *core.Out, c *component) (int64, error) {
 	sink := io.Writer(out)
-	h := core.NewHash(c.digest)
+	h := digest.New(c.digest)
 	if h != nil {
 		sink = io.MultiWriter(h, out)
 	}
@@ -342,7 +347,7 @@ func (w *Writer) stream(ctx context.Context, out *core.Out, c *component) (int64
 			err = w.encoder.Close()
 		}
 	}
-	c.place.Digest = core.DigestText(c.digest, h)
+	c.place.Digest = digest.Text(c.digest, h)
 	return size, err
 }
 
@@ -411,15 +416,25 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error 
 		w.Abort()
 		return err
 	}
-	if w.digest == core.NoDigest {
-		w.digests = map[string]core.Digest{}
+	if w.digest == digest.None {
+		w.digests = map[string]digest.Algorithm{}
 		for name, t := range replaced {
-			w.digests[name] = core.DigestOfTensor(t)
+			w.digests[name] = digestOf(t)
 		}
 	}
 	return format.Apply(ctx, e, &w.Writer.Writer, order, func(i int, name string) (item, error) {
 		return item{w: w, t: r.Tensors[i], kept: true, name: name}, nil
 	})
+}
+
+// digestOf returns the algorithm of the digest of a tensor.
+func digestOf(t *tensor.Tensor) digest.Algorithm {
+	for _, p := range core.PayloadsOf(t) {
+		if d, err := digest.Parse(p.Digest, false); err == nil && p.Digest != "" {
+			return d.Algorithm
+		}
+	}
+	return digest.None
 }
 
 // offsetOf is the field that says where a component is.

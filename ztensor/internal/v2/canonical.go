@@ -15,15 +15,16 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
 // ContentDigest encodes what the file says of its content (§6.4), and digests that.
-func (c *Container) ContentDigest(alg core.Digest) (string, error) {
+func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 	r := c.r
 	if c.data {
 		return "", core.Errs.New(errors.ErrUnsupported, "a content digest of no manifest")
 	}
-	if alg != core.XXH3 && alg != core.SHA256 {
+	if alg != digest.XXH3 && alg != digest.SHA256 {
 		return "", core.Errs.New(errors.ErrUnsupported, "a content digest by %v", alg)
 	}
 	objects := make([]cbor.Pair, len(r.Tensors))
@@ -56,7 +57,7 @@ func (c *Container) ContentDigest(alg core.Digest) (string, error) {
 		objects[i] = cbor.PairOf(t.Name, b)
 	}
 	b, err := cbor.Marshal([]any{"zt.content/1", cbor.Item(cbor.AppendPairs(nil, objects, false))})
-	return core.DigestOf(alg, b), err
+	return digest.Of(alg, b), err
 }
 
 // CanonicalViolations lists what departs from canonical form (§6.3).
@@ -74,8 +75,8 @@ type canonical struct {
 }
 
 func (c *canonical) violates(rule int, off int64, field, format string, args ...any) {
-	c.found.Add(core.Errs.Wrap(off, field,
-		core.Malformed("canonical form, rule %d: %s", rule, fmt.Sprintf(format, args...))))
+	c.found.Add(core.Errs.Malformed(off, field, "canonical form, rule %d: %s", rule,
+		fmt.Sprintf(format, args...)))
 }
 
 func (c *canonical) check() error {
@@ -127,7 +128,7 @@ func (c *canonical) places(all []*core.Payload) error {
 		if b.Encoded() {
 			c.violates(4, b.Offset, field(), "it is encoded")
 		}
-		hashed := b.HasXXH3()
+		hashed := hasXXH3(b)
 		if !hashed {
 			c.violates(4, b.Offset, field(), "its digest is no xxh3")
 		}

@@ -2,14 +2,15 @@
 package v2
 
 import (
+	"context"
 	"encoding/binary"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
@@ -17,6 +18,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
+
+// Magic2 begins and ends files of version 2.
+const Magic2 = "\x89ZT2\r\n\x1a\n"
 
 // The numbers of the container of version 2 (§2 and §3 of its specification).
 const (
@@ -55,15 +59,15 @@ func Open(r *core.File) error {
 		return core.Errs.Wrap(size, "", rule.Broken(rule.FileTooSmall,
 			"%d bytes, and the shortest file has %d", size, MinSize))
 	}
-	t, err := r.ReadTail(FooterSize)
+	f, err := r.ReadTail(FooterSize)
 	if err != nil {
 		return err
 	}
-	f, at := t.Last(FooterSize), size-FooterSize
+	at := size - FooterSize
 	off, n := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:])
 	hash := binary.LittleEndian.Uint64(f[16:])
 	switch version := binary.LittleEndian.Uint32(f[24:]); {
-	case string(f[32:]) != core.Magic2:
+	case string(f[32:]) != Magic2:
 		return core.Errs.Wrap(size-8, "magic", rule.Broken(rule.FooterMagic,
 			"the file does not end with the magic number (truncated, or an append that was "+
 				"interrupted?)"))
@@ -86,7 +90,7 @@ func Open(r *core.File) error {
 		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
 			"%d bytes at %d of the %d before the footer", n, off, at))
 	}
-	b, err := r.ReadManifest(t, int64(off), int64(n))
+	b, err := r.ReadManifest(int64(off), int64(n))
 	if err != nil {
 		return err
 	}
@@ -115,20 +119,20 @@ func (c *Container) Close() (err error) {
 // VerifyFile verifies the files that a version 2 file keeps parts in: that they are
 // there, framed, and of the right size, and unless only the structure counts
 // that their bytes have the digests by which the root knows them.
-func (c *Container) VerifyFile(v *core.Verifier) error {
+func (c *Container) VerifyFile(ctx context.Context, found *format.Findings) error {
 	sums := make(map[string]string) // a file that many shards are in is read once
 	for i := range c.List {
-		if v.Found.Full() {
+		if found.Full() {
 			return nil
 		}
 		s := &c.List[i]
 		field := "shards[" + naming.Quote(s.Name) + "]"
 		src, name, err := c.Shard(i)
-		if err == nil && v.Found.Options.Depth > tensor.VerifyStructure {
+		if err == nil && found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.Digest, ":")
 			have, known := sums[algorithm+":"+s.place]
 			if !known {
-				have, err = core.SumFile(v.Ctx, src, s.Digest)
+				have, err = sumFile(ctx, src, s.Digest)
 			}
 			if err == nil {
 				sums[algorithm+":"+s.place] = have
@@ -138,11 +142,11 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 				}
 			}
 		}
-		if v.Ctx.Err() != nil {
-			return v.Ctx.Err()
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err != nil {
-			v.Found.Error(&tensor.FormatError{Format: string(core.Errs), File: name, Offset: -1,
+			found.Error(&tensor.FormatError{Format: string(core.Errs), File: name, Offset: -1,
 				Field: field, Err: c.r.Explain(err)})
 		}
 	}
@@ -151,28 +155,12 @@ func (c *Container) VerifyFile(v *core.Verifier) error {
 
 // VerifyTensor verifies a tensor of version 2: the digests and encodings of its
 // parts, the content rules of their types, and the data rules of its layout.
-func (c *Container) VerifyTensor(w *core.Worker, t *tensor.Tensor) {
-	before := len(w.Found)
-	structure := w.V.Found.Options.Depth <= tensor.VerifyStructure
+func (c *Container) VerifyTensor(ctx context.Context, w *core.Worker, t *tensor.Tensor) {
 	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
-	for _, p := range core.PayloadsOf(t) {
-		if _, err := p.Source(); err != nil || structure {
-			w.V.Done.Add(p.Length) // VerifyFile reports a shard that is not there
-			continue
-		}
-		w.Stated(p)
-		if decoded := w.Payload(p); sparse {
-			w.Again(p, decoded)
-		}
-		if w.Ctx.Err() != nil || w.Err != nil {
-			return
-		}
-	}
-	failed := slices.ContainsFunc(w.Found[before:], func(f core.Problem) bool { return !f.Warn })
-	if structure || failed || !sparse || layouts.Check(t, 0, nil) != nil {
+	if !w.Parts(t, sparse) || !sparse || layouts.Check(t, 0, nil) != nil {
 		return // a broken rule was warned of when the file was opened
 	}
-	if err := layouts.CheckData(w.Ctx, t); err != nil && w.Ctx.Err() == nil {
-		w.Fail(w.V.R.Placed(-1, "objects["+naming.Quote(t.Name)+"]", err))
+	if err := layouts.CheckData(ctx, t); err != nil && ctx.Err() == nil {
+		w.Fail(c.r.Placed(-1, "objects["+naming.Quote(t.Name)+"]", err))
 	}
 }

@@ -111,7 +111,7 @@ func (w *Writer) continued(r *core.File, e *atomicfile.Extension, name string) e
 	w.takeOver(others)
 	known := map[int64]bool{}
 	for _, b := range r.Payloads {
-		if b.HasXXH3() && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
+		if hasXXH3(b) && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
 			w.keep(&part{digest: b.Digest, size: b.DecodedSize, offset: b.Offset, data: b.Blob()})
 		}
@@ -185,7 +185,7 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 		if _, err := f.ReadAt(p, from); err != nil && err != io.EOF {
 			return 0, err
 		}
-		magic := []byte(core.Magic2)
+		magic := []byte(Magic2)
 		i := bytes.LastIndex(p, magic)
 		for ; i >= 0; i = bytes.LastIndex(p[:i+len(magic)-1], magic) {
 			end := from + int64(i+len(magic))

@@ -1,6 +1,8 @@
 package v2
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/le"
@@ -8,6 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -60,7 +63,7 @@ func (s *scan) payload(p *scannedPart) {
 			}
 		case "digest":
 			text := s.Text()
-			if b.Digest = le.String(text); s.Err == nil && !core.IsDigest(text) {
+			if b.Digest = le.String(text); s.Err == nil && !digest.Is(text) {
 				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(b.Digest))
 			}
 		case "encoding":
@@ -86,7 +89,7 @@ func (s *scan) payload(p *scannedPart) {
 		x := b.Rarely()
 		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
 		if x.Encoding != Seekable {
-			x.Err = core.Unsupported("encoding %s", naming.Quote(x.Encoding))
+			x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, naming.Quote(x.Encoding))
 		}
 	default:
 		p.size = length

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -159,15 +160,15 @@ func (s *scan) shards() {
 }
 
 func (s *scan) shard(at int) {
-	var before, digest []byte
+	var before, sum []byte
 	size, hasSize := uint64(0), false
 	for n := s.Container(cbor.Map); s.More(&n); {
 		switch string(s.fieldKey(&before)) {
 		case "size":
 			hasSize, size = true, s.Uint()
 		case "digest":
-			if digest = s.Text(); s.Err == nil && !core.IsDigest(digest) {
-				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(string(digest)))
+			if sum = s.Text(); s.Err == nil && !digest.Is(sum) {
+				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(string(sum)))
 			}
 		default:
 			s.Skip()
@@ -175,14 +176,14 @@ func (s *scan) shard(at int) {
 	}
 	switch {
 	case s.Err != nil:
-	case !hasSize || digest == nil:
+	case !hasSize || sum == nil:
 		s.Refuse(rule.Schema, at, "a shard has a size and a digest")
 	case size < MinSize:
 		s.Refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, MinSize)
 	case size > math.MaxInt64:
 		s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 	default:
-		id := core.ShardID{Name: le.String(s.item), Size: int64(size), Digest: le.String(digest)}
+		id := core.ShardID{Name: le.String(s.item), Size: int64(size), Digest: le.String(sum)}
 		s.r.Shards = append(s.r.Shards, id)
 		s.c.List = append(s.c.List, shard{ShardID: id})
 	}

@@ -2,10 +2,12 @@ package v2
 
 import (
 	"encoding/binary"
+	"fmt"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
@@ -51,13 +53,14 @@ func (x *frames) seekTable(stored []byte) (*seekTable, error) {
 	return x.table, x.err
 }
 
-// TableWindow is how much is read at once, in the hope that the table is in it,
+// tableWindow is how much is read at once, in the hope that the table is in it,
 // where a read may be a request over the net: the table of 8 GiB.
-const TableWindow = 64 << 10
+const tableWindow = 64 << 10
 
 func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 	if x.b.DecodedSize > x.b.R.Options.Limits.MaxDecoded {
-		return nil, core.Limited("decodes to %d bytes of at most %d", x.b.DecodedSize,
+		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit,
+			x.b.DecodedSize,
 			x.b.R.Options.Limits.MaxDecoded)
 	}
 	if x.b.Length < minSeekTable {
@@ -69,7 +72,7 @@ func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 	}
 	n := int64(seekFooter)
 	if !src.Mapped() {
-		n = min(x.b.Length, TableWindow)
+		n = min(x.b.Length, tableWindow)
 	}
 	tail := stored
 	if tail == nil {

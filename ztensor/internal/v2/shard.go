@@ -2,6 +2,7 @@ package v2
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -52,7 +54,7 @@ func (f *siblings) Known(root *format.Input, s *shard) iter.Seq[string] {
 			have, ok := f.Sums[algorithm+":"+name]
 			if !ok {
 				if src, closer, err := companion(root, name); err == nil {
-					have, _ = core.SumFile(context.Background(), src, s.Digest)
+					have, _ = sumFile(context.Background(), src, s.Digest)
 					closer.Close()
 				}
 				f.Sums[algorithm+":"+name] = have
@@ -167,12 +169,12 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 
 // openShard reads the index of a file that should be of version 2.
 func openShard(r *core.File) error {
-	head := make([]byte, len(core.Magic2))
+	head := make([]byte, len(Magic2))
 	if r.Size() >= int64(len(head)) {
 		if _, err := r.ReadAt(head, 0); err != nil {
 			return core.Errs.Wrap(0, "magic", err)
 		}
-		if string(head) != core.Magic2 {
+		if string(head) != Magic2 {
 			return core.Errs.Wrap(0, "magic", rule.Broken(rule.HeaderMagic,
 				"not a file of version 2"))
 		}
@@ -197,14 +199,14 @@ func SetID(r *core.File) string {
 // this one is a shard.
 func (c *Container) linked(shard core.ShardID, names []string) ([]core.Object, error) {
 	r := c.r
-	_, unknown := core.ParseAlgorithm(shard.Digest)
+	_, unknown := digest.Named(shard.Digest)
 	switch {
 	case c.data:
 		return nil, unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
 		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
 			naming.Quote(shard.Name))
-	case shard.Size != r.Size() || !core.IsDigest([]byte(shard.Digest)) || unknown != nil:
+	case shard.Size != r.Size() || !digest.Is([]byte(shard.Digest)) || unknown != nil:
 		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not "+
 			"those of the file", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
 			naming.Quote(shard.Digest))
@@ -244,14 +246,29 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]core.Object, e
 	return found, err
 }
 
+// sumFile digests a whole file as a digest of the root says, and returns the part after
+// the colon that it should have.
+func sumFile(ctx context.Context, src *source.Source, text string) (string, error) {
+	a, err := digest.Named(text)
+	if err != nil {
+		return "", err
+	}
+	h := digest.New(a)
+	whole, err := src.Extent(0, src.Size())
+	if err == nil {
+		_, err = tensor.NewBlob(&whole).WriteTo(format.Until(ctx, h))
+	}
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
 // Identity digests the whole file.
-func (c *Container) Identity(ctx context.Context, name string, alg core.Digest) (core.ShardID,
+func (c *Container) Identity(ctx context.Context, name string, alg digest.Algorithm) (core.ShardID,
 	error) {
-	if alg != core.SHA256 && alg != core.XXH3 {
+	if alg != digest.SHA256 && alg != digest.XXH3 {
 		return core.ShardID{}, fmt.Errorf("ztensor: %w: %v as the digest of a shard",
 			errors.ErrUnsupported, alg)
 	}
-	sum, err := core.SumFile(ctx, c.r.Source, alg.String()+":")
+	sum, err := sumFile(ctx, c.r.Source, alg.String()+":")
 	if err != nil {
 		return core.ShardID{}, c.r.Placed(-1, "", err)
 	}

@@ -2,6 +2,7 @@ package v2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
 // shared looks for the same bytes among what has been written, before a part is. Where
@@ -21,7 +23,7 @@ func (w *Writer) shared(ctx context.Context, p *part) (bool, error) {
 		return false, nil
 	}
 	if p.digest == "" {
-		if b, ok := core.PayloadOf(p.data); ok && b.HasXXH3() &&
+		if b, ok := core.PayloadOf(p.data); ok && hasXXH3(b) &&
 			len(w.written[content{b.Digest, size}]) == 0 {
 			return false, nil // its file says what its hash is
 		}
@@ -32,13 +34,19 @@ func (w *Writer) shared(ctx context.Context, p *part) (bool, error) {
 		if _, err := p.check.Feed(ctx, p.data, h); err != nil {
 			return false, err
 		}
-		p.digest = core.DigestText(core.XXH3, h)
+		p.digest = digest.Text(digest.XXH3, h)
 	}
 	data := p.data
 	if p.stored != nil {
 		data = tensor.BlobOf(p.stored)
 	}
 	return w.share(ctx, p, data)
+}
+
+// hasXXH3 reports whether the digest of a payload is one of that algorithm.
+func hasXXH3(p *core.Payload) bool {
+	w, err := digest.Parse(p.Digest, true)
+	return err == nil && w.Algorithm == digest.XXH3
 }
 
 // share makes p a part that has been written, if that has the same data. A hash alone is
@@ -50,9 +58,9 @@ func (w *Writer) share(ctx context.Context, p *part, data tensor.Blob) (bool, er
 		if file != nil {
 			before = inFile(file, &other)
 		} else if other.streamed {
-			return false, core.Unsupported(
-				"its bytes seem to be those of a tensor " +
-					"that was written piece by piece, and cannot be compared")
+			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor "+
+				"that was written piece by piece, and cannot be compared",
+				errors.ErrUnsupported)
 		}
 		same, err := format.SameBytes(ctx, before, data)
 		if err == nil && !same {
@@ -80,9 +88,8 @@ func (w *Writer) remember(ctx context.Context, p *part) error {
 	if len(w.written[content{p.digest, p.size}]) > 0 {
 		file := w.out.Written()
 		if file == nil && p.streamed {
-			return core.Unsupported(
-				"its bytes seem to be those of another tensor, which in canonical form it " +
-					"would have to share: add it in one piece")
+			return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in canonical form it "+
+				"would have to share: add it in one piece", errors.ErrUnsupported)
 		}
 		if file != nil {
 			shared, err := w.share(ctx, p, inFile(file, p))
@@ -114,10 +121,10 @@ func inFile(file io.ReaderAt, p *part) tensor.Blob {
 }
 
 // stillHas fails where the bytes of b no longer have the digest.
-func stillHas(b tensor.Blob, digest string) error {
+func stillHas(b tensor.Blob, want string) error {
 	h := xxh3.New()
 	_, err := b.WriteTo(h)
-	if err == nil && core.DigestText(core.XXH3, h) != digest {
+	if err == nil && digest.Text(digest.XXH3, h) != want {
 		err = fmt.Errorf("%w: it has the bytes of a tensor whose memory has changed since",
 			tensor.ErrChecksum)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 )
 
@@ -195,13 +196,15 @@ func (w *Writer) item(t *tensor.Tensor) (item, error) {
 func (w *Writer) checkTensor(t *tensor.Tensor) error {
 	switch {
 	case len(t.Shape) > maxRank:
-		return core.Unsupported("%d dimensions, version 2 has at most %d", len(t.Shape), maxRank)
+		return fmt.Errorf("%w: %d dimensions, version 2 has at most %d", errors.ErrUnsupported,
+			len(t.Shape), maxRank)
 	case t.Dense() && len(t.Parts) > 0:
-		return core.Unsupported("parts in addition to the data in version 2")
+		return fmt.Errorf("%w: parts in addition to the data in version 2", errors.ErrUnsupported)
 	case !t.Dense() && len(t.Parts) == 0:
-		return core.Unsupported("%s without parts in version 2", naming.Quote(t.Scheme))
+		return fmt.Errorf("%w: %s without parts in version 2", errors.ErrUnsupported,
+			naming.Quote(t.Scheme))
 	case !t.Dense() && t.Data.Size() != 0:
-		return core.Unsupported("data in addition to the parts in version 2")
+		return fmt.Errorf("%w: data in addition to the parts in version 2", errors.ErrUnsupported)
 	}
 	for i := range t.Parts {
 		if err := w.checkName(t.Parts[i].Role, "the name of a part"); err != nil {
@@ -216,8 +219,8 @@ func (w *Writer) checkTensor(t *tensor.Tensor) error {
 func (w *Writer) checkItem(name string, it *item) error {
 	err := w.checkName(name, "the name")
 	if err == nil && w.canonical && w.begun && name <= w.last {
-		err = core.Unsupported("in canonical form it belongs before %s, which has been written "+
-			"(WriterOptions.KeepOrder)", naming.Quote(w.last))
+		err = fmt.Errorf("%w: in canonical form it belongs before %s, which has been written "+
+			"(WriterOptions.KeepOrder)", errors.ErrUnsupported, naming.Quote(w.last))
 	}
 	if err != nil {
 		return core.OfTensor(name, err)
@@ -228,12 +231,14 @@ func (w *Writer) checkItem(name string, it *item) error {
 func (w *Writer) checkName(name, what string) error {
 	switch {
 	case !utf8.ValidString(name):
-		return core.Unsupported("%s is not UTF-8", what)
+		return fmt.Errorf("%w: %s is not UTF-8", errors.ErrUnsupported, what)
 	case len(name) == 0 || len(name) > maxName || strings.IndexByte(name, 0) >= 0:
-		return core.Unsupported("%s is not one of version 2, which has 1 to %d bytes without NUL",
+		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL",
+			errors.ErrUnsupported,
 			what, maxName)
 	case w.canonical && !norm.NFC.IsNormalString(name):
-		return core.Unsupported("%s %s is not in NFC, as canonical form requires", what,
+		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form requires",
+			errors.ErrUnsupported, what,
 			naming.Quote(name))
 	}
 	return nil
@@ -251,7 +256,8 @@ func (w *Writer) partsOf(t *tensor.Tensor) (all []part, err error) {
 			}
 		}
 		if p.word == "" && err == nil {
-			err = core.Unsupported("part %s of %v in version 2", naming.Quote(role), d)
+			err = fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
+				naming.Quote(role), d)
 		}
 		p.early, p.memory = core.Planned(data, w.level > 0, maxPrepared)
 		all = append(all, p)
@@ -352,7 +358,7 @@ func (w *Writer) prepare(ctx context.Context, p *part) {
 	if all, p.err = p.check.Load(ctx, p.data); p.err != nil {
 		return
 	}
-	p.stored, p.digest = all, core.DigestOf(core.XXH3, all)
+	p.stored, p.digest = all, digest.Of(digest.XXH3, all)
 	if w.level > 0 {
 		p.stored = encodeFrames(w.frames, all)
 	}
@@ -365,7 +371,7 @@ func (w *Writer) prepare(ctx context.Context, p *part) {
 func (w *Writer) begin(to *format.Output) *core.Out {
 	if w.out == nil {
 		w.out = core.NewOut(to, 0)
-		w.out.Write([]byte(core.Magic2))
+		w.out.Write([]byte(Magic2))
 	}
 	return w.out
 }
@@ -504,13 +510,13 @@ func (w *Writer) store(ctx context.Context, p *part) error {
 		if p.size, err = p.check.Feed(ctx, p.data, f); err == nil {
 			err = f.close()
 		}
-		p.digest = core.DigestText(core.XXH3, f.hash)
+		p.digest = digest.Text(digest.XXH3, f.hash)
 	case p.digest != "":
 		p.size, err = p.check.Feed(ctx, p.data, out)
 	default:
 		h := xxh3.New()
 		p.size, err = p.check.Feed(ctx, p.data, io.MultiWriter(h, out))
-		p.digest = core.DigestText(core.XXH3, h)
+		p.digest = digest.Text(digest.XXH3, h)
 	}
 	p.stored = nil
 	if err != nil {
@@ -525,7 +531,7 @@ func (w *Writer) place(p *part) error {
 	if p.data.Size() == 0 && w.level == 0 { // all of them are at the same place
 		at, ok := align.Up(w.out.Off, w.align)
 		if !ok {
-			return core.Limited("a file beyond 2^63 bytes")
+			return fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
 		}
 		w.empty = cmp.Or(w.empty, at)
 		p.offset = w.empty
@@ -590,7 +596,7 @@ func (w *Writer) encode(to *format.Output, _ []item) error {
 	f = binary.LittleEndian.AppendUint64(f, xxh3.Hash(b))
 	f = binary.LittleEndian.AppendUint32(f, 2)
 	f = binary.LittleEndian.AppendUint32(f, 0)
-	out.Write(append(f, core.Magic2...))
+	out.Write(append(f, Magic2...))
 	return out.Flush()
 }
 

@@ -1,4 +1,4 @@
-package core
+package digest
 
 import (
 	"regexp"
@@ -15,7 +15,7 @@ func TestDigestsAreWords(t *testing.T) {
 					b[i] = byte(c)
 				}
 			}
-			if want := form.Match(b); IsDigest(b) != want {
+			if want := form.Match(b); Is(b) != want {
 				t.Errorf("%q: not %v", b, want)
 			}
 		}

@@ -1,0 +1,167 @@
+// Package digest has the checksums of zTensor files, computed and as the files spell them.
+package digest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+)
+
+// An Algorithm is what package ztensor calls a Digest.
+type Algorithm uint8
+
+const (
+	None Algorithm = iota
+	CRC32C
+	SHA256
+	XXH3
+)
+
+// String is the word before the colon in a file; "none" for None.
+func (a Algorithm) String() string {
+	if words := [...]string{"none", "crc32c", "sha256", "xxh3"}; int(a) < len(words) {
+		return words[a]
+	}
+	return fmt.Sprintf("Digest(%d)", uint8(a))
+}
+
+// New computes a digest; nil for None.
+func New(a Algorithm) hash.Hash {
+	switch a {
+	case CRC32C:
+		return crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	case SHA256:
+		return sha256.New()
+	case XXH3:
+		return xxh3.New()
+	}
+	return nil
+}
+
+// Text spells the digest that h has computed as the specification does; "" where h is nil.
+func Text(a Algorithm, h hash.Hash) string {
+	if h == nil {
+		return ""
+	}
+	return spelled(a, h.Sum(nil))
+}
+
+func spelled(a Algorithm, sum []byte) string {
+	if a == CRC32C {
+		return fmt.Sprintf("crc32c:0x%X", sum)
+	}
+	return fmt.Sprintf("%v:%x", a, sum)
+}
+
+// Of returns the digest of b as the specification spells it.
+func Of(a Algorithm, b []byte) string {
+	h := New(a)
+	if h != nil {
+		h.Write(b)
+	}
+	return Text(a, h)
+}
+
+// ErrUnknown is a digest that cannot be checked here.
+var ErrUnknown = errors.New("unknown digest algorithm")
+
+// Named returns the algorithm of a digest of version 2.
+func Named(text string) (Algorithm, error) {
+	name, _, _ := strings.Cut(text, ":")
+	switch name {
+	case "xxh3":
+		return XXH3, nil
+	case "sha256":
+		return SHA256, nil
+	}
+	return None, unknown(name)
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, ErrUnknown, naming.Quote(name))
+}
+
+// Is reports whether text is algorithm:hexadecimal.
+func Is(text []byte) bool {
+	name, value, _ := bytes.Cut(text, []byte(":"))
+	return isWord(name, 'z') && isWord(value, 'f')
+}
+
+// isWord reports whether text is of digits and letters up to last.
+func isWord(text []byte, last byte) bool {
+	other := 0
+	for _, c := range text { // without a branch, which random digits would mislead
+		other |= (9 - int(c-'0')) & (int(last-'a') - int(c-'a')) // negative if both are
+	}
+	return other >= 0 && len(text) > 0
+}
+
+// A Stated digest is one as a file states it. The zero value is none.
+type Stated struct {
+	Algorithm
+	sum   []byte
+	Loose bool // not spelled as the specification does
+	ruled bool
+}
+
+// Parse reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:" with 64
+// lower-case ones, and marks looser spellings of upstream's readers; if ruled, one of
+// version 2 that has the form of one. "" is none.
+func Parse(s string, ruled bool) (w Stated, err error) {
+	if s == "" {
+		return w, nil
+	}
+	w.ruled = ruled
+	name, value, ok := strings.Cut(s, ":")
+	if w.Algorithm, err = Named(s); !ruled && name == "crc32c" {
+		w.Algorithm = CRC32C
+	} else if !ok || name == "" {
+		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed,
+			naming.Quote(s))
+	} else if err != nil || !ruled && w.Algorithm == XXH3 {
+		return Stated{}, unknown(name)
+	}
+	digits := value
+	if w.Algorithm == CRC32C {
+		if len(value) > 1 && value[0] == '0' && value[1]|0x20 == 'x' {
+			digits = value[2:]
+		}
+		if digits != "" {
+			digits = strings.Repeat("0", max(0, 8-len(digits))) + digits
+		}
+	}
+	size := New(w.Algorithm).Size()
+	if w.sum, err = hex.DecodeString(digits); err != nil || len(w.sum) != size {
+		if ruled {
+			return w, rule.Broken(rule.Digest, "%s is not that of any bytes", naming.Quote(s))
+		}
+		return w, fmt.Errorf("%w: digest %s is not %d hexadecimal digits", tensor.ErrMalformed,
+			naming.Quote(s), 2*size)
+	}
+	w.Loose = s != spelled(w.Algorithm, w.sum)
+	return w, nil
+}
+
+// Compare compares the digest that h has computed with the stated one.
+func (w Stated) Compare(h hash.Hash) error {
+	have := h.Sum(nil)
+	switch {
+	case bytes.Equal(have, w.sum):
+		return nil
+	case w.ruled:
+		return rule.Broken(rule.Digest, "it is %x, the file says %x", have, w.sum)
+	}
+	return fmt.Errorf("%w: it is %s, the file says %s", tensor.ErrChecksum,
+		spelled(w.Algorithm, have), spelled(w.Algorithm, w.sum))
+}
