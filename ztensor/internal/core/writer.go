@@ -88,8 +88,8 @@ var IndexRoles = []string{"indices", "indptr", "coords"}
 func CheckContent(t *tensor.Tensor) error {
 	switch {
 	case !t.Order.RowMajor():
-		return fmt.Errorf("%w: its order is %v, and the format is row-major", errors.ErrUnsupported,
-			[]int(t.Order))
+		return fmt.Errorf("%w: its order is %v, and the format is row-major",
+			errors.ErrUnsupported, []int(t.Order))
 	case t.External:
 		return fmt.Errorf("%w: its data is in another file", errors.ErrUnsupported)
 	case !utf8.ValidString(t.Scheme):

@@ -1,4 +1,5 @@
-// Package digest has the checksums of zTensor files, computed and as the files spell them.
+// Package digest has the checksums of zTensor files: computed, and as the files spell
+// them.
 package digest
 
 import (
@@ -49,7 +50,8 @@ func New(a Algorithm) hash.Hash {
 	return nil
 }
 
-// Text spells the digest that h has computed as the specification does; "" where h is nil.
+// Text spells the digest that h has computed as the specification does; "" where h is
+// nil.
 func Text(a Algorithm, h hash.Hash) string {
 	if h == nil {
 		return ""

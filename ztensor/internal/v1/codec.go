@@ -185,7 +185,8 @@ func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
 			return nil, core.ZstdError(err)
 		case size >= limit:
-			return nil, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit, len(src),
+			return nil, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit,
+				len(src),
 				limit)
 		}
 	}

@@ -88,8 +88,9 @@ func (w *Writer) remember(ctx context.Context, p *part) error {
 	if len(w.written[content{p.digest, p.size}]) > 0 {
 		file := w.out.Written()
 		if file == nil && p.streamed {
-			return fmt.Errorf("%w: its bytes seem to be those of another tensor, which in canonical form it "+
-				"would have to share: add it in one piece", errors.ErrUnsupported)
+			return fmt.Errorf("%w: its bytes seem to be those of another tensor, "+
+				"which in canonical form it would have to share: add it in one piece",
+				errors.ErrUnsupported)
 		}
 		if file != nil {
 			shared, err := w.share(ctx, p, inFile(file, p))
