@@ -41,11 +41,13 @@ type reference struct {
 func openReference(t *testing.T, name string) (*tensorfile.File, *quant.Config) {
 	t.Helper()
 	path := filepath.Join("../testdata/quant", name)
-	file := path + ".safetensors"
-	if _, err := os.Stat(file); err != nil {
-		file = path + ".gguf"
+	var f *tensorfile.File
+	err := os.ErrNotExist
+	for _, ext := range []string{".safetensors", ".gguf", ".bin"} {
+		if os.IsNotExist(err) {
+			f, err = tensorfile.Open(path+ext, nil)
+		}
 	}
-	f, err := tensorfile.Open(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,18 @@ func (a *affine) read() (err error) {
 	return err
 }
 
+// counts counts scales, and zero points that are floats, once they are read.
+func (a *affine) counts() (scales, zeros counts) {
+	for _, x := range a.scales {
+		scales.add(x)
+	}
+	for i, x := range a.floats {
+		scales.add(float64(x))
+		zeros.add(float64(a.zeros32[i]))
+	}
+	return scales, zeros
+}
+
 func (a *affine) inputs() []*input { return []*input{&a.input} }
 
 func (a *affine) decode(dst []float32, in []byte, from area, r, c int64) {

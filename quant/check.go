@@ -23,17 +23,22 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 		return nil, nil
 	}
 	var found []Finding
-	note := func(code Code, s tensor.Severity, format string, args ...any) {
+	note := noter(func(code Code, s tensor.Severity, format string, args ...any) {
 		found = append(found, Finding{code, s, w.Name, errorf(tensor.ErrMalformed, w.Name,
 			format,
 			args...)})
-	}
+	})
 	if err := v.prepare(); err != nil {
 		if errors.Is(err, tensor.ErrMalformed) {
 			return append(found, Finding{QuantizationState, tensor.SeverityError, w.Name, err}),
 				nil
 		}
 		return nil, err
+	}
+	if a, ok := v.matrix.codes.(*affine); ok {
+		scales, zeros := a.counts()
+		note.scales(scales, true, true)
+		note.scales(zeros, false, false)
 	}
 	for _, o := range v.matrix.ops {
 		c, err := count(ctx, o.grid)
@@ -44,19 +49,7 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 		case err != nil:
 			return found, err
 		}
-		scales := o.operator == multiply || o.operator == divide
-		if c.nan > 0 || c.infinite > 0 {
-			note(ScaleValue, tensor.SeverityError, "%d scales are NaN, %d infinite, of %d",
-				c.nan,
-				c.infinite, c.all)
-		}
-		if c.negative > 0 && scales && isPositive(w, o.grid) {
-			note(ScaleValue, tensor.SeverityError, "%d scales of %d are negative", c.negative,
-				c.all)
-		}
-		if c.zero == c.all && scales && c.all > 0 {
-			note(ScaleValue, tensor.SeverityError, "all %d scales are 0", c.all)
-		}
+		note.scales(c, o.operator == multiply || o.operator == divide, isPositive(w, o.grid))
 		if o.operator == subtract && v.wrapped > 0 && c.most == v.wrapped {
 			note(ScaleValue, tensor.SeverityWarning,
 				"zero points have all bits set, which kernels read differently")
@@ -77,6 +70,27 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 	return found, nil
 }
 
+// A noter adds a finding.
+type noter func(code Code, s tensor.Severity, format string, args ...any)
+
+// scales notes what is wrong with scales, or with numbers that are no factors.
+func (note noter) scales(c counts, isFactor, isPositive bool) {
+	what := "zero points"
+	if isFactor {
+		what = "scales"
+	}
+	if c.nan > 0 || c.infinite > 0 {
+		note(ScaleValue, tensor.SeverityError, "%d %s are NaN, %d infinite, of %d", c.nan, what,
+			c.infinite, c.all)
+	}
+	if c.negative > 0 && isFactor && isPositive {
+		note(ScaleValue, tensor.SeverityError, "%d scales of %d are negative", c.negative, c.all)
+	}
+	if c.zero == c.all && isFactor && c.all > 0 {
+		note(ScaleValue, tensor.SeverityError, "all %d scales are 0", c.all)
+	}
+}
+
 // isPositive reports whether the scales of a weight are never negative.
 func isPositive(w *Weight, grid *matrix) bool {
 	nested := len(grid.ops) > 1
@@ -87,6 +101,20 @@ func isPositive(w *Weight, grid *matrix) bool {
 type counts struct {
 	all, nan, infinite, negative, zero int64
 	most                               float32
+}
+
+func (c *counts) add(x float64) {
+	c.all++
+	switch {
+	case x != x:
+		c.nan++
+	case math.IsInf(x, 0):
+		c.infinite++
+	case x < 0:
+		c.negative++
+	case x == 0:
+		c.zero++
+	}
 }
 
 func count(ctx context.Context, m *matrix) (c counts, err error) {
@@ -107,17 +135,7 @@ func count(ctx context.Context, m *matrix) (c counts, err error) {
 		n, err := io.ReadFull(r, buf)
 		for i := 0; i+4 <= n; i += 4 {
 			x := math.Float32frombits(binary.LittleEndian.Uint32(buf[i:]))
-			c.all++
-			switch {
-			case x != x:
-				c.nan++
-			case math.IsInf(float64(x), 0):
-				c.infinite++
-			case x < 0:
-				c.negative++
-			case x == 0:
-				c.zero++
-			}
+			c.add(float64(x))
 			c.most = max(c.most, x)
 		}
 		switch err {

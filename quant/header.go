@@ -1,14 +1,37 @@
 package quant
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// readTorchAO makes the weights that the header of torchao describes.
+// A subclass is a tensor of a class of torchao or quanto, as a header or a checkpoint
+// describes it.
+type subclass struct {
+	name, kind string
+	method     string       // "torchao", or "quanto" whose layouts are not known
+	prefix     string       // before the names of its parts
+	parts      []string     // names of its parts, as far as they are known
+	data       object       // what the class has besides, as torchao writes it in headers
+	shape      tensor.Shape // nil if it is not known
+}
+
+// subclasses are the kinds of subclasses whose layout is known.
+var subclasses = []string{"Int8Tensor", "IntxUnpackedToInt8Tensor", "Float8Tensor",
+	"NVFP4Tensor", "MXTensor"}
+
+func (s *subclass) isKnown() bool {
+	return s.method == "torchao" && slices.Contains(subclasses, s.kind)
+}
+
+// readTorchAO makes the weights that the header of torchao describes, and tensors of its
+// classes in a checkpoint.
 func (f *finder) readTorchAO() {
 	top, _ := parseObject([]byte(`{"names":` + f.attributes["tensor_names"] + `}`))
 	for _, name := range optional[[]string](top, "names") {
@@ -19,76 +42,156 @@ func (f *finder) readTorchAO() {
 			continue
 		}
 		i := strings.LastIndexByte(name, '.') + 1
-		f.torchAO(name, name[:i]+"_"+name[i:]+"_", kind, o)
+		f.torchAO(&subclass{name: name, kind: kind, method: "torchao", prefix: name[:i] + "_" + name[i:] + "_",
+			parts: append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...),
+			data:  o.object("_data")})
+	}
+	f.readSubclasses()
+}
+
+// readSubclasses makes weights of the tensors of such classes in a checkpoint, whose parts are tensors and attributes that are named after them: NAME.qdata, NAME.class.
+func (f *finder) readSubclasses() {
+	all := map[string]*subclass{}
+	for key, class := range f.attributes {
+		name, ok := strings.CutSuffix(key, ".class")
+		method, _, _ := strings.Cut(strings.TrimPrefix(class, "optimum."), ".")
+		if ok && (method == "torchao" || method == "quanto") && len(key) <= maxModule &&
+			f.stored[name] == nil {
+			all[name] = &subclass{name: name, kind: class[strings.LastIndexByte(class, '.')+1:],
+				method: method, prefix: name + "."}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	// of returns the outermost subclass that a name is part of.
+	of := func(name string) *subclass {
+		for i := range min(len(name), maxModule) {
+			if name[i] == '.' && all[name[:i]] != nil {
+				return all[name[:i]]
+			}
+		}
+		return nil
+	}
+	quantised := map[*subclass]bool{}
+	for _, t := range f.order {
+		if s := of(t.Name); s != nil {
+			s.parts = append(s.parts, t.Name[len(s.prefix):])
+			quantised[s] = quantised[s] || !isFloatScale(t.DType) && t.DType != tensor.F64
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
+		isKnown := s.isKnown()
+		if of(name) != nil || !isKnown && !quantised[s] {
+			continue // part of another, or a wrapper of a tensor that is not quantised
+		}
+		f.describe(s, isKnown)
+		f.torchAO(s)
+	}
+	for key := range f.attributes {
+		if s := of(key); s != nil && f.modules[module(s.name)] {
+			f.keys[key] = true
+		}
 	}
 }
 
-// torchAO makes one weight of parts whose names begin with prefix.
-func (f *finder) torchAO(name, prefix, kind string, o object) {
-	names := append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...)
+// describe adds to a subclass what the attributes of a checkpoint say of it.
+func (f *finder) describe(s *subclass, isKnown bool) {
+	s.data = object{}
+	for _, key := range []string{"block_size", "is_swizzled_scales"} {
+		if text := f.attributes[s.prefix+key]; json.Valid([]byte(text)) {
+			s.data[key] = json.RawMessage(text)
+		}
+	}
+	for _, key := range []string{"dtype", "orig_dtype", "elem_dtype"} {
+		text := strings.TrimPrefix(strings.Trim(f.attributes[s.prefix+key], `"`), "torch.")
+		s.data[key], _ = json.Marshal(map[string]string{"_data": text})
+	}
+	err := json.Unmarshal([]byte(f.attributes[s.prefix+"shape"]), &s.shape)
+	if _, ok := s.shape.Elements(); err != nil || !ok || len(s.shape) > maxRank {
+		s.shape = nil
+	}
+	if !isKnown {
+		return
+	}
+	s.parts = append([]string{"qdata", "scale"}, s.parts...)
+	if s.kind == "NVFP4Tensor" && f.attributes[s.prefix+"per_tensor_scale"] != "null" {
+		s.parts = append(s.parts, "per_tensor_scale")
+	}
+}
+
+// roles of parts of torchao's classes whose names are other words.
+var torchAORoles = map[string]string{"scale": "scale", "zero_point": "zero-point",
+	"per_tensor_scale": "global-scale"}
+
+// torchAO makes one weight.
+func (f *finder) torchAO(s *subclass) {
 	var b *build
 	missing, parts := "", map[string]*tensor.Tensor{}
-	for _, part := range names {
-		t := f.stored[prefix+part]
+	for _, part := range s.parts {
+		t := f.stored[s.prefix+part]
 		switch {
 		case parts[part] != nil:
 		case t == nil || f.part[t]:
 			missing = part
 		case b == nil:
-			b = f.begin("torchao", "torchao", name, prefix, t, t.Shape)
+			b = f.begin("torchao", s.method, s.name, s.prefix, t, s.shape)
 		default:
-			role, ok := map[string]string{"zero_point": "zero-point",
-				"per_tensor_scale": "global-scale"}[part]
+			role, ok := torchAORoles[part]
 			if !ok {
-				role = part
+				role = "state"
 			}
 			f.add(b.Weight, role, t)
 		}
 		parts[part] = t
 	}
-	if b == nil || f.stored[name] != nil {
-		f.note(MissingScale, tensor.SeverityError, name,
-			errorf(tensor.ErrMalformed, name, "the header says %s; its parts are not there",
-				kind))
+	if b == nil || f.stored[s.name] != nil {
+		f.note(MissingScale, tensor.SeverityError, s.name,
+			errorf(tensor.ErrMalformed, s.name, "a %s; its parts are not there", s.kind))
 		return
 	}
 	b.due = true
 	q, scale := parts["qdata"], parts["scale"]
-	if missing != "" {
-		f.refuse(b.Weight, MissingScale, "no %s", prefix+missing)
-		return
-	}
-	if parts["act_pre_scale"] != nil {
+	switch {
+	case !s.isKnown():
+		b.refuse(UnknownQuantization, "the layout of class %q is not known", s.kind)
+	case missing != "":
+		b.refuse(MissingScale, "no %s", s.prefix+missing)
+	case parts["act_pre_scale"] != nil:
 		b.refuse(UnknownQuantization, "act_pre_scale changes what the layer computes")
-	}
-	if len(q.Shape) < 2 {
+	case len(q.Shape) < 2:
 		b.refuse(QuantizationState, "codes of %v", q.Shape)
 	}
-	if !b.needs(q, "qdata", []tensor.DType{tensor.U8, tensor.I8, tensor.F8E4M3FN,
-		tensor.F8E5M2}) ||
-		!b.needs(scale, "scale", append(scales8[:5:5], tensor.F8E4M3FN)) {
+	if b.ended || !b.needs(q, "qdata", []tensor.DType{tensor.U8, tensor.I8, tensor.F8E4M3FN,
+		tensor.F8E5M2}) || !b.needs(scale, "scale", append(scales8[:5:5], tensor.F8E4M3FN)) {
 		return
 	}
-	data := o.object("_data")
-	switch kind {
-	case "Int8Tensor", "IntxUnpackedToInt8Tensor", "Float8Tensor":
-		b.torchAOBlocks(kind, data, q, scale, parts["zero_point"])
-	case "NVFP4Tensor", "MXTensor":
-		b.torchAOMX(kind == "NVFP4Tensor", data, q, scale, parts["per_tensor_scale"])
-	default:
-		b.refuse(UnknownQuantization, "the header says %q", kind)
+	if s.kind == "NVFP4Tensor" || s.kind == "MXTensor" {
+		b.torchAOMX(s, q, scale, parts["per_tensor_scale"])
+	} else {
+		b.torchAOBlocks(s, q, scale, parts["zero_point"])
 	}
 	for _, key := range []string{"dtype", "orig_dtype"} {
-		if d, err := tensor.ParseDType(optional[string](data.object(key), "_data")); err == nil {
+		if d, err := tensor.ParseDType(optional[string](s.data.object(key), "_data")); err == nil {
 			b.DType = d
 		}
 	}
 }
 
+// isOf refuses a weight whose codes have another shape than a checkpoint says.
+func (b *build) isOf(s *subclass) bool {
+	if s.shape != nil && !s.shape.Equal(b.Tensor.Shape) {
+		b.refuse(QuantizationState, "its shape is %v, its codes are %v", s.shape, b.Tensor.Shape)
+	}
+	return !b.ended
+}
+
 // torchAOMX is for NVFP4 and MX, whose scales may be swizzled.
-func (b *build) torchAOMX(isNVFP4 bool, data object, q, scale, global *tensor.Tensor) {
-	size := optional[int64](data, "block_size")
-	elements := optional[string](data.object("elem_dtype"), "_data")
+func (b *build) torchAOMX(s *subclass, q, scale, global *tensor.Tensor) {
+	isNVFP4 := s.kind == "NVFP4Tensor"
+	size := optional[int64](s.data, "block_size")
+	elements := optional[string](s.data.object("elem_dtype"), "_data")
 	b.Scheme = "mxfp8"
 	dtypes := exponents
 	rows, cols := flat(q.Shape)
@@ -105,7 +208,10 @@ func (b *build) torchAOMX(isNVFP4 bool, data object, q, scale, global *tensor.Te
 		return
 	}
 	b.Tensor.Shape = last(q.Shape, m.cols)
-	if optional[bool](data, "is_swizzled_scales") {
+	if !b.isOf(s) {
+		return
+	}
+	if optional[bool](s.data, "is_swizzled_scales") {
 		if !b.swizzle(m, scale, dtypes, size, false) {
 			return
 		}
@@ -120,43 +226,62 @@ func (b *build) torchAOMX(isNVFP4 bool, data object, q, scale, global *tensor.Te
 	b.complete(m, false, nil)
 }
 
-// torchAOBlocks is for bytes with a scale for each block of a size.
-func (b *build) torchAOBlocks(kind string, data object, q, scale, zero *tensor.Tensor) {
-	size := optional[[]int64](data, "block_size")
-	isFloat := kind == "Float8Tensor"
-	if len(size) != 2 || len(q.Shape) != 2 || min(size[0], size[1]) < 1 ||
-		q.Shape[0]%size[0] != 0 || q.Shape[1]%size[1] != 0 ||
-		isFloat != isFloat8(q.DType) || !isFloat && q.DType != tensor.I8 {
-		b.refuse(QuantizationState, "%s: block_size %v of %v %v", kind, size, q.Shape, q.DType)
+// torchAOBlocks is for bytes with a scale for each block of a size, also of experts.
+func (b *build) torchAOBlocks(s *subclass, q, scale, zero *tensor.Tensor) {
+	size := optional[[]int64](s.data, "block_size")
+	isFloat := s.kind == "Float8Tensor"
+	rank := len(q.Shape)
+	isSized := len(size) == rank && rank <= 3
+	grid, blocks := tensor.Shape{}, int64(1)
+	for i := 0; i < rank && isSized; i++ {
+		if isSized = size[i] > 0 && q.Shape[i]%size[i] == 0; isSized {
+			grid = append(grid, q.Shape[i]/size[i])
+			blocks *= grid[i]
+		}
+	}
+	if !isSized || isFloat != isFloat8(q.DType) || !isFloat && q.DType != tensor.I8 {
+		b.refuse(QuantizationState, "%s: block_size %v of %v %v", s.kind, size, q.Shape, q.DType)
 		return
 	}
-	rows, cols := q.Shape[0]/size[0], q.Shape[1]/size[1]
-	shapes := []tensor.Shape{{rows, cols}}
-	if cols == 1 {
-		shapes = append(shapes, tensor.Shape{rows})
+	b.Tensor.Shape = q.Shape
+	if !b.isOf(s) {
+		return
 	}
-	if rows*cols == 1 {
+	batch, rows, cols := matrixOf(q.Shape)
+	bm, bn := size[rank-2], size[rank-1]
+	if rank == 3 && blocks != 1 && size[0] != 1 {
+		b.refuse(UnknownQuantization, "%s: block_size %v of %v", s.kind, size, q.Shape)
+		return
+	}
+	shapes := []tensor.Shape{grid}
+	if rank == 2 && cols == bn {
+		shapes = append(shapes, grid[:1])
+	}
+	if blocks == 1 {
 		shapes = append(shapes, tensor.Shape{})
 	}
 	if !b.needs(scale, "scale", floatScales, shapes...) || zero != nil && !b.needs(zero,
 		"zero_point", append(floatScales[:3:3], tensor.I8, tensor.I32), shapes...) {
 		return
 	}
-	m := table(q, 1, q.Shape[0], q.Shape[1])
+	m := table(q, batch, rows, cols)
 	if zero != nil {
-		m.ops = append(m.ops, each(subtract, table(zero, 1, rows, cols), size[0], size[1]))
+		if blocks == 1 {
+			batch = 1
+		}
+		m.ops = append(m.ops, each(subtract, table(zero, batch, rows/bm, cols/bn), bm, bn))
 	}
 	form := "block"
 	switch {
-	case rows*cols == 1:
+	case blocks == 1:
 		form = "tensor"
-	case size[0] == 1 && cols == 1:
+	case bm == 1 && cols == bn:
 		form = "channel"
-	case size[0] == 1:
+	case bm == 1:
 		form = "group"
 	}
 	b.Scheme = fmt.Sprintf("%s-%s", map[bool]string{true: "fp8", false: "int8"}[isFloat], form)
-	b.complete(m.scaled(scale, size[0], size[1]), false, nil)
+	b.complete(m.scaled(scale, bm, bn), false, nil)
 }
 
 // blockScale is for .scale of GGUF, next to blocks of ggml or plain weights of a model:

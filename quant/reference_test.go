@@ -54,11 +54,13 @@ func expectations(t testing.TB) map[string]map[string]expectation {
 func open(t testing.TB, name string) (*tensorfile.File, *quant.Config) {
 	t.Helper()
 	path := filepath.Join(references(), name)
-	file := path + ".safetensors"
-	if _, err := os.Stat(file); err != nil {
-		file = path + ".gguf"
+	var f *tensorfile.File
+	err := os.ErrNotExist
+	for _, ext := range []string{".safetensors", ".gguf", ".bin"} {
+		if os.IsNotExist(err) {
+			f, err = tensorfile.Open(path+ext, nil)
+		}
 	}
-	f, err := tensorfile.Open(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

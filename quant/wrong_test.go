@@ -2,6 +2,7 @@ package quant_test
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -481,6 +482,85 @@ func TestMissingPartOfTorchAOIsAnError(t *testing.T) {
 		"a._weight_scale F32 4 1")...).with("tensor_names", `["a.weight"]`).
 		with("a.weight", strings.Replace(header, "Int8Tensor", "Int4Tensor", 1))
 	refused(t, quant.Find(unknown, nil), quant.UnknownQuantization, "Int4Tensor")
+}
+
+// A checkpoint has the tensors of torchao's classes under names that say nothing: their
+// class tells, and a part that is missing is not left out.
+func TestClassesOfTorchAOInACheckpoint(t *testing.T) {
+	parts := []string{"w.qdata I8 4 8", "w.scale F32 4 2", "w.zero_point I8 4 2", "b F32 4"}
+	attributes := map[string]string{"w.class": "torchao.quantization.Int8Tensor",
+		"w.dtype": "torch.float16", "w.shape": "[4,8]", "w.block_size": "[1,4]"}
+	set := func(edit string, lines ...string) *quant.Set {
+		m := &model{list(t, lines...), maps.Clone(attributes)}
+		if key, text, ok := strings.Cut(edit, "="); ok {
+			m.attributes[key] = text
+		} else {
+			delete(m.attributes, edit)
+		}
+		return quant.Find(m, nil)
+	}
+	sound := set("", parts...)
+	if w := one(t, sound); w.Name != "w" || w.Scheme != "int8-group" || w.DType != tensor.F16 ||
+		w.Parameters() != 32 || len(w.Parts) != 3 || len(sound.Weights) != 2 ||
+		len(sound.Findings) > 0 || !sound.Attributes["w.class"] ||
+		!sound.Attributes["w.block_size"] {
+		t.Errorf("%+v, %v, %v", w, sound.Findings, sound.Attributes)
+	}
+	nvfp4 := []string{"w.qdata U8 4 8", "w.scale F8E4M3FN 4 1"}
+	const isNVFP4 = "w.class=torchao.prototype.mx_formats.nvfp4_tensor.NVFP4Tensor"
+	for name, c := range map[string]struct {
+		set  *quant.Set
+		code quant.Code
+	}{
+		"no scale":               {set("", parts[0], parts[2]), quant.MissingScale},
+		"no codes":               {set("", parts[1:]...), quant.MissingScale},
+		"no scale of a tensor":   {set(isNVFP4, nvfp4...), quant.MissingScale},
+		"a shape":                {set("w.shape=[8,4]", parts...), quant.QuantizationState},
+		"no size":                {set("w.block_size", parts...), quant.QuantizationState},
+		"a size of 0":            {set("w.block_size=[0,4]", parts...), quant.QuantizationState},
+		"a size of another rank": {set("w.block_size=[4]", parts...), quant.QuantizationState},
+		"a size of text":         {set("w.block_size=x", parts...), quant.QuantizationState},
+		"a grid":                 {set("w.block_size=[1,2]", parts...), quant.ScaleShape},
+		"zero points": {set("", append(parts[:2:2], "w.zero_point I8 4 1")...),
+			quant.ScaleShape},
+		"floats": {set("w.class=torchao.quantization.Float8Tensor", parts...),
+			quant.QuantizationState},
+		"a factor of the input": {set("", append(parts[:3:3], "w.act_pre_scale F32 8")...),
+			quant.UnknownQuantization},
+		"a layout of a device": {set("w.class=torchao.quantization.Int4TilePackedTo4dTensor",
+			"w.qdata I32 1 1 32 4", "w.scale_and_zero BF16 2 4 2"), quant.UnknownQuantization},
+		"a class of quanto": {set("w.class=optimum.quanto.tensor.weights.qbytes."+
+			"WeightQBytesTensor", "w._data I8 4 8", "w._scale F32 4 1"),
+			quant.UnknownQuantization},
+		"a class of an old version": {set("w.class=torchao.dtypes.AffineQuantizedTensor",
+			"w.tensor_impl.int_data I8 4 8", "w.tensor_impl.scale F32 4"),
+			quant.UnknownQuantization},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, c.set, c.code)
+			if w := one(t, c.set); w.Name != "w" || len(c.set.Findings) != 1 {
+				t.Error(w.Name, c.set.Findings)
+			}
+		})
+	}
+	// Parts of a class in a class are parts of the outer one, which has a logical shape.
+	inner := set("w.original.class=torchao.dtypes.AffineQuantizedTensor",
+		"w.original.int_data I8 4 8", "b F32 4")
+	if w := one(t, inner); w.Name != "w" || w.Err == nil || len(inner.Weights) != 2 {
+		t.Error(w.Name, inner.Findings)
+	}
+	// A class that wraps floats is not quantised, nor is a tensor of the class's name.
+	for name, plain := range map[string]*quant.Set{
+		"a wrapper": set("w.class=torchao.float8.WeightWithDynamicFloat8CastTensor",
+			"w._tensor BF16 4 8"),
+		"another package": set("w.class=other.Int8Tensor", parts...),
+	} {
+		for _, w := range plain.Weights {
+			if w.Scheme != "" || len(plain.Findings) > 0 || len(plain.Attributes) > 0 {
+				t.Errorf("%s: %s is %s: %v", name, w.Name, w.Scheme, plain.Findings)
+			}
+		}
+	}
 }
 
 // A scale that is left over when codes were cast is not lost in silence.

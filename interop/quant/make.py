@@ -1,6 +1,6 @@
 """make.py DIR: quantises random weights with the reference packages and writes what they store, and what they decode it to, to DIR.
 
-By hand only (interop/tools.sh quantref): NAME.safetensors or NAME.gguf, NAME.json (the model's config.json, where it has one), and expected.json:
+By hand only (interop/tools.sh quantref): NAME.safetensors, NAME.gguf or NAME.bin, NAME.json (the model's config.json, where it has one), and expected.json:
 for each file and weight its scheme, shape, the SHA-256 of the elements as float32, and, where the reference decodes to another dtype, of these.
 """
 import __future__, ast, hashlib, json, math, os, subprocess, sys, tarfile, tempfile, types, warnings
@@ -298,7 +298,8 @@ write("bnb-int8", {"m.weight": q, "m.SCB": scb.float(), "m.weight_format": torch
 from torchao.prototype.mx_formats.mx_tensor import MXTensor
 from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
 from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
-from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig, IntxWeightOnlyConfig, PerAxis, PerGroup, PerTensor, quantize_
+from torchao.quantization import (Float8Tensor, Float8WeightOnlyConfig, Int8Tensor, Int8WeightOnlyConfig, IntxWeightOnlyConfig, PerBlock, PerGroup, PerRow,
+                                  PerTensor, quantize_)
 
 
 def torchao(name, scheme, q):
@@ -323,6 +324,27 @@ torchao("ao-nvfp4", "nvfp4", NVFP4Tensor.to_nvfp4(w[:9], block_size=16, per_tens
 torchao("ao-nvfp4-swizzled", "nvfp4", NVFP4Tensor.to_nvfp4(w, block_size=16, per_tensor_scale=torch.tensor(0.0123), is_swizzled_scales=True))
 torchao("ao-mxfp8", "mxfp8", MXTensor.to_mx(w[:9], E4M3, 32))
 torchao("ao-mxfp4", "mxfp4", MXTensor.to_mx(w[:9], torch.float4_e2m1fn_x2, 32))
+
+
+def pickled(name, scheme, q):
+    """A checkpoint of torch.save, which has the tensors of the class and what describes them."""
+    torch.save({"m.weight": q, "m.bias": torch.zeros(3, dtype=BF16)}, f"{out}/{name}.bin")
+    values = (q.dequantize(),) if type(q).__name__.startswith("Intx") else (q.dequantize(F32), q.dequantize())
+    write(name, None, {"m.weight": (scheme, *values)}, None, dtype=SHORT[q.dtype])
+
+
+pickled("ao-pickled-int8-channel", "int8-channel", linear(Int8WeightOnlyConfig(version=2)))
+pickled("ao-pickled-int8-group", "int8-group", linear(Int8WeightOnlyConfig(version=2, granularity=PerGroup(32))))
+pickled("ao-pickled-int8-tensor", "int8-tensor", linear(Int8WeightOnlyConfig(version=2, granularity=PerTensor())))
+pickled("ao-pickled-int8-experts", "int8-channel", Int8Tensor.from_hp(rand(3, 5, 32).to(F16), granularity=PerRow()))
+pickled("ao-pickled-intx-group", "int8-group", linear(IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))))
+pickled("ao-pickled-fp8-channel", "fp8-channel", linear(Float8WeightOnlyConfig()))
+pickled("ao-pickled-fp8-experts", "fp8-channel", Float8Tensor.from_hp(rand(3, 5, 32).to(BF16), granularity=PerRow()))
+pickled("ao-pickled-fp8-block", "fp8-block", Float8Tensor.from_hp(rand(128, 256).to(BF16), granularity=PerBlock([128, 128])))
+pickled("ao-pickled-nvfp4", "nvfp4", NVFP4Tensor.to_nvfp4(w[:9], block_size=16))
+pickled("ao-pickled-nvfp4-swizzled", "nvfp4", NVFP4Tensor.to_nvfp4(w, block_size=16, per_tensor_scale=torch.tensor(0.0123), is_swizzled_scales=True))
+pickled("ao-pickled-mxfp8", "mxfp8", MXTensor.to_mx(w[:9], torch.float8_e5m2, 32))
+pickled("ao-pickled-mxfp4", "mxfp4", MXTensor.to_mx(w[:9], torch.float4_e2m1fn_x2, 32))
 
 # ---- GGUF: blocks of the gguf package, and a scale; llama.cpp multiplies a product with it, and so this product is numpy's
 import gguf
