@@ -42,14 +42,16 @@ func (f *finder) readTorchAO() {
 			continue
 		}
 		i := strings.LastIndexByte(name, '.') + 1
-		f.torchAO(&subclass{name: name, kind: kind, method: "torchao", prefix: name[:i] + "_" + name[i:] + "_",
+		f.torchAO(&subclass{name: name, kind: kind, method: "torchao",
+			prefix: name[:i] + "_" + name[i:] + "_",
 			parts: append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...),
 			data:  o.object("_data")})
 	}
 	f.readSubclasses()
 }
 
-// readSubclasses makes weights of the tensors of such classes in a checkpoint, whose parts are tensors and attributes that are named after them: NAME.qdata, NAME.class.
+// readSubclasses makes weights of the tensors of such classes in a checkpoint, whose
+// parts are tensors and attributes that are named after them: NAME.qdata, NAME.class.
 func (f *finder) readSubclasses() {
 	all := map[string]*subclass{}
 	for key, class := range f.attributes {
