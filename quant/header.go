@@ -44,8 +44,8 @@ func (f *finder) readTorchAO() {
 		i := strings.LastIndexByte(name, '.') + 1
 		f.torchAO(&subclass{name: name, kind: kind, method: "torchao",
 			prefix: name[:i] + "_" + name[i:] + "_",
-			parts: append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...),
-			data:  o.object("_data")})
+			parts:  append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...),
+			data:   o.object("_data")})
 	}
 	f.readSubclasses()
 }
