@@ -24,7 +24,7 @@ func (f *finder) readJSON(t *tensor.Tensor) (object, error) {
 	if f.get(t.Name) != t || t.DType != tensor.U8 || t.Data.Size() > maxJSON {
 		return nil, fmt.Errorf("%v of %v is no JSON", t.Shape, t.DType)
 	}
-	b, err := t.Data.ReadAll()
+	b, err := f.loaded(t).Data.ReadAll()
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (f *finder) bnbInt8(t *tensor.Tensor, base string) {
 			b.refuse(QuantizationState, "weight_format is %v of %v", format.Shape, format.DType)
 			return
 		}
-		v, err := format.Data.ReadAll()
+		v, err := f.loaded(format).Data.ReadAll()
 		if !b.check(QuantizationState, err) {
 			return
 		}

@@ -23,9 +23,10 @@ type finder struct {
 	at       map[*tensor.Tensor]*Weight // the weight at the place of its codes
 	seen     map[string]bool            // kinds of weights of which there is one
 	waiting  []waiting
-	states   map[string]*tensor.Tensor // of bitsandbytes, by the weight's name
-	comfy    map[string]layer          // by the module's name
-	modules  map[string]bool           // that have a quantised weight
+	ahead    map[*tensor.Tensor]tensor.Blob // that was read before it is needed
+	states   map[string]*tensor.Tensor      // of bitsandbytes, by the weight's name
+	comfy    map[string]layer               // by the module's name
+	modules  map[string]bool                // that have a quantised weight
 	gguf     bool
 	keys     map[string]bool // of attributes about quantisation
 	isScaled bool            // ComfyUI's old marker is there
@@ -44,7 +45,8 @@ func newFinder(src Source, cfg *Config) *finder {
 	f := &finder{cfg: cfg, attributes: map[string]string{}, stored: map[string]*tensor.Tensor{},
 		part: map[*tensor.Tensor]bool{}, at: map[*tensor.Tensor]*Weight{},
 		seen: map[string]bool{}, states: map[string]*tensor.Tensor{}, comfy: map[string]layer{},
-		modules: map[string]bool{}, keys: map[string]bool{}}
+		modules: map[string]bool{}, keys: map[string]bool{},
+		ahead: map[*tensor.Tensor]tensor.Blob{}}
 	for k, v := range src.Attributes() {
 		if _, ok := f.attributes[k]; !ok {
 			f.attributes[k] = v
@@ -66,6 +68,7 @@ func (f *finder) find() {
 			f.note(QuantizationConfig, tensor.SeverityWarning, "", err)
 		}
 	}
+	f.readAhead()
 	f.readStates()
 	f.readComfy()
 	f.readTorchAO()

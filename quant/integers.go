@@ -77,7 +77,7 @@ func (b *build) packedIntegers(t, scale *tensor.Tensor) {
 		b.lacks(".weight_shape")
 		return
 	}
-	rows, cols, err := weightShape(shape, t)
+	rows, cols, err := weightShape(b.f.loaded(shape), t)
 	if !b.check(QuantizationState, err) {
 		return
 	}

@@ -2,9 +2,11 @@ package command
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,5 +96,110 @@ func TestAddressesAreFiles(t *testing.T) {
 		os.Getenv)
 	if n := requests.Load(); n > 2 {
 		t.Errorf("one tensor took %d requests", n)
+	}
+}
+
+// hubOf serves a directory as the repository acme/tiny of the Hub.
+func hubOf(t *testing.T, dir string) *httptest.Server {
+	t.Helper()
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch name, isFile := strings.CutPrefix(r.URL.Path, "/acme/tiny/resolve/"+commit+"/"); {
+		case r.URL.Path == "/api/models/acme/tiny/revision/main":
+			json.NewEncoder(w).Encode(map[string]any{"sha": commit})
+		case strings.HasPrefix(r.URL.Path, "/api/models/acme/tiny/tree/"+commit):
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Error(err)
+			}
+			rows := []map[string]any{}
+			for _, e := range entries {
+				info, _ := e.Info()
+				rows = append(rows, map[string]any{"type": "file", "path": e.Name(),
+					"size": info.Size(), "oid": strings.Repeat("a", 40)})
+			}
+			json.NewEncoder(w).Encode(rows)
+		case isFile:
+			w.Header().Set("ETag", `"git"`)
+			http.ServeFile(w, r, filepath.Join(dir, name))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// --dequantize writes the same bytes from the Hub, from a server and from this machine.
+func TestDequantizeFromAddresses(t *testing.T) {
+	for _, name := range []string{"fp8-block-ragged", "ct-int4-group", "gptq-4-act",
+		"mlx-affine-4", "bnb-nf4"} {
+		dir := t.TempDir()
+		write := func(name string, b []byte) {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, ext := range [][2]string{{".safetensors", "model.safetensors"},
+			{".json", "config.json"}} {
+			b, err := os.ReadFile("../../testdata/quant/" + name + ext[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(ext[1], b)
+		}
+		write("tokenizer.json", []byte("{}"))
+		t.Setenv("HF_ENDPOINT", hubOf(t, dir).URL)
+		files := httptest.NewServer(http.FileServer(http.Dir(dir)))
+		command := func(args ...string) {
+			t.Helper()
+			var out bytes.Buffer
+			if status := run(t.Context(), args, strings.NewReader(""), &out, &out,
+				os.Getenv); status != 0 {
+				t.Fatalf("%s: %q: exit status %d: %s", name, args, status, &out)
+			}
+		}
+		to := t.TempDir()
+		converted := func(from, as string, flags ...string) string {
+			t.Helper()
+			as = filepath.Join(to, as)
+			command(append([]string{"convert", "-q", from, as}, flags...)...)
+			return as
+		}
+		equal := func(a, b string) {
+			t.Helper()
+			x, err := os.ReadFile(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := os.ReadFile(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(x, y) {
+				t.Errorf("%s: %s and %s differ", name, a, b)
+			}
+		}
+		for _, form := range []string{"float32.safetensors --dequantize",
+			"bfloat16.safetensors --dequantize=bfloat16", "float16.npz --dequantize=float16"} {
+			as, flag, _ := strings.Cut(form, " ")
+			want := converted(dir, "local-"+as, flag)
+			equal(want, converted(dir+"/model.safetensors", "file-"+as, flag))
+			equal(want, converted("hf://acme/tiny", "hub-"+as, flag))
+			equal(want, converted("hf://acme/tiny/model.safetensors", "hub-file-"+as, flag))
+			equal(want, converted(files.URL+"/model.safetensors", "server-"+as, flag))
+		}
+		want := converted(dir, "local/", "--dequantize")
+		got := converted("hf://acme/tiny", "hub/", "--dequantize")
+		entries, err := os.ReadDir(want)
+		if err != nil || len(entries) != 3 {
+			t.Fatal(entries, err)
+		}
+		for _, e := range entries {
+			equal(filepath.Join(want, e.Name()), filepath.Join(got, e.Name()))
+		}
+		command("diff", want, "hf://acme/tiny", "--dequantize")
+		command("check", got)
+		files.Close()
 	}
 }
