@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recipes.sh: runs each shell block of docs/recipes.md as it is written, on small files, and checks what a reader would see.
+# recipes.sh: runs each shell block of docs/recipes.md and docs/skill/SKILL.md as it is written, on small files, and checks what a reader would see.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -49,7 +49,7 @@ awk -v dir="$work" '
 	/^## / { title = substr($0, 4) }
 	/^```sh$/ { n++; file = sprintf("%s/%02d.sh", dir, n); print title > (file ".title"); on = 1; next }
 	/^```/ { on = 0 }
-	on { print > file }' "$root/docs/recipes.md"
+	on { print > file }' "$root/docs/recipes.md" "$root/docs/skill/SKILL.md"
 
 passed=0 failed=0
 fail() { failed=$((failed + 1)); echo "FAIL: $1"; }
@@ -67,6 +67,9 @@ shows() { if grep -qF -- "$2" "$work"/[0-9]*.sh.out; then passed=$((passed + 1))
 shows "a difference of one element is found" "layers.19.weight          1   8"
 shows "content ids of two formats are equal" "$(tensorfile hash --content model.zt | awk '{print $1}')"
 shows "SQL sums the bytes of a dtype" "bfloat16"
+
+shows "the skill finds a changed tensor" "layers.19.weight"
+grep -q '"results": \[\]' tensorfile.sarif && passed=$((passed + 1)) || fail "no report of code scanning"
 
 # A damaged file is seen by the gate, by the hook and by the list.
 printf 'X' | dd of=weights/model.safetensors bs=1 seek=3 conv=notrunc status=none

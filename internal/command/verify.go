@@ -31,10 +31,10 @@ error. 3 is a file that could not be read, or has no known format.`,
   tensorfile verify --depth canonical --json model.zt`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	many := a.many(cmd, a.inputs, false)
+	many, log := a.many(cmd, a.inputs, false), a.sarif(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		opts.Strict = a.strict
-		return many.run(args, func(a *app, name string) (document, error) {
+		return log.run(many, args, func(a *app, name string) (document, error) {
 			return a.verify(name, opts)
 		})
 	}
