@@ -527,25 +527,44 @@ func TestOpenFSFindsShardsAndMaps(t *testing.T) {
 }
 
 func TestRecognize(t *testing.T) {
-	for head, want := range map[string]string{
-		"": "an empty file",
-		"version https://git-lfs.github.com/spec/v1\noid": "a Git LFS pointer",
-		"\xef\xbb\xbf \n<!DOCTYPE html><p>":               "an HTML page",
-		"<html>":                                          "an HTML page",
-		"\x1f\x8b\x08":                                    "gzip",
-		"\x89HDF\r\n\x1a\n":                               "an HDF5 file",
-		"\x1c\x00\x00\x00TFL3":                            "a TFLite model",
-		"\x80\x02}q":                                      "a Python pickle",
-		strings.Repeat("\x00", 257) + "ustar":             "a tar archive",
-		"\x18\x00\x00\x00ORTM":                            "a model in onnxruntime's own format",
-		"PK\x03\x04":                                      "a zip archive",
-		"nothing":                                         "", "\x80": "",
+	for file, want := range map[[2]string]string{
+		{"", ""}: "an empty file",
+		{"", "version https://git-lfs.github.com/spec/v1\noid"}: "a Git LFS pointer",
+		{"", "\xef\xbb\xbf \n<!DOCTYPE html><p>"}:               "an HTML page",
+		{"", "<html>"}:                               "an HTML page",
+		{"", "\x1f\x8b\x08"}:                         "gzip",
+		{"", "\x28\xb5\x2f\xfd\x00"}:                 "Zstandard",
+		{"", "\x89HDF\r\n\x1a\n"}:                    "an HDF5 file",
+		{"", "\x1c\x00\x00\x00TFL3"}:                 "a TFLite model",
+		{"", "LITERTLM\x01\x00"}:                     "a LiteRT-LM bundle",
+		{"", "\x80\x02}q"}:                           "a Python pickle",
+		{"", strings.Repeat("\x00", 257) + "ustar"}:  "a tar archive",
+		{"", "\x18\x00\x00\x00ORTM"}:                 "a model in onnxruntime's own format",
+		{"", "tjgg\x03\x00\x00\x00"}:                 "before GGUF",
+		{"", "PK\x03\x04"}:                           "a zip archive",
+		{"", "<?xml version='1.0'?>\n<net name=''>"}: "an OpenVINO model",
+		{"", "{\"error\": \"not found é"[:22]}:       "a text file",
+		{"", "\x00\x01\x02"}:                         "", {"", "\x80"}: "", {"", "a\x1b[m"}: "",
+
+		{"a/__0_0.distcp", "PK\x03\x04"}:                           "a shard of a checkpoint",
+		{"m.mlmodel", "\x08\x04\x12"}:                              "a Core ML model",
+		{"M.MLPACKAGE", ""}:                                        "an empty file",
+		{"m.keras", "PK\x03\x04"}:                                  "a Keras model",
+		{"m.nemo", "\x1f\x8b\x08"}:                                 "a NeMo checkpoint",
+		{"m.pdparams", "\x80\x02}q"}:                               "a Paddle checkpoint",
+		{"old.pkl", "(dp0\n"}:                                      "a Python pickle",
+		{"v/variables.data-00000-of-00001", "\x00"}:                "a TensorFlow checkpoint",
+		{"m.tflite", "version https://git-lfs.github.com/spec/v1"}: "a Git LFS pointer",
+		{"m.bin", "\x00"}:                                          "",
 	} {
-		what, advice := Recognize([]byte(head), int64(len(head)))
+		what, advice := Recognize(file[0], []byte(file[1]), int64(len(file[1])))
 		if !strings.Contains(what, want) || (what == "") != (want == "") ||
 			(advice == "") != (want == "") {
-			t.Errorf("%q is %q: %q", head, what, advice)
+			t.Errorf("%q is %q: %q", file, what, advice)
 		}
+	}
+	if what, _ := Recognize("dir/M.mlpackage", nil, -1); what != "a Core ML model, by its name" {
+		t.Error(what)
 	}
 }
 

@@ -112,7 +112,7 @@ func (m *Model) recognize(f *file) string {
 	if isPointer(head[:n]) {
 		return pointerFile
 	}
-	what, _ := tensorfile.Recognize(head[:n], f.size)
+	what, _ := tensorfile.Recognize(f.name, head[:n], f.size)
 	return what
 }
 

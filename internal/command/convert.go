@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
@@ -126,8 +127,7 @@ func mergeCommand(a *app) *cobra.Command {
 		Long: `Write the tensors and blobs of several files into one, of the format of
 OUT's extension or of --to. Names that more than one file has are refused, unless
 --allow has names; in .ptd files what is the same under the same name is kept once. Of a
-model in shards the first is enough: the others are found by their names. The index of
-sharded safetensors, and the root of a sharded zTensor 2, is one file: convert it.`,
+model in shards its directory, its index, or the first shard is enough.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -289,11 +289,12 @@ func (c *conversion) intoDirectory(name, out string) (string, error) {
 	if storeScheme(out) != "" || err != nil || !info.IsDir() || isListed(name) {
 		return out, nil
 	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return out, nil
+	isOther := c.target != 0 && c.target != tensorfile.Safetensors
+	if info, err := os.Stat(name); err == nil && info.IsDir() && !isOther {
+		return out, nil // a model as another
 	}
 	if c.target == 0 {
-		return "", wrong("--to FORMAT", "the output is a directory, and no format is named")
+		return filepath.Join(out, baseName(name)), nil
 	}
 	return filepath.Join(out, stem(name)+c.target.Ext()), nil
 }
@@ -340,9 +341,9 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (documen
 		if given == 1 && i == 0 {
 			names = shards
 		}
-		if cmd.Name() == "merge" && len(names) == 1 {
+		if cmd.Name() == "merge" && len(names) == 1 && inspect.Shards(in.File) == nil {
 			return nil, onFile(from, wrong("tensorfile convert, for one input",
-				"merge takes several inputs, or the first shard of a model"))
+				"merge takes several inputs, or the directory or the first shard of a model"))
 		}
 		c.opts.Shards = max(c.opts.Shards, count)
 		if len(files) == 0 {

@@ -5,34 +5,45 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/model"
 )
 
-// explain returns what a file is that has no known format.
+// explain returns what a file or a directory is that has no known format.
 func (a *app) explain(in *input, err error) error {
-	if !errors.Is(err, tensorfile.ErrUnknownFormat) {
+	isUnknown := errors.Is(err, tensorfile.ErrUnknownFormat)
+	isShard := strings.EqualFold(filepath.Ext(in.name), ".distcp") // of which a part is read
+	isAdvised := errors.As(err, new(advised))
+	if isAdvised || !isUnknown && !isShard && !errors.Is(err, model.ErrNoModel) {
 		return err
 	}
-	var r io.ReaderAt = in.raw
-	size := int64(1)
-	if r == nil {
-		f, e := os.Open(in.path)
-		if e != nil {
-			return err
+	name, head, size := in.name, make([]byte, 512), int64(1)
+	if info, e := os.Stat(in.path); e == nil && info.IsDir() {
+		head, size = nil, -1
+		if _, e := os.Stat(filepath.Join(in.path, "saved_model.pb")); e == nil {
+			name = "saved_model.pb"
 		}
-		defer f.Close()
-		if info, e := f.Stat(); e == nil {
+		if _, e := os.Stat(filepath.Join(in.path, "__0_0.distcp")); e == nil {
+			return advise("fetching .metadata too, which lists the tensors", err)
+		}
+	} else {
+		if e == nil {
 			size = info.Size()
 		}
-		r = f
+		isOpen := in.raw != nil
+		n, e := in.readAt(head, 0)
+		if head = head[:n]; e == io.EOF && n == 0 {
+			size = 0
+		}
+		if f, ok := in.raw.(io.Closer); ok && !isOpen {
+			f.Close()
+			in.raw = nil
+		}
 	}
-	head := make([]byte, 512)
-	n, e := r.ReadAt(head, 0)
-	if e == io.EOF && n == 0 {
-		size = 0
-	}
-	if what, advice := tensorfile.Recognize(head[:n], size); what != "" {
+	if what, advice := tensorfile.Recognize(name, head, size); what != "" {
 		return advise(advice, fmt.Errorf("%w: it is %s", err, what))
 	}
 	return err

@@ -33,7 +33,7 @@ type input struct {
 	path string       // of the file on disk, "" where there is none
 	set  string       // of a directory the index or first file of what it was opened as
 	dir  *model.Model // the directory; nil of a file
-	part string       // that it is one shard of a .gguf; "" if it is not
+	part string       // that it is one of several shards; "" if it is not
 	raw  io.ReaderAt  // its bytes, once they have been asked for
 }
 
@@ -174,21 +174,16 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 
 // openShards takes the first shard of a .gguf for all of them.
 func (a *app) openShards(in *input) error {
-	if in.Format() != tensorfile.GGUF {
-		return nil
-	}
 	path := cmp.Or(in.path, in.name)
-	names, count := convert.Shards(path, in.File)
-	if count < 2 {
+	if a.recursive { // the others are next to it
 		return nil
 	}
-	stem := "NAME"
-	if s, ok := naming.ParseShard(path); ok {
-		stem = s.Stem
+	in.part = partOf(path, in.File)
+	if in.Format() != tensorfile.GGUF || in.part == "" {
+		return nil
 	}
-	in.part = fmt.Sprintf("one of the %d files of a model, all of which their directory opens, "+
-		"or the first, %s", count, gguf.ShardName(stem, 0, count))
-	if len(names) < count || a.single || a.recursive || in.path == "" {
+	names, count := convert.Shards(path, in.File)
+	if len(names) < count || a.single || in.path == "" {
 		return nil
 	}
 	for _, name := range names {
@@ -200,6 +195,27 @@ func (a *app) openShards(in *input) error {
 	in.part = ""
 	in.File.Close()
 	return a.openDirectory(in, in.path, "")
+}
+
+// partOf returns that a file is one of several that are a model together, and what opens
+// them all; "" if it is not.
+func partOf(path string, f *tensorfile.File) string {
+	if strings.EqualFold(filepath.Ext(path), ".distcp") {
+		return "one file of a checkpoint of torch.distributed, which its directory opens"
+	}
+	_, count := convert.Shards(path, f)
+	if count < 2 {
+		return ""
+	}
+	text, stem := fmt.Sprintf("one of the %d files", count), "NAME"
+	if s, ok := naming.ParseShard(filepath.ToSlash(path)); ok && s.N == count {
+		text, stem = fmt.Sprintf("shard %d of %d", s.I, s.N), s.Stem
+	}
+	text += " of a model, all of which their directory opens"
+	if f.Format() == tensorfile.GGUF {
+		text += ", or the first, " + gguf.ShardName(stem, 0, count)
+	}
+	return text
 }
 
 // addReinterpret is --reinterpret.

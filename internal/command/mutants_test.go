@@ -73,7 +73,7 @@ diff $IN $SOUND --dequantize --stat
 check $DIR
 check $DIR --deep
 check $DIR --deep --values
-check -r $DIR --strict
+check -r $DIR --strict --sarif $OUT/x.sarif
 check $DIR --manifest $FILE
 clean $DIR
 clean -r $DIR
@@ -121,6 +121,7 @@ convert $IN $OUT/c --to ztensor@1.0 --allow all --sparse sparse_coo --filter *a*
 convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x* --rename-regex ^x=y
 convert $IN $OUT/c --to ptd --allow all --dry-run
 verify --jobs 1 --jsonl $IN
+verify $IN --sarif $OUT/x.sarif
 ls --jobs 1 $IN
 convert --jobs 1 --to npz -o $OUT --allow all $IN`, "\n")
 
