@@ -27,7 +27,7 @@ const (
 	coreML    = "coremltools" + numpy + ", or " + original
 	tf        = "tf.train.load_checkpoint" + numpy
 	tables    = "DuckDB or pyarrow, which read tables"
-	pickled   = "saving its tensors with torch.save, or its arrays with numpy.savez, where it was made"
+	pickled   = "saving its tensors with torch.save, or its arrays with numpy.savez"
 	converted = "a .gguf of the model"
 )
 
@@ -84,8 +84,8 @@ var foreigns = []foreign{
 
 // Recognize returns what a common file or directory is that is not a tensor file, or not
 // by itself, and what to do about it, such as a Git LFS pointer; "" if it is not known.
-// name may be "". head is the first 512 bytes, or all of a shorter file; it is empty for a
-// directory, whose size is -1.
+// name may be "". head is the first 512 bytes, or all of a shorter file; it is empty for
+// a directory, whose size is -1.
 func Recognize(name string, head []byte, size int64) (what, advice string) {
 	text := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))))
 	switch {
@@ -98,7 +98,8 @@ func Recognize(name string, head []byte, size int64) (what, advice string) {
 	}
 	base := strings.ToLower(filepath.Base(name))
 	for _, f := range foreigns {
-		if ok, _ := path.Match(f.name, base); (ok || f.name == "") && hasAt(head, f.offset, f.mark) {
+		ok, _ := path.Match(f.name, base)
+		if (ok || f.name == "") && hasAt(head, f.offset, f.mark) {
 			if what = f.what; f.mark == "" {
 				what += ", by its name"
 			}
@@ -120,7 +121,8 @@ func hasAt(head []byte, offset int, mark string) bool {
 	return len(head) >= offset+len(mark) && string(head[offset:offset+len(mark)]) == mark
 }
 
-// isText reports whether the start of a file is UTF-8 text. Its last character may be cut.
+// isText reports whether the start of a file is UTF-8 text. Its last character may be
+// cut.
 func isText(head []byte) bool {
 	for len(head) > 0 {
 		r, n := utf8.DecodeRune(head)
