@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -39,10 +41,64 @@ type DiffOptions struct {
 
 // A DiffReport says what differs between two files.
 type DiffReport struct {
-	Equal       bool         `json:"equal"`
-	Tensors     int          `json:"tensors"` // that were compared, or are in one file only
-	Blobs       int          `json:"blobs"`
+	Equal   bool `json:"equal"`
+	Tensors int  `json:"tensors"` // that were compared, or are in one file only
+	Blobs   int  `json:"blobs"`
+	// Differ, OnlyA, OnlyB and NotCompared count tensors: that are in both files and
+	// differ, that one file has, and of which something could not be read.
+	Differ      int          `json:"differ"`
+	OnlyA       int          `json:"only_a"`
+	OnlyB       int          `json:"only_b"`
+	NotCompared int          `json:"not_compared"`
 	Differences []Difference `json:"differences"`
+}
+
+// Summary returns in one line how many things differ.
+func (r *DiffReport) Summary() string {
+	number := func(n int, noun string) string {
+		if n != 1 {
+			noun += "s"
+		}
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	line := fmt.Sprintf("%d of %s differ, %d only in a, %d only in b", r.Differ,
+		number(r.Tensors, "tensor"), r.OnlyA, r.OnlyB)
+	other := map[string]int{}
+	for _, d := range r.Differences {
+		if d.Kind != "tensor" {
+			other[d.Kind]++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(other)) {
+		if n := other[kind]; kind == "program" {
+			line += fmt.Sprintf(", %s in the program", number(n, "difference"))
+		} else {
+			line += ", " + number(n, kind)
+		}
+	}
+	if r.NotCompared > 0 {
+		line += fmt.Sprintf(", %d not compared", r.NotCompared)
+	}
+	return line
+}
+
+// count counts a tensor with its differences.
+func (r *DiffReport) count(p *pair[*tensor.Tensor], list []Difference) {
+	isError := func(d Difference) bool { return d.Err != nil }
+	switch {
+	case !p.inB:
+		r.OnlyA++
+		return
+	case !p.inA:
+		r.OnlyB++
+		return
+	}
+	if slices.ContainsFunc(list, isError) {
+		r.NotCompared++
+	}
+	if slices.ContainsFunc(list, func(d Difference) bool { return !isError(d) }) {
+		r.Differ++
+	}
 }
 
 // A Difference is one thing that differs.
@@ -135,10 +191,13 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		}
 		return max(payload(p.a), payload(p.b))
 	}
+	i := 0
 	for list, err := range inOrder(ctx, slices.Values(pairs), size, d.compareTensors, m.Add) {
 		if err != nil {
 			return nil, err
 		}
+		report.count(&pairs[i], list)
+		i++
 		report.Differences = append(report.Differences, list...)
 	}
 	if !d.IgnoreBlobs {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -122,7 +121,7 @@ func (a *app) diff(x, y *input, c *comparison) error {
 			a.status = worse(a.status, statusFound)
 		}
 	}
-	summary := summaryOfDiff(report, x, y)
+	summary := report.Summary()
 	if c.top > 0 {
 		rest := slices.DeleteFunc(slices.Clone(report.Differences),
 			func(d inspect.Difference) bool {
@@ -165,45 +164,6 @@ func (a *app) diff(x, y *input, c *comparison) error {
 		fmt.Fprintln(a.out, line)
 	}
 	return nil
-}
-
-// summaryOfDiff says in one line how many things differ.
-func summaryOfDiff(r *inspect.DiffReport, x, y *input) string {
-	differ, onlyA, onlyB, failed := map[string]bool{}, 0, 0, map[string]bool{}
-	other := map[string]int{}
-	for _, d := range r.Differences {
-		name := d.Name
-		isTensor := d.Kind == "tensor"
-		if i := strings.LastIndexByte(name, ':'); isTensor && i >= 0 && x.Tensor(name) == nil &&
-			y.Tensor(name) == nil {
-			name = name[:i] // of a part
-		}
-		switch {
-		case isTensor && d.Err != nil:
-			failed[name] = true
-		case !isTensor:
-			other[d.Kind]++
-		case d.Change == inspect.ChangeOnlyA && x.Tensor(name) != nil && y.Tensor(name) == nil:
-			onlyA++
-		case d.Change == inspect.ChangeOnlyB && y.Tensor(name) != nil && x.Tensor(name) == nil:
-			onlyB++
-		default:
-			differ[name] = true
-		}
-	}
-	line := fmt.Sprintf("%d of %s differ, %d only in a, %d only in b", len(differ),
-		count(r.Tensors, "tensor"), onlyA, onlyB)
-	for _, kind := range slices.Sorted(maps.Keys(other)) {
-		if n := other[kind]; kind == "program" {
-			line += fmt.Sprintf(", %s in the program", count(n, "difference"))
-		} else {
-			line += ", " + count(n, kind)
-		}
-	}
-	if len(failed) > 0 {
-		line += fmt.Sprintf(", %d not compared", len(failed))
-	}
-	return line
 }
 
 // differenceLine returns a difference as text.

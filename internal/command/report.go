@@ -53,8 +53,21 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 	return page.NewSession(a.source(in)).Report(a.ctx, web.Files, verify, progress)
 }
 
-// source is a file for the page.
+// source is a file for the page, which has the name of the file or directory as its title.
 func (a *app) source(in *input) page.Source {
-	return page.Source{Name: in.name, File: in.File, Model: in.dir, Config: in.config(),
-		External: a.findExternal, Strict: a.strict, Limits: a.limits}
+	out := page.Source{Name: in.name, File: in.File, Model: in.dir, Config: in.config(),
+		External: a.findExternal, Strict: a.strict, Limits: a.limits,
+		Remote: isAddress(in.name)}
+	switch path, err := filepath.Abs(in.name); {
+	case in.name == "-":
+		out.Name = "standard input"
+	case out.Remote || err != nil:
+		out.Name = baseName(in.name)
+	default:
+		out.Name = filepath.Base(path) // also of . and ..
+	}
+	if out.Name != in.name {
+		out.Path = in.name
+	}
+	return out
 }

@@ -17,6 +17,8 @@ const maxText = 2000
 // facts are what the page shows at once.
 type facts struct {
 	Name       string         `json:"name"`
+	Path       string         `json:"path,omitempty"`
+	Remote     bool           `json:"remote"`
 	Title      string         `json:"title"` // of the format
 	Info       *inspect.Info  `json:"info"`
 	Attributes [][2]string    `json:"attributes"`
@@ -26,7 +28,7 @@ type facts struct {
 
 func (f *file) facts() facts {
 	info := inspect.NewInfo(f.File, f.Config)
-	out := facts{f.Name, f.File.Format().Title(), info, [][2]string{},
+	out := facts{f.Name, f.Path, f.Remote, f.File.Format().Title(), info, [][2]string{},
 		inspect.NewUsage(f.File, &inspect.UsageOptions{Config: f.Config}), f.Model != nil}
 	for _, a := range info.Attributes {
 		text, ok := a.Value.(string)

@@ -3,8 +3,6 @@ package page
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -73,14 +71,17 @@ func collapse(gr inspect.Group, open []int, number *int) (out inspect.Group, blo
 	for i, n := range gr.Nodes {
 		if n.Kind == inspect.NodeOperator || n.Kind == inspect.NodeDelegate {
 			operators = append(operators, i)
-			kinds = append(kinds, kindOf(n))
+			kinds = append(kinds, n.Label)
 		}
 	}
 	in := make([]int, len(gr.Nodes)) // the block of each node, -1 for none
 	for i := range in {
 		in[i] = -1
 	}
-	r := longestRepeat(kinds)
+	var r repeat
+	if len(gr.Nodes) >= minNodes {
+		r = longestRepeat(kinds, newChain(gr.Edges, operators))
+	}
 	labels := map[int]inspect.Node{}
 	for k := range r.times {
 		id := *number
@@ -154,40 +155,124 @@ func absorb(gr inspect.Group, in []int) {
 	}
 }
 
-// kindOf is what an operator does, without the numbers in its name.
-func kindOf(n inspect.Node) string {
-	s := n.Detail
-	if s == "" || n.Kind == inspect.NodeDelegate {
-		s = n.Label
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return '#'
-		}
-		return r
-	}, s)
-}
-
-// maxPeriod bounds how long a block is, so that the search stays short.
-const maxPeriod = 2000
+const (
+	// minNodes is how many nodes a group has at least whose blocks are collapsed.
+	minNodes = 60
+	// minPeriod is how many operators a block has at least, and maxPeriod at most.
+	minPeriod, maxPeriod = 5, 2000
+	// maxVisits is how many operators the search looks at to tell chains from branches.
+	maxVisits = 2_000_000
+)
 
 // longestRepeat returns the repeat that covers most: three times or more, or blocks of at
-// least eight; of those that cover as much the shortest block.
-func longestRepeat(kinds []string) (best repeat) {
-	for period := 2; period <= min(len(kinds)/2, maxPeriod); period++ {
+// least eight; of those that cover as much the shortest block, and the earliest.
+func longestRepeat(kinds []string, c *chain) (best repeat) {
+	covers := func(r repeat) bool {
+		return (r.times >= 3 || r.times == 2 && r.period >= 8) &&
+			r.times*r.period > best.times*best.period
+	}
+	for period := minPeriod; period <= min(len(kinds)/2, maxPeriod); period++ {
 		run := 0
 		for i := period; i <= len(kinds); i++ {
 			if i < len(kinds) && kinds[i] == kinds[i-period] {
 				run++
 				continue
 			}
-			times := run/period + 1
-			if (times >= 3 || times == 2 && period >= 8) &&
-				times*period > best.times*best.period {
-				best = repeat{i - run - period, period, times}
+			for shift := range min(period, run+1) { // a block may begin at any operator
+				r := repeat{i - run - period + shift, period, (run-shift)/period + 1}
+				for covers(r) && !isShort(kinds[r.start:r.start+period]) {
+					n := c.length(r)
+					if n == 0 {
+						return best
+					}
+					if chained := (repeat{r.start, period, n}); covers(chained) {
+						best = chained
+					}
+					r.start, r.times = r.start+n*period, r.times-n
+				}
 			}
 			run = 0
 		}
 	}
 	return best
+}
+
+// isShort reports whether a block is itself shorter blocks than are collapsed.
+func isShort(kinds []string) bool {
+	for n := 1; n < minPeriod; n++ {
+		if len(kinds)%n == 0 && slices.Equal(kinds[n:], kinds[:len(kinds)-n]) {
+			return true
+		}
+	}
+	return false
+}
+
+// A chain tells whether blocks are one after the other.
+type chain struct {
+	from   [][]int // of each operator the operators whose results it uses
+	visits int
+}
+
+func newChain(edges []inspect.Edge, operators []int) *chain {
+	at := map[int]int{}
+	for i, node := range operators {
+		at[node] = i
+	}
+	c := &chain{from: make([][]int, len(operators))}
+	for _, e := range edges {
+		from, ok1 := at[e.From]
+		to, ok2 := at[e.To]
+		if ok1 && ok2 {
+			c.from[to] = append(c.from[to], from)
+		}
+	}
+	return c
+}
+
+// length returns how many blocks from the first are a chain: each is in one piece and uses
+// a result of the block before. Branches side by side, such as q, k and v, are no chain:
+// none uses another, and what has the end of one and the start of the next is in two
+// pieces. It is at least 1, or 0 once the search has taken too long.
+func (c *chain) length(r repeat) int {
+	for k := range r.times {
+		if c.visits += r.period; c.visits > maxVisits {
+			return 0
+		}
+		isWhole, follows := c.block(r.start+k*r.period, r.period)
+		if !isWhole || k > 0 && !follows {
+			return max(k, 1)
+		}
+	}
+	return r.times
+}
+
+// block reports whether a block is in one piece, and whether it uses a result of the block
+// before.
+func (c *chain) block(start, period int) (isWhole, follows bool) {
+	piece := make([]int, period) // of each operator one that it is joined with
+	for i := range piece {
+		piece[i] = i
+	}
+	root := func(i int) int {
+		for piece[i] != i {
+			piece[i] = piece[piece[i]]
+			i = piece[i]
+		}
+		return i
+	}
+	pieces := period
+	for i := range piece {
+		for _, from := range c.from[start+i] {
+			switch from -= start; {
+			case from >= 0 && from < period:
+				if a, b := root(from), root(i); a != b {
+					piece[a] = b
+					pieces--
+				}
+			case from < 0 && from >= -period:
+				follows = true
+			}
+		}
+	}
+	return pieces == 1, follows
 }

@@ -20,7 +20,11 @@ import (
 // A Source is an open file that a page shows.
 type Source struct {
 	Name string
-	File *tensorfile.File
+	// Path is the path or address of the file, where it is not Name.
+	Path string
+	// Remote says that reading the file takes requests over the network.
+	Remote bool
+	File   *tensorfile.File
 	// Model, if not nil, is the directory that File is of.
 	Model *model.Model
 	// Config is what the configuration of the model says of quantised weights.
@@ -80,7 +84,8 @@ type params struct {
 	Index  []int64 `json:"index"` // the first element shown, one for each dimension
 	Rows   int     `json:"rows"`  // dimension of the rows, and of the columns
 	Cols   int     `json:"cols"`
-	Open   []int   `json:"open"` // blocks that are not collapsed
+	Plain  bool    `json:"plain"` // a picture has no channels of colour
+	Open   []int   `json:"open"`  // blocks that are not collapsed
 }
 
 // Call computes the result of a method, as encoding/json can write it. progress may be
@@ -146,12 +151,22 @@ func (p Progress) rarely() Progress {
 	}
 }
 
-func diff(ctx context.Context, a, b *file, progress Progress) (*inspect.DiffReport, error) {
-	return inspect.Diff(ctx, a.File, b.File, &inspect.DiffOptions{
+// A difference is what differs between two files, and in one line how much.
+type difference struct {
+	*inspect.DiffReport
+	Summary string `json:"summary"`
+}
+
+func diff(ctx context.Context, a, b *file, progress Progress) (*difference, error) {
+	report, err := inspect.Diff(ctx, a.File, b.File, &inspect.DiffOptions{
 		Figures:  true,
 		External: a.External,
 		Progress: progress,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &difference{report, report.Summary()}, nil
 }
 
 // An Error is the error of a call.

@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/page"
 	"github.com/tensorfile/tensorfile/internal/page/web"
 	"github.com/tensorfile/tensorfile/quant"
+	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -290,9 +291,70 @@ func TestCallsThatAreWrongAreErrors(t *testing.T) {
 
 func TestTwoFilesAreCompared(t *testing.T) {
 	name := "safetensors/many.safetensors"
-	d := call[struct{ Equal bool }](t, session(t, name, name), "diff", "{}")
-	if !d.Equal {
+	type difference struct {
+		Equal   bool
+		Summary string
+	}
+	if d := call[difference](t, session(t, name, name), "diff", "{}"); !d.Equal {
 		t.Error("a file differs from itself")
+	}
+	one := func(ts ...*tensor.Tensor) page.Source {
+		return page.Source{File: tensorfile.FromTensors(ts, nil)}
+	}
+	v := func(name string, v ...float32) *tensor.Tensor {
+		return tensor.New(name, tensor.Shape{int64(len(v))}, v)
+	}
+	s := page.NewSession(one(v("same", 1), v("value", 1), v("shape", 1), v("a", 1), v("a2", 1)),
+		one(v("same", 1), v("value", 2), v("shape", 1, 2), v("b", 1)))
+	d := call[difference](t, s, "diff", "{}")
+	if want := "2 of 6 tensors differ, 2 only in a, 1 only in b"; d.Summary != want {
+		t.Errorf("%q, want %q", d.Summary, want)
+	}
+}
+
+// An image is drawn in its colours, whichever dimension has them, unless it is asked for
+// without; a kernel of three columns is no image.
+func TestAPictureOfAnImageHasItsColours(t *testing.T) {
+	values := make([]uint8, 2*4*5*3)
+	for i := range values {
+		values[i] = uint8(i)
+	}
+	last := tensor.New("last", tensor.Shape{2, 4, 5, 3}, values)
+	first := tensor.New("first", tensor.Shape{3, 4, 10}, values)
+	shares := tensor.New("shares", tensor.Shape{3, 4, 5}, make([]float32, 60))
+	kernel := tensor.New("kernel", tensor.Shape{2, 4, 5, 3}, values)
+	kernel.Shape = tensor.Shape{2, 20, 3, 1}
+	kernels := tensor.New("kernels", tensor.Shape{4, 10, 1, 3}, values)
+	type picture struct {
+		Channels, Width, Height int
+		Low, High               float64
+		Pixels                  []byte
+	}
+	s := memory(last, first, shares, kernel, kernels)
+	for params, want := range map[string]picture{
+		`{"tensor":0}`:               {3, 5, 4, 0, 255, []byte{0, 1, 2}},
+		`{"tensor":0,"index":[1]}`:   {3, 5, 4, 0, 255, []byte{60, 61, 62}},
+		`{"tensor":1}`:               {3, 10, 4, 0, 255, []byte{0, 40, 80}},
+		`{"tensor":2}`:               {3, 5, 4, 0, 1, []byte{0, 0, 0}},
+		`{"tensor":0,"plain":true}`:  {1, 3, 5, 0, 14, nil},
+		`{"tensor":3}`:               {1, 1, 3, 0, 2, nil},
+		`{"tensor":4,"index":[0,1]}`: {1, 3, 1, 3, 5, nil},
+	} {
+		p := call[picture](t, s, "picture", params)
+		if p.Channels != want.Channels || p.Width != want.Width || p.Height != want.Height ||
+			p.Low != want.Low || p.High != want.High {
+			p.Pixels = nil
+			t.Errorf("%s: %+v, want %+v", params, p, want)
+			continue
+		}
+		if len(p.Pixels) != p.Channels*p.Width*p.Height {
+			t.Errorf("%s: %d pixels", params, len(p.Pixels))
+		}
+		for i, v := range want.Pixels {
+			if got := p.Pixels[i]; got != 1+byte(254*float64(v)/255) {
+				t.Errorf("%s: channel %d is %d of %d", params, i, got, v)
+			}
+		}
 	}
 }
 
@@ -497,5 +559,95 @@ func TestAProgramIsOpenedWithItsData(t *testing.T) {
 	}
 	if src.File.Format() != tensorfile.PTE || external == 0 {
 		t.Errorf("%v with %d external tensors", src.File.Format(), external)
+	}
+}
+
+// program is an .rten of operators, each a name and its inputs: the results of others by
+// number, -1 for the input of the program.
+func program(t *testing.T, operators [][]any) *page.Session {
+	t.Helper()
+	g := rten.NewGraphBuilder()
+	x := g.Input("x", tensor.F32, rten.Fixed(4))
+	var results []rten.Ref
+	for _, op := range operators {
+		var in []rten.Ref
+		for _, i := range op[1:] {
+			if i == -1 {
+				in = append(in, x)
+			} else {
+				in = append(in, results[i.(int)])
+			}
+		}
+		results = append(results, g.Op(op[0].(string), nil, in...))
+	}
+	g.Output("y", results[len(results)-1])
+	name := filepath.Join(t.TempDir(), "program.rten")
+	if err := g.WriteFile(t.Context(), name, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := tensorfile.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return page.NewSession(page.Source{File: f})
+}
+
+func TestChainsOfBlocksCollapseAndBranchesDoNot(t *testing.T) {
+	// chain is blocks of operators in a row, of the given length.
+	chain := func(blocks, length int) (ops [][]any) {
+		names := []string{"Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Exp", "Sqrt"}
+		for i := range blocks * length {
+			ops = append(ops, []any{names[i%length], i - 1})
+		}
+		return ops
+	}
+	// branches are q, k and v of one input, each a row of the same operators.
+	branches := func(before string, length int) (ops [][]any) {
+		ops = append(ops, []any{before, -1})
+		var ends []any
+		for range 3 {
+			from := 0
+			for i := range length {
+				ops = append(ops, []any{[]string{"Abs", "Neg", "Exp", "Tanh", "Relu"}[i*i%7%5], from})
+				from = len(ops) - 1
+			}
+			ends = append(ends, from)
+		}
+		return append(ops, append([]any{"Sum"}, ends...))
+	}
+	// layers are blocks that have branches inside.
+	layers := func(n int) (ops [][]any) {
+		last := -1
+		for range n {
+			first := len(ops)
+			ops = append(ops, []any{"Sqrt", last}, []any{"Abs", first}, []any{"Neg", first + 1},
+				[]any{"Abs", first}, []any{"Neg", first + 3}, []any{"Abs", first},
+				[]any{"Neg", first + 5}, []any{"Sum", first + 2, first + 4, first + 6})
+			last = len(ops) - 1
+		}
+		return ops
+	}
+	for name, c := range map[string]struct {
+		ops    [][]any
+		blocks int
+	}{
+		"blocks of five":         {chain(12, 5), 12},
+		"blocks of four":         {chain(20, 4), 0},
+		"fewer than sixty nodes": {chain(11, 5), 0},
+		"branches":               {branches("Sqrt", 20), 0},
+		"branches, out of step":  {branches("Relu", 20), 0}, // as each branch ends
+		"layers with branches":   {layers(8), 8},
+	} {
+		g := call[graph](t, program(t, c.ops), "blocks", "{}").Groups[0]
+		got := map[int]bool{}
+		for _, id := range g.Blocks {
+			if id >= 0 {
+				got[id] = true
+			}
+		}
+		if len(got) != c.blocks {
+			t.Errorf("%s: %d blocks of %d nodes, want %d", name, len(got), len(g.Nodes), c.blocks)
+		}
 	}
 }

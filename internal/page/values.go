@@ -173,17 +173,34 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// A picture has a byte for each element: 0 where it is not finite, else from 1 for Min to
-// 255 for Max.
+// A picture has a byte for each element: 0 where it is not finite, else from 1 for Low to
+// 255 for High. With three channels each pixel has its red, green and blue.
 type picture struct {
-	Width   int     `json:"width"`
-	Height  int     `json:"height"`
-	RowStep int64   `json:"row_step"` // one row of so many is shown
-	ColStep int64   `json:"col_step"`
-	Cut     bool    `json:"cut"` // the tensor goes on to the right
-	Min     float64 `json:"min"`
-	Max     float64 `json:"max"`
-	Pixels  []byte  `json:"pixels"`
+	Channels int     `json:"channels"`
+	Width    int     `json:"width"`
+	Height   int     `json:"height"`
+	RowStep  int64   `json:"row_step"` // one row of so many is shown
+	ColStep  int64   `json:"col_step"`
+	Cut      bool    `json:"cut"` // the tensor goes on to the right
+	Min      float64 `json:"min"` // of the elements shown
+	Max      float64 `json:"max"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	Pixels   []byte  `json:"pixels"`
+}
+
+// colours returns the dimension of the three channels of an image, [n, h, w, 3] or
+// [3, h, w], and its dimensions of rows and columns; -1 where a tensor is none. Kernels of
+// three columns, [n, m, 3, 3], are none.
+func colours(shape tensor.Shape) (channel, rows, cols int) {
+	const least = 4
+	switch n := len(shape); {
+	case n == 4 && shape[3] == 3 && min(shape[1], shape[2]) >= least:
+		return 3, 1, 2
+	case n == 3 && shape[0] == 3 && min(shape[1], shape[2]) >= least:
+		return 0, 1, 2
+	}
+	return -1, -1, -1
 }
 
 func (f *file) picture(ctx context.Context, p params) (*picture, error) {
@@ -192,7 +209,14 @@ func (f *file) picture(ctx context.Context, p params) (*picture, error) {
 		return nil, err
 	}
 	rows, cols, index := window(t, p)
-	out := &picture{RowStep: 1, ColStep: 1}
+	channel, gap := -1, int64(max(t.DType.Bits()/8, 1)) // bytes from column to column
+	if c, r, w := colours(t.Shape); c >= 0 && !p.Plain && !t.DType.IsComplex() {
+		channel, rows, cols = c, r, w
+		if c > w {
+			gap *= 3
+		}
+	}
+	out := &picture{Channels: 1, RowStep: 1, ColStep: 1}
 	if slices.Contains(t.Shape, 0) {
 		return out, nil
 	}
@@ -205,9 +229,11 @@ func (f *file) picture(ctx context.Context, p params) (*picture, error) {
 			out.RowStep = step
 			at[d] = tensor.Stride{Stop: n, Step: step}
 		case cols:
-			step = min(step, maxGap/int64(max(t.DType.Bits()/8, 1)))
+			step = min(step, maxGap/gap)
 			out.ColStep, out.Cut = step, pictureSize*step < n
 			at[d] = tensor.Stride{Stop: min(pictureSize*step, n), Step: step}
+		case channel:
+			at[d] = tensor.Range{Stop: n}
 		default:
 			at[d] = tensor.At(first)
 		}
@@ -220,15 +246,29 @@ func (f *file) picture(ctx context.Context, p params) (*picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Width, out.Height = len(values), 1
-	if len(shown.Shape) == 2 {
-		out.Width, out.Height = int(shown.Shape[1]), int(shown.Shape[0])
+	shape := shown.Shape
+	switch channel {
+	case 0: // one channel after the other
+		n := len(values) / 3
+		pixels := make([]float64, 0, len(values))
+		for i := range n {
+			pixels = append(pixels, values[i], values[n+i], values[2*n+i])
+		}
+		out.Channels, values, shape = 3, pixels, shape[1:]
+	case 3:
+		out.Channels, shape = 3, shape[:2]
 	}
-	out.paint(values)
+	out.Width, out.Height = len(values), 1
+	if len(shape) == 2 {
+		out.Width, out.Height = int(shape[1]), int(shape[0])
+	}
+	out.paint(values, t.DType)
 	return out, nil
 }
 
-func (p *picture) paint(values []float64) {
+// paint sets the bytes of the pixels. Colours of bytes go from 0 to 255, others from 0 to
+// 1 unless elements are outside.
+func (p *picture) paint(values []float64, d tensor.DType) {
 	p.Min, p.Max = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
@@ -238,7 +278,15 @@ func (p *picture) paint(values []float64) {
 	if p.Min > p.Max {
 		p.Min, p.Max = 0, 0
 	}
-	span := p.Max/2 - p.Min/2 // cannot overflow
+	p.Low, p.High = p.Min, p.Max
+	switch {
+	case p.Channels == 1:
+	case d == tensor.U8:
+		p.Low, p.High = 0, 255
+	case p.Min >= 0 && p.Max <= 1:
+		p.Low, p.High = 0, 1
+	}
+	span := p.High/2 - p.Low/2 // cannot overflow
 	p.Pixels = make([]byte, len(values))
 	for i, v := range values {
 		switch {
@@ -246,7 +294,7 @@ func (p *picture) paint(values []float64) {
 		case span == 0:
 			p.Pixels[i] = 128
 		default:
-			p.Pixels[i] = 1 + byte(254*((v/2-p.Min/2)/span))
+			p.Pixels[i] = 1 + byte(254*((v/2-p.Low/2)/span))
 		}
 	}
 }
