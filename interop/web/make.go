@@ -24,7 +24,7 @@ import (
 func main() {
 	dir := os.Args[1]
 	for _, make := range []func(dir string) error{shards, sparse, transformer, many, hostile,
-		values, deep} {
+		values, deep, branches, images, flat} {
 		if err := make(dir); err != nil {
 			log.Fatal(err)
 		}
@@ -180,4 +180,44 @@ func deep(dir string) error {
 	}
 	g.Output("y", x)
 	return g.WriteFile(context.Background(), filepath.Join(dir, "deep.rten"), nil)
+}
+
+// branches is a program of three rows of 20 operators side by side, in each the same.
+func branches(dir string) error {
+	g := rten.NewGraphBuilder()
+	x := g.Op("Sqrt", nil, g.Input("x", tensor.F32, rten.Fixed(4)))
+	var ends []rten.Ref
+	for range 3 {
+		end := x
+		for i := range 20 {
+			end = g.Op([]string{"Abs", "Neg", "Exp", "Tanh", "Relu"}[i*i%7%5], nil, end)
+		}
+		ends = append(ends, end)
+	}
+	g.Output("y", g.Op("Sum", nil, ends...))
+	return g.WriteFile(context.Background(), filepath.Join(dir, "branches.rten"), nil)
+}
+
+// images are a red image and a blue one, with the channels last, and a green one with the
+// channels first.
+func images(dir string) error {
+	last, first := make([]uint8, 2*8*8*3), make([]uint8, 3*8*8)
+	for i := range 8 * 8 {
+		last[3*i], last[3*(8*8+i)+2], first[8*8+i] = 255, 255, 255
+	}
+	return write(dir, "images.safetensors", tensor.Of(
+		tensor.New("first", tensor.Shape{3, 8, 8}, first),
+		tensor.New("last", tensor.Shape{2, 8, 8, 3}, last)))
+}
+
+// flat are names without dots, 4 in each of 12 layers.
+func flat(dir string) error {
+	var ts []*tensor.Tensor
+	for layer := range 12 {
+		for _, part := range []string{"query", "key", "value", "output"} {
+			ts = append(ts, tensor.New(fmt.Sprintf("encoder_layer_%d_%s", layer, part),
+				tensor.Shape{16}, make([]float32, 16)))
+		}
+	}
+	return write(dir, "flat.safetensors", tensor.Of(ts...))
 }

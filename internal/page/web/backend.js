@@ -16,13 +16,13 @@ export function http() {
   return {
     can: () => true,
     async call(method, params = {}, {signal, progress} = {}) {
-      const response = await fetch('call', {method: 'POST', body: JSON.stringify({method, params}), signal});
+      const response = await reached(fetch('call', {method: 'POST', body: JSON.stringify({method, params}), signal}));
       if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let pieces = [];
       for (;;) {
-        const {done, value} = await reader.read();
-        if (done) throw new Error('the process has ended');
+        const {done, value} = await reached(reader.read());
+        if (done) throw new Error(ended);
         const lines = value.split('\n');
         pieces.push(lines[0]);
         for (let i = 1; i < lines.length; i++) {
@@ -34,6 +34,17 @@ export function http() {
       }
     },
   };
+}
+
+const ended = 'tensorfile view has ended';
+
+// reached waits for the process, which has ended where the browser has an error of the network.
+async function reached(promise) {
+  try {
+    return await promise;
+  } catch (e) {
+    throw e.name === 'TypeError' ? new Error(ended) : e;
+  }
 }
 
 function answer(message) {

@@ -1,26 +1,20 @@
 // The differences between two files.
-import { add, count, run, section, table } from './dom.js';
+import { add, addName, count, round, run, section, table, visible } from './dom.js';
 
-// text shows a value: numbers that JSON lacks are {$float: 'nan'}, complex ones [real, imaginary].
-function text(v) {
-  if (v === undefined || v === null) return '';
-  if (typeof v !== 'object') return String(v);
-  if ('$float' in v) return v.$float;
-  if (Array.isArray(v)) return `[${v.map(text).join(', ')}]`;
-  return JSON.stringify(v);
-}
-
-export function showDiff(backend, names) {
+// showDiff compares the first and the last file: at once where there are two, and with files that are chosen. openName opens the tensor
+// of a name, from the last file if the first does not have it.
+export function showDiff(backend, names, openName) {
   const s = section('Difference');
   const out = add(s, 'div', undefined, {'aria-live': 'polite'});
   const compare = () => run(out, backend, 'diff', {}, d => {
-    add(out, 'p', d.equal ? `Equal: ${count(d.tensors, 'tensor')}, ${count(d.blobs, 'blob')}.` : `${count(d.differences.length, 'difference')} in ${count(d.tensors, 'tensor')} and ${count(d.blobs, 'blob')}.`);
-    if (d.equal) return;
-    table(out, 'Differences', [{title: 'kind'}, {title: 'name'}, {title: 'what'}, {title: 'a'}, {title: 'b'}, {title: 'elements', number: true}, {title: 'largest', number: true}, {title: 'relative RMS', number: true}],
-      d.differences.map(x => [x.kind, x.name, x.error ?? x.change.replace('_', ' '), text(x.a), text(x.b),
-        x.different === undefined ? '' : `${x.different.toLocaleString('en')} of ${x.of.toLocaleString('en')}`, text(x.largest), text(x.relative_rms)]));
+    if (d.equal) add(out, 'p', `Equal: ${count(d.tensors, 'tensor')}, ${count(d.blobs, 'blob')}.`);
+    else showDifferences(out, d, openName);
   });
-  if (names.length > 1) add(out, 'button', `Compare ${names[0]} (a) with ${names[names.length - 1]} (b)`, {click: compare});
+  if (names.length > 1) {
+    add(s, 'p', `a: ${names[0]}, b: ${names[names.length - 1]}`, {class: 'soft'});
+    s.append(out);
+    compare();
+  }
   if (!backend.open) return;
   const label = add(add(s, 'p'), 'label', 'Compare with ');
   const input = add(label, 'input', undefined, {type: 'file', multiple: true, id: 'another', change: async () => {
@@ -33,4 +27,23 @@ export function showDiff(backend, names) {
       add(out, 'p', e.message, {class: 'error', role: 'alert'});
     }
   }});
+}
+
+function showDifferences(out, d, openName) {
+  add(out, 'p', `${d.summary[0].toUpperCase()}${d.summary.slice(1)}.`);
+  const side = v => td => {
+    const text = round(v);
+    td.textContent = visible(text.length > 200 ? text.slice(0, 200) + '…' : text);
+    if (typeof v === 'number' || v?.$float) Object.assign(td, {className: 'number', title: v.$float ?? v});
+  };
+  const name = x => td => {
+    if (x.kind === 'tensor') addName(td, 'button', x.name || '(no name)', {click: () => openName(x.name)});
+    else addName(td, 'span', `${x.kind} ${x.name}`);
+  };
+  const change = x => x.error ?? {only_a: 'only in a', only_b: 'only in b'}[x.change] ?? x.change;
+  const elements = x => x.different === undefined ? '' :
+    `${round(x.different)} of ${round(x.of)}${x.not_finite ? `, ${round(x.not_finite)} not finite` : ''}`;
+  table(out, 'Differences', [{title: 'Name', name: true}, {title: 'Difference'}, {title: 'Elements', number: true}, {title: 'Largest', number: true},
+    {title: 'Relative RMS', number: true}, {title: 'a', number: true}, {title: 'b', number: true}],
+  d.differences.map(x => [name(x), change(x), elements(x), side(x.largest), side(x.relative_rms), side(x.a), side(x.b)]));
 }

@@ -1,5 +1,5 @@
 // Functions that all modules share. Text of files goes into the page as text, never as markup.
-export const colours = ['#8fb8ff', '#ffd27f', '#a5e3a0', '#ffaaa5', '#d3b8ff', '#9fe6e6', '#ffc2ea', '#d8d8a0', '#c4cdd6', '#f0b48c'];
+export const colours = ['#8fb8ff', '#ffd27f', '#a5e3a0', '#ffaaa5', '#d3b8ff', '#9fe6e6', '#ffc2ea', '#d8d8a0', '#b9c98f', '#f0b48c'];
 
 export const find = id => document.getElementById(id);
 
@@ -17,6 +17,13 @@ export function add(parent, tag, text, attributes = {}) {
     else if (value !== undefined && value !== false) e.setAttribute(name, value === true ? '' : value);
   }
   parent.append(e);
+  return e;
+}
+
+// addName appends an element with a name, which breaks after dots and slashes.
+export function addName(parent, tag, name, attributes) {
+  const e = add(parent, tag, undefined, attributes);
+  visible(name).split(/(?<=[./])/).forEach((part, i) => e.append(...i ? [document.createElement('wbr'), part] : [part]));
   return e;
 }
 
@@ -39,12 +46,23 @@ export function human(n) {
 
 export const count = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : 's'}`;
 
-// section appends a section with a heading, and a button in the navigation that goes there.
+// round shortens a number to four digits, and shows what JSON lacks: {$float: 'nan'}, and complex numbers as [real, imaginary].
+export function round(v) {
+  if (v === undefined || v === null) return '';
+  if (typeof v === 'number') return Number.isInteger(v) ? v.toLocaleString('en') : String(Number(v.toPrecision(4)));
+  if (typeof v !== 'object') return String(v);
+  if ('$float' in v) return {nan: 'NaN', inf: 'Inf', '-inf': '-Inf'}[v.$float] ?? v.$float;
+  if (Array.isArray(v)) return `[${v.map(round).join(', ')}]`;
+  return JSON.stringify(v);
+}
+
+// section appends a section with a heading, and a button in the navigation that goes there. remove() of the section removes both.
 export function section(title) {
   const id = 'section-' + title.toLowerCase().replace(/\W+/g, '-');
   const s = add(find('main'), 'section', undefined, {'aria-labelledby': id});
   const h = add(s, 'h2', title, {id, tabindex: -1});
-  add(find('sections'), 'button', title, {click: () => { h.scrollIntoView(); h.focus(); }});
+  const button = add(find('sections'), 'button', title, {click: () => { h.scrollIntoView(); h.focus(); }});
+  s.drop = () => { s.remove(); button.remove(); };
   return s;
 }
 
@@ -57,8 +75,8 @@ export function list(parent, pairs) {
   return dl;
 }
 
-// table appends a table in a region that scrolls. Columns are {title, number}.
-export function table(parent, label, columns, rows, className = 'wide') {
+// table appends a table in a region that scrolls. Columns are {title, number, name}; cells are text, or functions that fill them.
+export function table(parent, label, columns, rows, className) {
   const region = add(parent, 'div', undefined, {class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0});
   const t = add(region, 'table', undefined, {class: className});
   const head = add(add(t, 'thead'), 'tr');
@@ -66,17 +84,29 @@ export function table(parent, label, columns, rows, className = 'wide') {
   const body = add(t, 'tbody');
   for (const r of rows) {
     const tr = add(body, 'tr');
-    columns.forEach((c, i) => add(tr, 'td', r[i] ?? '', {class: c.number ? 'number' : undefined}));
+    columns.forEach((c, i) => {
+      const isFunction = typeof r[i] === 'function';
+      const td = (c.name && !isFunction ? addName : add)(tr, 'td', isFunction ? '' : r[i] ?? '', {class: c.number ? 'number' : c.name ? 'name' : undefined});
+      if (isFunction) r[i](td);
+    });
   }
   return t;
 }
 
+// titled appends a table below a heading, if it has rows.
+export function titled(parent, tag, title, columns, rows, label = title) {
+  if (!rows.length) return;
+  add(parent, tag, title);
+  table(parent, label, columns, rows);
+}
+
 // run calls a method with a bar of progress and a button that cancels, then shows the result.
-// Focus that was in what it replaces stays there.
-export async function run(parent, backend, method, params, show) {
+// Focus that was in what it replaces stays there. signal cancels as well.
+export async function run(parent, backend, method, params, show, signal) {
   const held = parent.contains(document.activeElement);
   parent.replaceChildren();
   const control = new AbortController();
+  signal?.addEventListener('abort', () => control.abort());
   const row = add(parent, 'div', undefined, {class: 'row'});
   const bar = add(row, 'progress', undefined, {'aria-label': 'Progress', max: 1});
   const cancel = add(row, 'button', 'Cancel', {click: () => control.abort()});

@@ -1,42 +1,38 @@
 // Facts and attributes of a file, and what verify finds.
-import { add, count, human, list, run, section, table } from './dom.js';
+import { add, count, human, list, run, section, table, titled } from './dom.js';
 
 export function showFacts(facts) {
   const info = facts.info;
-  const s = section('Facts');
+  const s = section('Overview');
   list(s, [
+    ...(facts.path ? [['path', facts.path]] : []),
     ['format', `${facts.title}${info.version ? ' ' + info.version : ''}`],
     ['size', `${human(info.size)} (${count(info.size, 'byte')})`],
     ['tensors', info.tensors.toLocaleString('en')],
-    ['parameters', info.parameters.toLocaleString('en') +
+    ['parameters', millions(info.parameters) +
       (info.stored_elements === info.parameters ? '' : ` (${info.stored_elements.toLocaleString('en')} elements stored)`)],
-    ['decoded', human(info.bytes)],
+    ['tensor data', human(info.bytes)],
     ...(info.totals.blobs ? [['blobs', `${info.totals.blobs.toLocaleString('en')}, ${human(info.totals.blob_bytes)}`]] : []),
   ]);
   const dtypes = Object.entries(info.dtypes).sort((a, b) => b[1].bytes - a[1].bytes);
-  if (dtypes.length) {
-    add(s, 'h3', 'Dtypes');
-    table(s, 'Dtypes', [{title: 'dtype'}, {title: 'tensors', number: true}, {title: 'elements', number: true}, {title: 'size', number: true}],
-      dtypes.map(([name, t]) => [name, t.tensors.toLocaleString('en'), t.parameters.toLocaleString('en'), human(t.bytes)]));
-  }
-  if (info.schemes?.length) {
-    add(s, 'h3', 'Quantised weights');
-    table(s, 'Quantised weights', [{title: 'scheme'}, {title: 'weights', number: true}, {title: 'parameters', number: true}, {title: 'block'}, {title: 'scales each', number: true}],
-      info.schemes.map(x => [x.scheme, x.weights.toLocaleString('en'), x.parameters.toLocaleString('en'), x.block?.join(' × ') ?? '', x.scales]));
-  }
-  if (info.shards?.length) {
-    add(s, 'h3', 'Shards');
-    table(s, 'Shards', [{title: 'file'}, {title: 'tensors', number: true}, {title: 'size', number: true}],
-      info.shards.map(x => [x.name, x.tensors.toLocaleString('en'), human(x.bytes)]));
-  }
-  if (facts.attributes.length) {
-    add(s, 'h3', 'Attributes');
-    table(s, 'Attributes', [{title: 'key'}, {title: 'value'}], facts.attributes);
-  }
+  titled(s, 'h3', 'Dtypes', [{title: 'Dtype'}, {title: 'Tensors', number: true}, {title: 'Elements', number: true}, {title: 'Size', number: true}],
+    dtypes.map(([name, t]) => [name, t.tensors.toLocaleString('en'), t.parameters.toLocaleString('en'), human(t.bytes)]));
+  titled(s, 'h3', 'Quantised weights', [{title: 'Scheme'}, {title: 'Weights', number: true}, {title: 'Parameters', number: true}, {title: 'Block'},
+    {title: 'Scales per weight', number: true}],
+  (info.schemes ?? []).map(x => [x.scheme, x.weights.toLocaleString('en'), x.parameters.toLocaleString('en'), x.block?.join(' × ') ?? '', x.scales]));
+  titled(s, 'h3', 'Shards', [{title: 'File', name: true}, {title: 'Tensors', number: true}, {title: 'Size', number: true}],
+    (info.shards ?? []).map(x => [x.name, x.tensors.toLocaleString('en'), human(x.bytes)]));
+  titled(s, 'h3', 'Attributes', [{title: 'Key', name: true}, {title: 'Value', text: true}], facts.attributes);
   for (const w of info.warnings) add(s, 'p', 'warning: ' + w, {class: 'warning'});
   const d = add(s, 'details');
-  add(d, 'summary', 'All facts as JSON');
+  add(d, 'summary', 'All as JSON');
   d.addEventListener('toggle', () => add(d, 'pre', undefined, {tabindex: 0}).append(JSON.stringify(info, null, 2)), {once: true});
+}
+
+// millions is 30.7M (30,745,088).
+function millions(n) {
+  const all = n.toLocaleString('en'), i = Math.min(Math.floor((String(n).length - 1) / 3), 4);
+  return i < 2 ? all : `${(n / 1000 ** i).toFixed(1)}${' KMBT'[i]} (${all})`;
 }
 
 // small is up to which size a file is verified without being asked to.
@@ -56,9 +52,9 @@ export function showFindings(backend, facts) {
     if (!rows.length) add(out, 'p', 'No findings.');
     else {
       add(out, 'p', `${count(errors, 'error')}, ${count(rows.length - errors, 'warning')}.`, {class: errors ? 'error' : 'warning'});
-      table(out, 'Findings', [{title: 'severity'}, {title: 'class'}, {title: 'offset', number: true}, {title: 'what'}], rows);
+      table(out, 'Findings', [{title: 'Severity'}, {title: 'Class'}, {title: 'Offset', number: true}, {title: 'Finding'}], rows);
     }
   });
   if (facts.info.size <= small || !backend.reads) verify();
-  else add(out, 'button', `Verify, which reads ${human(facts.info.size)}`, {click: verify});
+  else add(out, 'button', `Verify (${human(facts.info.size)})`, {click: verify});
 }

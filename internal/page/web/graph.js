@@ -10,7 +10,8 @@ export function showGraph(backend) {
   const out = add(s, 'div');
   let open = [];
   const load = () => run(out, backend, collapse.checked ? 'blocks' : 'graph', {open}, g => {
-    draw(out, g, backend.reads ? block => { open.push(block); load(); } : undefined);
+    if (!g.groups.some(x => x.nodes?.length)) s.drop();
+    else draw(out, g, backend.reads ? block => { open.push(block); load(); } : undefined);
   });
   collapse.addEventListener('change', () => { open = []; load(); });
   load();
@@ -35,19 +36,27 @@ function draw(parent, g, openBlock) {
   const found = add(bar, 'span', '', {role: 'status', class: 'soft'});
   const svg = addSVG(parent, 'svg', {class: 'graph', tabindex: 0, role: 'application', 'aria-roledescription': 'graph',
     'aria-label': `Graph of ${g.groups.reduce((n, x) => n + (x.nodes?.length ?? 0), 0)} nodes. Arrow keys move, plus and minus zoom; Find chooses a node, and its adjacent nodes are listed below.`});
-  svg.style.height = `min(36rem, ${Math.ceil(height) + 16}px)`;
+  const wide = Math.min(svg.clientWidth / width, 1); // the scale at which it is as wide as its place
+  svg.style.height = `min(36rem, 75vh, ${Math.ceil(Math.max(height * wide, 100)) + 16}px)`;
+  add(parent, 'p', 'Drag to move; Ctrl and the wheel, or two fingers, to zoom.', {class: 'soft'});
   const details = add(parent, 'div', undefined, {'aria-live': 'polite', id: 'node'});
   const scene = addSVG(svg, 'g');
   for (const [number, group] of g.groups.entries()) drawGroup(scene, group, number, nodes);
   let view = {x: 0, y: 0, k: 1};
-  const apply = () => scene.setAttribute('transform', `translate(${view.x} ${view.y}) scale(${view.k})`);
+  // apply keeps half of the drawing, or of its place, in view.
+  const within = (v, room, size) => Math.min(Math.max(v, Math.min(room - size, 0) - room / 2), Math.max(room - size, 0) + room / 2);
+  const apply = () => {
+    view.x = within(view.x, svg.clientWidth, width * view.k);
+    view.y = within(view.y, svg.clientHeight, height * view.k);
+    scene.setAttribute('transform', `translate(${view.x} ${view.y}) scale(${view.k})`);
+  };
   const zoom = (by, x = svg.clientWidth / 2, y = svg.clientHeight / 2) => {
     const k = Math.min(Math.max(view.k * by, .01), 8);
     view = {x: x - (x - view.x) * k / view.k, y: y - (y - view.y) * k / view.k, k};
     apply();
   };
-  const fit = () => {
-    const k = Math.max(Math.min(svg.clientWidth / width, svg.clientHeight / height, 1), .05); // nodes stay visible
+  const fit = () => { // all of it, unless nodes would be less than dots
+    const k = Math.min(wide, Math.max(svg.clientHeight / (height + 8), .1));
     view = {x: (svg.clientWidth - width * k) / 2, y: 4, k};
     apply();
   };
@@ -79,28 +88,51 @@ function draw(parent, g, openBlock) {
   find.addEventListener('keydown', e => { if (e.key === 'Enter') details.querySelector('button')?.click(); });
   svg.addEventListener('keydown', e => {
     const move = {ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60]}[e.key];
-    if (move) { view.x += move[0]; view.y += move[1]; apply(); }
+    if (move) pan(...move);
     else if (e.key === '+' || e.key === '=') zoom(1.3);
     else if (e.key === '-') zoom(1 / 1.3);
     else return;
     e.preventDefault();
   });
+  const pan = (dx, dy) => { // reports whether anything moved
+    const {x, y} = view;
+    view.x += dx;
+    view.y += dy;
+    apply();
+    return view.x !== x || view.y !== y;
+  };
+  const place = e => { const box = svg.getBoundingClientRect(); return [e.clientX - box.x, e.clientY - box.y]; };
+  // The wheel scrolls the page unless the graph has the focus, and there too once the graph is at its end.
   svg.addEventListener('wheel', e => {
-    if (!e.ctrlKey && document.activeElement !== svg) return;
+    const step = e.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+    if (e.ctrlKey || e.metaKey) zoom(Math.exp(-e.deltaY * step / 400), ...place(e));
+    else if (document.activeElement !== svg || !pan(-e.deltaX * step, -e.deltaY * step)) return;
     e.preventDefault();
-    zoom(Math.exp(-e.deltaY / 400), e.offsetX, e.offsetY);
   }, {passive: false});
+  // One finger scrolls the page, two move and zoom the graph.
+  let fingers = null;
+  const touch = e => {
+    if (e.touches.length !== 2 || !e.cancelable) { // where it is not, the browser scrolls already
+      fingers = null;
+      return;
+    }
+    e.preventDefault();
+    const [a, b] = [...e.touches].map(place), was = fingers;
+    fingers = {x: (a[0] + b[0]) / 2, y: (a[1] + b[1]) / 2, apart: Math.hypot(a[0] - b[0], a[1] - b[1]) || 1};
+    if (!was) return;
+    pan(fingers.x - was.x, fingers.y - was.y);
+    zoom(fingers.apart / was.apart, fingers.x, fingers.y);
+  };
+  for (const kind of ['touchstart', 'touchmove', 'touchend', 'touchcancel']) svg.addEventListener(kind, touch, {passive: false});
   let drag = null;
-  svg.addEventListener('pointerdown', e => { drag = {x: e.clientX, y: e.clientY, moved: false}; });
+  svg.addEventListener('pointerdown', e => { drag = e.pointerType === 'touch' ? null : {x: e.clientX, y: e.clientY, moved: false}; });
   svg.addEventListener('pointermove', e => {
     if (!drag || !e.buttons) return;
     const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
     if (!drag.moved && Math.hypot(dx, dy) < 4) return;
     if (!drag.moved) svg.setPointerCapture(e.pointerId);
-    view.x += dx;
-    view.y += dy;
+    pan(dx, dy);
     drag = {x: e.clientX, y: e.clientY, moved: true};
-    apply();
   });
   svg.addEventListener('click', e => {
     const element = e.target.closest('.node');
@@ -120,7 +152,6 @@ function draw(parent, g, openBlock) {
     apply();
   };
   fit();
-  if (view.k < .5) start(.8);
 }
 
 function drawGroup(scene, group, number, nodes) {
@@ -145,7 +176,7 @@ function showNode(details, n, nodes, g, choose, openBlock) {
   details.replaceChildren();
   add(details, 'h3', `${n.label} ${n.detail}`);
   add(details, 'p', `${n.kind} of ${g.groups[n.group].name}`, {class: 'soft'});
-  if (n.block >= 0 && openBlock) add(details, 'button', 'Open this block', {click: () => openBlock(n.block)});
+  if (n.block >= 0 && openBlock) add(details, 'button', 'Expand block', {click: () => openBlock(n.block)});
   const group = g.groups[n.group];
   const near = {
     'Inputs from': group.edges.filter(e => e.to === n.index).map(e => nodes[group.first + e.from]),

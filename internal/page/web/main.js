@@ -4,7 +4,7 @@ import { http, report, wasm } from './backend.js';
 import { showFacts, showFindings } from './facts.js';
 import { showUsage } from './map.js';
 import { openTensor } from './tensor.js';
-import { showTable } from './table.js';
+import { describe, showTable } from './table.js';
 import { showProgram } from './program.js';
 import { showGraph } from './graph.js';
 import { showDiff } from './diff.js';
@@ -18,22 +18,55 @@ function say(text, isError) {
 
 async function show(backend) {
   say('Opening …');
-  const [names, facts, rows, plans, weights] = await Promise.all(['files', 'facts', 'tensors', 'plan', 'weights'].map(m => backend.call(m)));
-  for (const r of rows) r.dtype ||= r.scheme;
+  const [names, facts, stored, plans, weights] = await Promise.all(['files', 'facts', 'tensors', 'plan', 'weights'].map(m => backend.call(m)));
+  const rows = [describe([...weights, ...stored], 0)]; // of each file
+  const rowsOf = async file => !file ? rows[0] : rows[file] = describe((await Promise.all(['weights', 'tensors'].map(m => backend.call(m, {file})))).flat(), file);
   find('main').replaceChildren();
   find('sections').replaceChildren();
   find('title').textContent = visible(facts.name);
   document.title = `${visible(facts.name)} – tensorfile`;
   say('');
-  const openRow = row => openTensor(backend, row);
+  // A tensor has an address: #tensor=NAME, with &index=N where it is not the first of that name, and with &file=1 in the second file.
+  const openRow = row => {
+    const address = new URLSearchParams({tensor: row.name});
+    if (rows[row.file].find(r => r.name === row.name) !== row) address.set('index', row.index);
+    if (row.file) address.set('file', row.file);
+    if (location.hash !== `#${address}`) history.pushState({opened: true}, '', `#${address}`);
+    return route();
+  };
+  const route = async () => {
+    const address = new URLSearchParams(location.hash.slice(1)), name = address.get('tensor');
+    if (name === null) return find('tensor').close();
+    const file = Number(address.get('file')) ? 1 : 0, index = address.get('index');
+    const row = (await rowsOf(file)).find(r => r.name === name && r.index >= 0 && (index === null || r.index === Number(index)));
+    if (row) openTensor(backend, row, Boolean(backend.reads) && !facts.remote);
+    else say(`There is no tensor ${name}.`, true);
+  };
+  window.onpopstate = () => route().catch(e => say(e.message, true));
+  find('tensor').onclose = () => {
+    if (!new URLSearchParams(location.hash.slice(1)).has('tensor')) return;
+    if (history.state?.opened) history.back();
+    else history.replaceState(null, '', location.pathname + location.search);
+  };
+  // openName opens the tensor that has a name, or a part of which has it, of the first file that has it.
+  const openName = async name => {
+    for (const n of [name, name.replace(/:[^:]*$/, '')]) {
+      for (const file of [0, 1]) {
+        const row = (await rowsOf(file)).find(r => r.name === n && r.index >= 0);
+        if (row) return openRow(row);
+      }
+    }
+  };
+  if (names.length > 1) showDiff(backend, names, openName);
   showFacts(facts);
-  showTable(rows, weights, openRow);
-  showUsage(facts, rows, openRow);
+  showTable(rows[0].filter(r => !r.of), weights, openRow);
+  showUsage(facts, stored, openRow);
   showProgram(facts, plans);
   if ((facts.info.pte || facts.info.ptn || facts.info.rten || facts.info.onnx) && backend.can('graph')) showGraph(backend);
   showFindings(backend, facts);
-  if (names.length > 1 || backend.open) showDiff(backend, names);
+  if (backend.open) showDiff(backend, names, openName);
   document.documentElement.dataset.ready = 'yes';
+  await route();
 }
 
 // choose is the start of the static site: files are dropped or chosen, and stay on this machine.

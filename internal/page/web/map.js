@@ -1,5 +1,5 @@
-// The use of space: bars, and a treemap of the names of tensors.
-import { add, colours, find, human, section } from './dom.js';
+// The use of storage: bars, and a treemap of the names of tensors.
+import { add, addName, colours, find, human, section } from './dom.js';
 
 function bar(parent, label, parts) {
   parts = parts.filter(p => p.bytes > 0);
@@ -19,14 +19,15 @@ function bar(parent, label, parts) {
   });
 }
 
-// treeOf cuts names at dots and slashes. A name that another one continues is a leaf of its own.
+// treeOf cuts names at dots and slashes, and names without any at underscores, colons and hyphens. A name that another one continues is
+// a leaf of its own.
 function treeOf(rows) {
   const root = {name: '', label: '', children: new Map(), bytes: 0};
   for (const r of rows) {
     const bytes = Math.max(r.stored, 0) || Math.max(r.bytes, 0);
     root.bytes += bytes;
     let at = root;
-    const parts = r.name.split(/(?<=[./])(?=.)/), leaf = parts.pop();
+    const parts = r.name.split(/[./]/.test(r.name) ? /(?<=[./])(?=.)/ : /(?<=[_:-])(?=[^_:-])/), leaf = parts.pop();
     for (const part of parts) {
       let next = at.children.get(part);
       if (!next) at.children.set(part, next = {name: at.name + part, up: at, children: new Map(), bytes: 0});
@@ -38,32 +39,27 @@ function treeOf(rows) {
   return root;
 }
 
-// squarify places nodes in a rectangle: a row takes nodes as long as its worst ratio of sides
-// gets better.
-function squarify(nodes, x, y, w, h, place) {
-  let i = 0, total = nodes.reduce((s, n) => s + n.bytes, 0);
-  while (i < nodes.length) {
-    const side = Math.min(w, h), scale = w * h / total;
-    const first = i;
-    let sum = 0, worst = Infinity;
-    for (; i < nodes.length; i++) {
-      const s = sum + nodes[i].bytes, length = s * scale / side;
-      const ratio = n => Math.max(length * length / (n.bytes * scale), n.bytes * scale / (length * length));
-      const now = Math.max(ratio(nodes[first]), ratio(nodes[i]));
-      if (now > worst) break;
-      sum = s;
-      worst = now;
+// strips places nodes in a square of 100, in their order: a strip from left to right takes nodes as long as the mean of the ratios of
+// their sides gets better.
+function strips(nodes, place) {
+  const scale = 100 * 100 / nodes.reduce((s, n) => s + n.bytes, 0);
+  for (let first = 0, y = 0, last; first < nodes.length; first = last) {
+    let height = 0, best = Infinity;
+    for (last = first; last < nodes.length; last++) {
+      const h = height + nodes[last].bytes * scale / 100;
+      const ratios = nodes.slice(first, last + 1).map(n => n.bytes * scale / h / h).map(r => Math.max(r, 1 / r));
+      const mean = ratios.reduce((s, r) => s + r, 0) / ratios.length;
+      if (mean > best) break;
+      best = mean;
+      height = h;
     }
-    const length = sum * scale / side;
-    let at = 0;
-    for (const n of nodes.slice(first, i)) {
-      const b = n.bytes * scale / length;
-      if (w >= h) place(n, x, y + at, length, b);
-      else place(n, x + at, y, b, length);
-      at += b;
+    let x = 0;
+    for (const n of nodes.slice(first, last)) {
+      const w = n.bytes * scale / height;
+      place(n, x, y, w, height);
+      x += w;
     }
-    if (w >= h) { x += length; w -= length; } else { y += length; h -= length; }
-    total -= sum;
+    y += height;
   }
 }
 
@@ -85,21 +81,28 @@ function level(node) {
   }
 }
 
+const {compare} = new Intl.Collator('en', {numeric: true});
+const natural = (a, b) => compare(a.name, b.name);
+
+// group is the colour of a tile that opens.
+const group = '#dde3ea';
+
 export function showUsage(facts, rows, openRow) {
-  const s = section('What takes up the space');
+  const s = section('Storage');
   const u = facts.usage, info = facts.info;
-  bar(s, facts.info.shards?.length ? 'Bytes of all files' : 'Bytes of the file', ['tensors', 'blobs', 'metadata', 'padding', 'unused'].map(k => ({name: k, bytes: u[k]})));
+  bar(s, facts.info.shards?.length ? 'Bytes of all files by use' : 'Bytes of the file by use', ['tensors', 'blobs', 'metadata', 'padding', 'unused'].map(k => ({name: k, bytes: u[k]})));
   const dtypes = [...Object.keys(info.dtypes), 'blob'];
   const colourOf = d => colours[Math.max(dtypes.indexOf(d), 0) % colours.length];
-  bar(s, 'Dtypes', Object.keys(info.dtypes).map(d => ({name: d, bytes: info.dtypes[d].bytes, colour: colourOf(d)})).sort((a, b) => b.bytes - a.bytes));
+  bar(s, 'Bytes of tensors by dtype', Object.keys(info.dtypes).map(d => ({name: d, bytes: info.dtypes[d].bytes, colour: colourOf(d)})).sort((a, b) => b.bytes - a.bytes));
   const root = treeOf(rows);
   if (!root.bytes) return;
-  add(s, 'h3', 'Tensors by name');
+  add(s, 'h3', 'Bytes of tensors by name');
   const path = add(s, 'div', undefined, {class: 'row'});
-  const up = add(path, 'button', 'One level up');
+  const up = add(path, 'button', 'Up');
   const where = add(path, 'span', '', {'aria-live': 'polite'});
   const map = add(s, 'div', undefined, {class: 'map', role: 'group', 'aria-label': 'Tensors by size; arrow keys move, Enter opens'});
-  const label = n => n.row ? n.name : n.name.replace(/[./]$/, '');
+  const legend = add(s, 'ul', undefined, {class: 'legend'});
+  const label = n => n.row ? n.name : n.name.replace(/[./_:-]$/, '');
   const only = n => n.children.size === 1 ? [...n.children.values()][0] : undefined;
   const show = (node, focus) => {
     map.replaceChildren();
@@ -109,22 +112,32 @@ export function showUsage(facts, rows, openRow) {
     while (above?.up && only(above)) above = above.up;
     up.disabled = !above;
     up.onclick = () => { show(above); if (up.disabled) map.firstChild?.focus(); };
-    let nodes = level(node);
+    let nodes = level(node).sort((a, b) => b.bytes - a.bytes);
     if (nodes.length > maxTiles) {
       const rest = nodes.slice(maxTiles);
-      nodes = nodes.slice(0, maxTiles);
+      nodes = nodes.slice(0, maxTiles).sort(natural);
       nodes.push({name: `${rest.length} more`, children: new Map(), bytes: rest.reduce((t, n) => t + n.bytes, 0)});
-    }
-    squarify(nodes, 0, 0, 100, 100, (n, x, y, w, h) => {
+    } else nodes.sort(natural);
+    const used = new Map(); // colours, by what they stand for
+    strips(nodes, (n, x, y, w, h) => {
       let inner = n;
       while (only(inner)) inner = only(inner);
       const text = n.up ? label(inner).slice(node.name.length) : n.name;
-      const tile = add(map, 'button', `${text || '(no name)'}: ${human(n.bytes)}`, {
+      const isGroup = inner.children.size > 0 || !inner.row;
+      const colour = isGroup ? group : colourOf(inner.row.dtype);
+      used.set(isGroup ? 'group of tensors' : inner.row.dtype, colour);
+      const tile = addName(map, 'button', `${text || '(no name)'}: ${human(n.bytes)}`, {
         tabindex: map.children.length ? -1 : 0, title: `${label(inner)}: ${human(n.bytes)}`,
         click: () => { if (inner.children.size) show(inner, true); else if (inner.row) openRow(inner.row); },
       });
-      Object.assign(tile.style, {left: x + '%', top: y + '%', width: w + '%', height: h + '%', background: inner.children.size ? '#c4cdd6' : colourOf(inner.row?.dtype)});
+      Object.assign(tile.style, {left: x + '%', top: y + '%', width: w + '%', height: h + '%', background: colour});
     });
+    legend.replaceChildren();
+    for (const [name, colour] of used) {
+      const l = add(legend, 'li');
+      add(l, 'i').style.background = colour;
+      add(l, 'span', name);
+    }
     if (focus) map.firstChild?.focus();
   };
   map.addEventListener('keydown', e => {

@@ -1,36 +1,37 @@
 // The parts of a program: inputs, outputs, operators, delegates, and its plan of memory.
-import { add, addSVG, colours, count, human, section, table } from './dom.js';
+import { add, addSVG, colours, count, human, section, titled } from './dom.js';
 
 const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';
 
 export function showProgram(facts, plans) {
   const {pte, ptn, rten, onnx} = facts.info;
-  if (pte) showPTE(pte, plans);
-  if (ptn) showPTN(ptn);
-  if (rten) showRTen(rten);
-  if (onnx) showONNX(onnx);
+  if (!pte && !ptn && !rten && !onnx) return;
+  const s = section('Program');
+  if (pte) showPTE(s, pte, plans);
+  if (ptn) showPTN(s, ptn);
+  if (rten) showRTen(s, rten);
+  if (onnx) showONNX(s, onnx);
+  if (s.children.length === 1) s.drop(); // there is nothing below the heading
 }
 
-function showPTE(pte, plans) {
-  const s = section('Program');
-  const values = [{title: 'value', number: true}, {title: 'kind'}, {title: 'dtype'}, {title: 'shape'}, {title: 'size', number: true}];
+function showPTE(s, pte, plans) {
+  const values = [{title: 'Index', number: true}, {title: 'Kind'}, {title: 'Dtype'}, {title: 'Shape'}, {title: 'Size', number: true}];
+  const rows = list => list.map((v, i) => [i, v.kind, v.dtype ?? '', shape(v), human(v.bytes ?? -1)]);
   for (const [number, m] of pte.methods.entries()) {
     add(s, 'h3', `Method ${m.name}: ${count(m.instructions, 'instruction')}, ${count(m.values, 'value')}`);
-    for (const [title, list] of [['Inputs', m.inputs], ['Outputs', m.outputs]]) {
-      add(s, 'p', title);
-      table(s, `${title} of ${m.name}`, values, list.map((v, i) => [i, v.kind, v.dtype ?? '', shape(v), human(v.bytes ?? -1)]));
-    }
-    if (m.operators.length) {
-      add(s, 'p', 'Operators');
-      table(s, `Operators of ${m.name}`, [{title: 'operator'}], m.operators.map(o => [o]));
-    }
-    if (m.delegates.length) {
-      add(s, 'p', 'Delegates');
-      table(s, `Delegates of ${m.name}`, [{title: 'backend'}, {title: 'size', number: true}, {title: 'payload'}], m.delegates.map(x => [x.id, human(x.bytes), x.payload ?? '']));
-    }
-    add(s, 'p', `Memory plan: ${count(Math.max(m.memory.buffers.length - 1, 0), 'buffer')} of ${m.memory.buffers.slice(1).map(human).join(', ') || 'nothing'}; peak use ${human(m.memory.peak)}`);
+    titled(s, 'h4', 'Inputs', values, rows(m.inputs), `Inputs of ${m.name}`);
+    titled(s, 'h4', 'Outputs', values, rows(m.outputs), `Outputs of ${m.name}`);
+    titled(s, 'h4', 'Operators', [{title: 'Operator'}], m.operators.map(o => [o]), `Operators of ${m.name}`);
+    titled(s, 'h4', 'Delegates', [{title: 'Backend'}, {title: 'Size', number: true}, {title: 'Payload'}],
+      m.delegates.map(x => [x.id, human(x.bytes), x.payload ?? '']), `Delegates of ${m.name}`);
+    const buffers = m.memory.buffers.slice(1); // the first is none
+    if (!buffers.length) continue;
+    add(s, 'h4', 'Memory plan');
+    add(s, 'p', `${count(buffers.length, 'buffer')} of ${buffers.map(human).join(', ')}; peak use ${human(m.memory.peak)}`);
     plan(s, m, plans[number]);
   }
+  const without = pte.methods.filter(m => m.memory.buffers.length < 2).map(m => m.name);
+  if (without.length) add(s, 'p', `Methods without a memory plan: ${without.join(', ')}`);
 }
 
 // plan draws the places of tensors in the buffers of memory: from left to right the instructions, from top to bottom the bytes.
@@ -49,46 +50,34 @@ function plan(parent, m, places) {
   });
 }
 
-function showPTN(ptn) {
-  const s = section('Program');
-  const values = [{title: 'value'}, {title: 'kind'}, {title: 'dtype'}, {title: 'shape'}, {title: 'tensor'}];
+function showPTN(s, ptn) {
+  const values = [{title: 'Value', name: true}, {title: 'Kind'}, {title: 'Dtype'}, {title: 'Shape'}, {title: 'Tensor', name: true}];
   for (const m of ptn.methods) {
     add(s, 'h3', `Method ${m.name}: ${count(m.nodes, 'node')}`);
     for (const [title, list] of [['Inputs', m.inputs], ['Outputs', m.outputs], ['Constants', m.constants], ['Buffers', m.buffers]]) {
-      if (!list.length) continue;
-      add(s, 'p', title);
-      table(s, `${title} of ${m.name}`, values, list.map(v => [v.name, v.kind ?? '', v.dtype ?? '', shape(v), v.key ?? v.target ?? '']));
+      titled(s, 'h4', title, values, list.map(v => [v.name, v.kind ?? '', v.dtype ?? '', shape(v), v.key ?? v.target ?? '']), `${title} of ${m.name}`);
     }
     operators(s, m.operators);
   }
 }
 
-function operators(s, counts) {
-  add(s, 'h3', 'Operators');
-  table(s, 'Operators', [{title: 'operator'}, {title: 'number', number: true}], Object.entries(counts).sort((a, b) => b[1] - a[1]));
-}
+const operators = (s, counts) => titled(s, 'h3', 'Operators', [{title: 'Operator'}, {title: 'Count', number: true}],
+  Object.entries(counts).sort((a, b) => b[1] - a[1]));
 
-function showRTen(rten) {
-  const s = section('Program');
+function showRTen(s, rten) {
   if (rten.release) add(s, 'p', `Requires RTen ${rten.release} or later.`);
   const inputs = new Set(rten.inputs);
-  add(s, 'h3', 'Inputs and outputs');
-  table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'dtype'}, {title: 'shape'}],
+  titled(s, 'h3', 'Inputs and outputs', [{title: 'Name', name: true}, {title: 'Direction'}, {title: 'Dtype'}, {title: 'Shape'}],
     rten.values.map(v => [v.name, inputs.has(v.name) ? 'input' : 'output', v.dtype ?? '', shape(v)]));
   operators(s, rten.operators);
 }
 
-function showONNX(onnx) {
-  const s = section('Program');
+function showONNX(s, onnx) {
   const opsets = Object.entries(onnx.opsets).map(([domain, version]) => `${domain || 'ai.onnx'} ${version}`);
-  add(s, 'p', `Made by ${onnx.producer || 'an unknown program'} ${onnx.producer_version}, with operators of ${opsets.join(', ') || 'no set'}.`);
-  add(s, 'h3', 'Inputs and outputs');
-  table(s, 'Inputs and outputs', [{title: 'name'}, {title: 'direction'}, {title: 'type'}],
+  add(s, 'p', `Producer: ${[onnx.producer || 'unknown', onnx.producer_version].filter(Boolean).join(' ')}. Operator sets: ${opsets.join(', ') || 'none'}.`);
+  titled(s, 'h3', 'Inputs and outputs', [{title: 'Name', name: true}, {title: 'Direction'}, {title: 'Type'}],
     [...onnx.inputs.map(v => [v.name, 'input', v.type]), ...onnx.outputs.map(v => [v.name, 'output', v.type])]);
   operators(s, onnx.operators);
-  if (onnx.files.length) {
-    add(s, 'h3', 'Files with elements of tensors');
-    table(s, 'Files', [{title: 'name'}, {title: 'tensors', number: true}, {title: 'size', number: true}],
-      onnx.files.map(f => [f.name, f.tensors, f.size < 0 ? 'missing' : human(f.size)]));
-  }
+  titled(s, 'h3', 'Files with tensor data', [{title: 'File', name: true}, {title: 'Tensors', number: true}, {title: 'Size', number: true}],
+    onnx.files.map(f => [f.name, f.tensors, f.size < 0 ? 'missing' : human(f.size)]));
 }
