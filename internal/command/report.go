@@ -53,7 +53,8 @@ func (a *app) report(in *input, verify bool) ([]byte, error) {
 	return page.NewSession(a.source(in)).Report(a.ctx, web.Files, verify, progress)
 }
 
-// source is a file for the page, which has the name of the file or directory as its title.
+// source is a file for the page, which has the name of the file or directory as its
+// title.
 func (a *app) source(in *input) page.Source {
 	out := page.Source{Name: in.name, File: in.File, Model: in.dir, Config: in.config(),
 		External: a.findExternal, Strict: a.strict, Limits: a.limits,

@@ -229,10 +229,10 @@ func newChain(edges []inspect.Edge, operators []int) *chain {
 	return c
 }
 
-// length returns how many blocks from the first are a chain: each is in one piece and uses
-// a result of the block before. Branches side by side, such as q, k and v, are no chain:
-// none uses another, and what has the end of one and the start of the next is in two
-// pieces. It is at least 1, or 0 once the search has taken too long.
+// length returns how many blocks from the first are a chain: each is in one piece and
+// uses a result of the block before. Branches side by side, such as q, k and v, are no
+// chain: none uses another, and what has the end of one and the start of the next is in
+// two pieces. It is at least 1, or 0 once the search has taken too long.
 func (c *chain) length(r repeat) int {
 	for k := range r.times {
 		if c.visits += r.period; c.visits > maxVisits {
@@ -246,8 +246,8 @@ func (c *chain) length(r repeat) int {
 	return r.times
 }
 
-// block reports whether a block is in one piece, and whether it uses a result of the block
-// before.
+// block reports whether a block is in one piece, and whether it uses a result of the
+// block before.
 func (c *chain) block(start, period int) (isWhole, follows bool) {
 	piece := make([]int, period) // of each operator one that it is joined with
 	for i := range piece {

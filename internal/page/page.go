@@ -4,6 +4,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -105,7 +106,11 @@ func (s *Session) Call(ctx context.Context, method string, args []byte,
 	case "files":
 		names := []string{}
 		for _, f := range s.files {
-			names = append(names, f.Name)
+			name := f.Name
+			if s.files[0].Name == s.files[len(s.files)-1].Name { // of two directories
+				name = cmp.Or(f.Path, name)
+			}
+			names = append(names, name)
 		}
 		return names, nil
 	case "facts":

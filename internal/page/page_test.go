@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -306,6 +307,13 @@ func TestTwoFilesAreCompared(t *testing.T) {
 	}
 	s := page.NewSession(one(v("same", 1), v("value", 1), v("shape", 1), v("a", 1), v("a2", 1)),
 		one(v("same", 1), v("value", 2), v("shape", 1, 2), v("b", 1)))
+	file := tensorfile.FromTensors(nil, nil)
+	twins := page.NewSession(page.Source{Name: "m.zt", Path: "a/m.zt", File: file},
+		page.Source{Name: "m.zt", Path: "b/m.zt", File: file})
+	if names := call[[]string](t, twins, "files", "{}"); names[0] != "a/m.zt" ||
+		names[1] != "b/m.zt" {
+		t.Error("files of one name are called", names)
+	}
 	d := call[difference](t, s, "diff", "{}")
 	if want := "2 of 6 tensors differ, 2 only in a, 1 only in b"; d.Summary != want {
 		t.Errorf("%q, want %q", d.Summary, want)
@@ -507,6 +515,26 @@ func TestModulesJoin(t *testing.T) {
 	}
 }
 
+// TestThePageIsSmall holds the bound of what a browser loads before the first file.
+func TestThePageIsSmall(t *testing.T) {
+	const limit = 72 << 10
+	size := 0
+	names, err := fs.Glob(web.Files, "*")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		b, err := fs.ReadFile(web.Files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(b)
+	}
+	if size > limit {
+		t.Errorf("the page has %d bytes, more than %d", size, limit)
+	}
+}
+
 func TestPlacesOfAPlanAreInItsBuffers(t *testing.T) {
 	s := session(t, "pte/export-1.5.1-cond.pte")
 	facts := call[struct {
@@ -609,7 +637,8 @@ func TestChainsOfBlocksCollapseAndBranchesDoNot(t *testing.T) {
 		for range 3 {
 			from := 0
 			for i := range length {
-				ops = append(ops, []any{[]string{"Abs", "Neg", "Exp", "Tanh", "Relu"}[i*i%7%5], from})
+				names := []string{"Abs", "Neg", "Exp", "Tanh", "Relu"}
+				ops = append(ops, []any{names[i*i%7%5], from})
 				from = len(ops) - 1
 			}
 			ends = append(ends, from)

@@ -173,8 +173,8 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// A picture has a byte for each element: 0 where it is not finite, else from 1 for Low to
-// 255 for High. With three channels each pixel has its red, green and blue.
+// A picture has a byte for each element: 0 where it is not finite, else from 1 for Low
+// to 255 for High. With three channels each pixel has its red, green and blue.
 type picture struct {
 	Channels int     `json:"channels"`
 	Width    int     `json:"width"`
@@ -190,8 +190,8 @@ type picture struct {
 }
 
 // colours returns the dimension of the three channels of an image, [n, h, w, 3] or
-// [3, h, w], and its dimensions of rows and columns; -1 where a tensor is none. Kernels of
-// three columns, [n, m, 3, 3], are none.
+// [3, h, w], and its dimensions of rows and columns; -1 where a tensor is none. Kernels
+// of three columns, [n, m, 3, 3], are none.
 func colours(shape tensor.Shape) (channel, rows, cols int) {
 	const least = 4
 	switch n := len(shape); {
@@ -341,11 +341,11 @@ func summaryOf(p inspect.PayloadStats) summary {
 	add("max", s.Max)
 	if s.Mean != nil && s.Std != nil {
 		add("mean", *s.Mean)
-		add("standard deviation", *s.Std)
+		add("std", *s.Std)
 	}
 	add("zeros", s.Zeros)
 	add("NaN", s.NaN)
-	add("infinite", s.Inf)
+	add("Inf", s.Inf)
 	for _, q := range s.Quantiles {
 		add(fmt.Sprintf("quantile %v", q.Share), q.Value)
 	}

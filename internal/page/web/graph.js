@@ -55,11 +55,12 @@ function draw(parent, g, openBlock) {
     view = {x: x - (x - view.x) * k / view.k, y: y - (y - view.y) * k / view.k, k};
     apply();
   };
-  const fit = () => { // all of it, unless nodes would be less than dots
-    const k = Math.min(wide, Math.max(svg.clientHeight / (height + 8), .1));
+  const show = k => { // at its top
     view = {x: (svg.clientWidth - width * k) / 2, y: 4, k};
     apply();
   };
+  const whole = Math.min(wide, svg.clientHeight / (height + 8));
+  const fit = () => show(Math.max(whole, .02));
   const start = k => { // at the first node
     const middle = nodes.length ? nodes[0].x + nodes[0].w / 2 : width / 2;
     view = {x: svg.clientWidth / 2 - middle * k, y: 4, k};
@@ -151,7 +152,8 @@ function draw(parent, g, openBlock) {
     svg.style.height = screenHeight;
     apply();
   };
-  fit();
+  if (whole >= .2) fit();
+  else show(Math.max(Math.min(wide, .6), .1)); // all of it would be dots: its width
 }
 
 function drawGroup(scene, group, number, nodes) {

@@ -1,5 +1,5 @@
 // One tensor: what is known of it, statistics, a picture and values.
-import { add, addName, addSVG, count, find, human, list, run, table } from './dom.js';
+import { add, addName, addSVG, count, find, human, list, round, run, table } from './dom.js';
 
 // atOnce is up to which size the statistics of a tensor on this machine are computed without being asked for.
 const atOnce = 64 << 20;
@@ -128,9 +128,9 @@ function picture(parent, p, at, again) {
     add(parent, 'p', 'No elements.');
     return;
   }
-  const text = `${p.width} × ${p.height} ${p.channels === 3 ? 'pixels' : 'elements'}${p.row_step > 1 ? `, one row of ${p.row_step}` : ''}${p.col_step > 1 ? `, one column of ${p.col_step}` : ''}${p.cut ? ', the left end of the tensor' : ''}, from ${p.min} to ${p.max}`;
+  const text = `${p.width} × ${p.height} ${p.channels === 3 ? 'pixels' : 'elements'}${p.row_step > 1 ? `, row stride ${p.row_step}` : ''}${p.col_step > 1 ? `, column stride ${p.col_step}` : ''}${p.cut ? ', first columns only' : ''}, from ${round(p.min)} to ${round(p.max)}`;
   const canvas = add(parent, 'canvas', undefined, {width: p.width, height: p.height, role: 'img', 'aria-label': 'Picture of ' + text});
-  const zoom = Math.max(1, Math.floor(512 / Math.max(p.width, p.height)));
+  const zoom = Math.max(1, Math.floor(320 / Math.max(p.width, p.height)));
   canvas.style.width = Math.min(p.width * zoom, 768) + 'px';
   if (p.height * zoom < 16) canvas.style.height = '16px';
   const context = canvas.getContext('2d'), image = context.createImageData(p.width, p.height);
@@ -170,7 +170,7 @@ function statistics(parent, s) {
     addSVG(bin, 'title', {}, `${min + (max - min) * i / counts.length} … : ${n}`);
   });
   const ends = add(parent, 'div', undefined, {class: 'ends soft', 'aria-hidden': true});
-  add(ends, 'span', min);
-  add(ends, 'span', `the largest bin has ${top.toLocaleString('en')}`);
-  add(ends, 'span', max);
+  add(ends, 'span', round(min), {title: min});
+  add(ends, 'span', `largest bin: ${top.toLocaleString('en')}`);
+  add(ends, 'span', round(max), {title: max});
 }
