@@ -177,7 +177,7 @@ var oracles = map[string][]string{
 	"cloud/...":           {any},
 	"internal/command":    {any},
 	"internal/repotest":   {any},
-	"internal/page":       {"internal/page/web"},
+	"internal/page":       {"internal/page/web", "rten"},
 }
 
 // Packages of the standard library that only some may import.
