@@ -86,10 +86,12 @@ func (p *Plan) find() *quantised {
 		}
 		f := q.owner[first]
 		one := &weight{Weight: w}
-		if w.Err == nil {
-			one.problems = problems[w.Name]
+		if w.Scheme != "" {
+			if w.Err == nil {
+				one.problems = problems[w.Name]
+			}
+			delete(problems, w.Name)
 		}
-		delete(problems, w.Name)
 		q.of[f] = append(q.of[f], one)
 	}
 	q.Findings = slices.DeleteFunc(q.Findings, func(f quant.Finding) bool {

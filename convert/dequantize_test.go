@@ -163,3 +163,31 @@ func TestCastsNameTheScalesTheyPass(t *testing.T) {
 		})
 	}
 }
+
+// A scale without its weight is a loss of a conversion that makes numbers, and of no
+// other.
+func TestScaleWithoutItsWeightIsALoss(t *testing.T) {
+	cfg, err := quant.ParseConfig([]byte(`{"quantization_config": {"quant_method": "fp8"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := tensorfile.FromTensors([]*tensor.Tensor{
+		tensor.New("a.weight", tensor.Shape{2, 2}, make([]float32, 4)),
+		tensor.New("a.weight_scale_inv", tensor.Shape{1, 1}, make([]float32, 1))}, nil)
+	for d, want := range map[tensor.DType]int{tensor.Unknown: 0, tensor.F32: 1, tensor.BF16: 1} {
+		p, err := NewPlan(t.Context(), f, tensorfile.Safetensors, &Options{Config: cfg,
+			Dequantize: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, l := range p.Losses() {
+			if l.Kind == LossScale && strings.Contains(l.Field, "a.weight_scale_inv") {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%v: %v", d, p.Losses())
+		}
+	}
+}

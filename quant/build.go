@@ -37,6 +37,7 @@ func (b *build) part(role, suffix string) *tensor.Tensor {
 func (b *build) refuse(code Code, format string, args ...any) {
 	if !b.ended {
 		b.f.refuse(b.Weight, code, format, args...)
+		b.f.seen[b.kind] = true
 	}
 	b.ended = true
 }

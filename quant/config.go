@@ -170,7 +170,7 @@ func (c *Config) read(top object) error {
 		c.method = strings.ToLower(m)
 	} else if s.has("quant_algo") {
 		c.method = "modelopt"
-	} else if c.method == "" && s.has("bits") {
+	} else if c.method == "" && (s.has("bits") || s.has("group_size")) {
 		c.method = "mlx"
 	}
 	if strings.HasPrefix(c.method, "modelopt") {
@@ -323,14 +323,21 @@ func (c *Config) get() object {
 	return c.section
 }
 
-// group returns the group of compressed-tensors that a module belongs to.
+// group returns the group of compressed-tensors that a module belongs to: one that has its
+// name, else one with an expression that matches it, else one that has a class.
 func (c *Config) group(module string) *group {
 	if !c.is("compressed-tensors") {
 		return nil
 	}
-	for i := range c.groups {
-		if t := c.groups[i].targets; t.class || t.match(module) {
-			return &c.groups[i]
+	for _, has := range []func(*patterns) bool{
+		func(t *patterns) bool { return t.names[module] },
+		func(t *patterns) bool { return t.match(module) },
+		func(t *patterns) bool { return t.class },
+	} {
+		for i := range c.groups {
+			if has(c.groups[i].targets) {
+				return &c.groups[i]
+			}
 		}
 	}
 	return nil

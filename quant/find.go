@@ -233,9 +233,11 @@ var scaleSuffixes = []struct {
 	{".scales", []string{"mlx", "words", "gptq", "awq"}}, {".biases", []string{"mlx"}},
 }
 
-// orphans finds parts without a weight, in sets that have quantised weights.
+// orphans finds parts without a weight, in sets that have quantised weights by a method
+// that is known.
 func (f *finder) orphans() {
-	if len(f.modules) == 0 && !f.cfg.quantised() {
+	if len(f.modules) == 0 && !f.cfg.quantised() && len(f.comfy) == 0 && !f.isScaled ||
+		f.cfg.quantised() && !f.cfg.is(known...) {
 		return
 	}
 	for _, t := range f.order {

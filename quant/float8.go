@@ -39,7 +39,18 @@ func (f *finder) float8(t *tensor.Tensor) {
 	if scale != nil && !isWeight && strings.HasSuffix(scale.Name, "_scale") {
 		b.refuse(UnknownQuantization, "what %s scales is not known", scale.Name)
 	}
-	if !b.needs(scale, suffixes[0], scales8) ||
+	due := suffixes[0]
+	switch {
+	case scale != nil:
+		due = scale.Name[len(base):]
+	case isWeight && f.isScaled:
+		due = ".scale_weight"
+	case isWeight && f.cfg.is("fp8") && f.cfg.fp4:
+		due = ".scale"
+	case isWeight && f.cfg.is("fp8"):
+		due = ".weight_scale_inv"
+	}
+	if !b.needs(scale, due, scales8) ||
 		!b.without(".weight_scale_2", ".weight_zero_point") {
 		return
 	}
@@ -110,6 +121,8 @@ func (b *build) float8Form(scale *tensor.Tensor, batch, rows, cols int64) (bm, b
 		b.Scheme, bm, bn = "fp8-tensor", rows, cols
 	case form == "" && isMX:
 		b.Scheme, bm, bn = "mxfp8", 1, 32
+	case b.f.cfg.is("fp8") && isGrid(128, 128): // what is meant without a size
+		b.Scheme, bm, bn = "fp8-block", 128, 128
 	case perRow:
 		b.Scheme, bm, bn = "fp8-channel", 1, cols
 	case form != "":

@@ -8,8 +8,19 @@ import (
 
 var onlyE4M3 = []tensor.DType{tensor.F8E4M3FN}
 
-// byteWeight is for weights of U8: NVFP4 of ModelOpt.
+// byteWeight is for weights of U8: NVFP4 of ModelOpt, and of bitsandbytes what lacks its
+// state.
 func (f *finder) byteWeight(t *tensor.Tensor, base string) {
+	if len(t.Shape) == 2 && t.Shape[1] == 1 {
+		b := f.begin("bnb4", "bnb", t.Name, t.Name, t, nil)
+		b.due = f.cfg.is("bitsandbytes") && optional[bool](f.cfg.get(), "load_in_4bit") &&
+			!f.cfg.excludes(base)
+		b.part("scale", ".absmax")
+		b.part("map", ".quant_map")
+		b.part("nested-scale", ".nested_absmax")
+		b.part("nested-map", ".nested_quant_map")
+		b.lacks(stateSuffix + "…")
+	}
 	algorithm, _ := f.cfg.algorithm(base)
 	due := strings.Contains(algorithm, "NVFP4") && !f.cfg.excludes(base)
 	s := f.stored[base+".weight_scale"]
@@ -54,8 +65,10 @@ func (f *finder) int8Weight(t *tensor.Tensor, base string) {
 	}
 	scb, scale := f.stored[base+".SCB"], f.stored[base+".scale"]
 	isV4 := f.cfg.is("fp8") && f.cfg.fp4
+	isBNB := f.cfg.is("bitsandbytes") && optional[bool](f.cfg.get(), "load_in_8bit") &&
+		!f.cfg.excludes(base)
 	switch {
-	case scb != nil && scb.DType == tensor.F32 && scb.Shape.Equal(t.Shape[:1]):
+	case scb != nil && (isBNB || scb.DType == tensor.F32 && scb.Shape.Equal(t.Shape[:1])):
 		f.bnbInt8(t, base)
 	case scale != nil && (scale.DType == tensor.F8E8M0FNU || isFloatScale(scale.DType) && isV4):
 		b := f.begin("v4", "mxfp4", t.Name, base, t, last(t.Shape, 2*t.Shape[1]))
@@ -67,8 +80,7 @@ func (f *finder) int8Weight(t *tensor.Tensor, base string) {
 		b.due = isV4 && !f.cfg.excludes(base)
 		b.lacks(".scale")
 		b = f.begin("bnb8", "bnb-int8", t.Name, base, t, t.Shape)
-		b.due = f.cfg.is("bitsandbytes") && optional[bool](f.cfg.get(), "load_in_8bit") &&
-			!f.cfg.excludes(base)
+		b.due = isBNB
 		b.lacks(".SCB")
 	}
 }

@@ -20,6 +20,7 @@ type subclass struct {
 	parts      []string     // names of its parts, as far as they are known
 	data       object       // what the class has besides, as torchao writes it in headers
 	shape      tensor.Shape // nil if it is not known
+	err        error        // of what describes it
 }
 
 // subclasses are the kinds of subclasses whose layout is known.
@@ -33,21 +34,42 @@ func (s *subclass) isKnown() bool {
 // readTorchAO makes the weights that the header of torchao describes, and tensors of its
 // classes in a checkpoint.
 func (f *finder) readTorchAO() {
-	top, _ := parseObject([]byte(`{"names":` + f.attributes["tensor_names"] + `}`))
-	for _, name := range optional[[]string](top, "names") {
+	for _, name := range f.tensorNames() {
 		f.keys["tensor_names"], f.keys[name] = true, true
 		o, err := parseObject([]byte(f.attributes[name]))
 		kind := optional[string](o, "_type")
-		if err != nil || kind == "Tensor" || kind == "torch.Tensor" {
+		if kind == "Tensor" || kind == "torch.Tensor" || err != nil && f.stored[name] != nil {
 			continue
 		}
 		i := strings.LastIndexByte(name, '.') + 1
-		f.torchAO(&subclass{name: name, kind: kind, method: "torchao",
+		f.torchAO(&subclass{name: name, kind: kind, method: "torchao", err: err,
 			prefix: name[:i] + "_" + name[i:] + "_",
 			parts:  append([]string{"qdata"}, optional[[]string](o, "_tensor_data_names")...),
 			data:   o.object("_data")})
 	}
 	f.readSubclasses()
+}
+
+// tensorNames returns the names of the tensors of a header of torchao. A list that cannot
+// be read is a finding if another attribute shows that there is one.
+func (f *finder) tensorNames() []string {
+	text := f.attributes["tensor_names"]
+	top, _ := parseObject([]byte(`{"names":` + text + `}`))
+	names, ok, err := get[[]string](top, "names")
+	if text == "" || ok && err == nil {
+		return names
+	}
+	names = nil
+	for key, text := range f.attributes {
+		if strings.Contains(text, `"_tensor_data_names"`) {
+			names = append(names, key)
+		}
+	}
+	if slices.Sort(names); len(names) > 0 {
+		f.note(QuantizationState, tensor.SeverityError, "",
+			errorf(tensor.ErrMalformed, "tensor_names", "not a list of names"))
+	}
+	return names
 }
 
 // readSubclasses makes weights of the tensors of such classes in a checkpoint, whose
@@ -131,6 +153,9 @@ var torchAORoles = map[string]string{"scale": "scale", "zero_point": "zero-point
 func (f *finder) torchAO(s *subclass) {
 	var b *build
 	missing, parts := "", map[string]*tensor.Tensor{}
+	if s.err != nil {
+		s.parts = []string{"qdata", "scale", "zero_point", "per_tensor_scale"}
+	}
 	for _, part := range s.parts {
 		t := f.stored[s.prefix+part]
 		switch {
@@ -156,6 +181,8 @@ func (f *finder) torchAO(s *subclass) {
 	b.due = true
 	q, scale := parts["qdata"], parts["scale"]
 	switch {
+	case s.err != nil:
+		b.refuse(QuantizationState, "what the header says of it: %v", s.err)
 	case !s.isKnown():
 		b.refuse(UnknownQuantization, "the layout of class %q is not known", s.kind)
 	case missing != "":

@@ -22,6 +22,10 @@ func (f *finder) packedWeight(t *tensor.Tensor, base string) {
 		format = g.format
 	}
 	if format != "" && format != "dense" {
+		b.part("shape", ".weight_shape")
+		b.part("zero-point", ".weight_zero_point")
+		b.part("group-index", ".weight_g_idx")
+		b.part("global-scale", ".weight_global_scale")
 		b.refuse(UnknownQuantization, "the configuration says %q", format)
 		return
 	}

@@ -3,6 +3,7 @@ package quant
 import (
 	"strings"
 
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -39,7 +40,9 @@ func (f *finder) wordWeight(t *tensor.Tensor, base string) {
 		b.awq(t, scales, zeros)
 	case len(scales.Shape) != 2 || scales.Shape[1] != cols:
 		b.refuse(ScaleShape, "scales of %v, %v words", scales.Shape, t.Shape)
-	case !f.cfg.is("gptq"):
+	case f.cfg.quantised() && !f.cfg.is("gptq"):
+		b.refuse(UnknownQuantization, "the configuration says %s", naming.Quote(f.cfg.method))
+	case f.cfg == nil || !f.cfg.is("gptq"):
 		b.refuse(QuantizationConfig,
 			"no configuration of GPTQ says whether 1 is added to zero points")
 	default:

@@ -2,6 +2,7 @@ package quant_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -91,6 +92,28 @@ func TestMissingScaleNextToOtherScalesIsAnError(t *testing.T) {
 	if len(set.Findings) != 1 || set.Findings[0].Code != quant.MissingScale {
 		t.Error(set.Findings)
 	}
+}
+
+// A weight of the same kind whose configuration is wrong shows the kind all the same.
+func TestMissingScaleNextToARefusedWeight(t *testing.T) {
+	set := quant.Find(of(list(t, "a.weight_packed I32 2 4", "a.weight_shape I64 2",
+		"b.weight_packed I32 2 4", "b.weight_scale F32 2 1", "b.weight_shape I64 2")...), nil)
+	if len(set.Findings) != 2 || set.Findings[1].Code != quant.MissingScale ||
+		set.Findings[1].Tensor != "a.weight" {
+		t.Error(set.Findings)
+	}
+}
+
+// The name of the scale that is missing is the one that the method has.
+func TestMissingScaleHasTheNameOfItsMethod(t *testing.T) {
+	for text, want := range map[string]string{blockConfig: `"a.weight_scale_inv"`,
+		`{"expert_dtype":"fp4","quantization_config":{"quant_method":"fp8"}}`: `"a.scale"`,
+		`{"quantization_config":{"quant_algo":"FP8"}}`:                        `"a.weight_scale"`} {
+		refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 4 4")...), config(t, text)),
+			quant.MissingScale, want)
+	}
+	refused(t, quant.Find(of(list(t, "scaled_fp8 F32 2", "a.weight F8E4M3FN 4 4")...), nil),
+		quant.MissingScale, `"a.scale_weight"`)
 }
 
 // In every storage dtype, a weight without its scale next to one that has it is an error.
@@ -396,6 +419,73 @@ func TestScalesWithoutWordsAreOrphans(t *testing.T) {
 	}
 }
 
+// Scales of a method that is not known are not called orphans of another.
+func TestScalesOfAnUnknownMethodAreNoOrphans(t *testing.T) {
+	set := quant.Find(of(list(t, "a.weight U8 4 16", "a.weight_scale BF16 1")...),
+		config(t, `{"quantization_config":{"quant_method":"bitnet"}}`))
+	refused(t, set, quant.UnknownQuantization)
+	if len(set.Findings) != 1 {
+		t.Error(set.Findings)
+	}
+}
+
+// A marker of ComfyUI whose weight is gone is reported, and so is a scale next to one.
+func TestMarkersWithoutWeightsAreOrphans(t *testing.T) {
+	for _, set := range []*quant.Set{
+		quant.Find(of(append(list(t, "b.weight BF16 4 4"), text("a.comfy_quant",
+			`{"format":"nvfp4"}`))...), nil),
+		quant.Find(of(list(t, "scaled_fp8 F8E4M3FN 2", "a.weight BF16 4 4",
+			"a.scale_weight F32 1")...), nil),
+	} {
+		if len(set.Findings) != 1 || set.Findings[0].Code != quant.OrphanScale {
+			t.Error(set.Findings)
+		}
+	}
+}
+
+// A layer belongs to the group that names it, else to one whose expression matches it,
+// else to one of its class, whatever the order of the groups.
+func TestGroupsAreChosenByTheMostSpecificTarget(t *testing.T) {
+	group := func(target string, bits int) string {
+		return fmt.Sprintf(`{"targets":[%q],"weights":{"num_bits":%d,"type":"int",`+
+			`"symmetric":true,"strategy":"channel"}}`, target, bits)
+	}
+	cfg := config(t, `{"quantization_config":{"quant_method":"compressed-tensors",
+		"format":"pack-quantized","config_groups":{"a":`+group("Linear", 8)+`,"b":`+
+		group("re:.*down$", 4)+`,"c":`+group("x.down", 2)+`}}}`)
+	var all []*tensor.Tensor
+	for name, cols := range map[string]int64{"y.up": 8, "y.down": 16, "x.down": 32} {
+		all = append(all, list(t, name+".weight_packed I32 2 2", name+".weight_scale F32 2 1")...)
+		all = append(all, tensor.New(name+".weight_shape", tensor.Shape{2}, []int64{2, cols}))
+	}
+	set := quant.Find(of(all...), cfg)
+	if len(set.Findings) > 0 {
+		t.Error(set.Findings)
+	}
+	for _, w := range set.Weights {
+		want := map[string]string{"y.up.weight": "int8-channel", "y.down.weight": "int4-channel",
+			"x.down.weight": "int2-channel"}[w.Name]
+		if w.Scheme != want {
+			t.Errorf("%s is %s, not %s", w.Name, w.Scheme, want)
+		}
+	}
+}
+
+// Without a size, blocks of FP8 are 128 by 128, also of one row.
+func TestBlocksWithoutASizeAre128(t *testing.T) {
+	cfg := config(t, `{"quantization_config":{"quant_method":"fp8"}}`)
+	for _, lines := range [][]string{
+		{"a.weight F8E4M3FN 1 1", "a.weight_scale_inv F32 1 1"},
+		{"a.weight F8E4M3FN 1 300", "a.weight_scale_inv F32 1 3"},
+		{"a.weight F8E4M3FN 300 1", "a.weight_scale_inv F32 3 1"},
+	} {
+		set := quant.Find(of(list(t, lines...)...), cfg)
+		if w := one(t, set); w.Scheme != "fp8-block" || len(set.Findings) > 0 {
+			t.Errorf("%v: %s, %v", lines, w.Scheme, set.Findings)
+		}
+	}
+}
+
 // GPTQ and AWQ have the same names.
 func TestShapesTellGPTQFromAWQ(t *testing.T) {
 	awq := list(t, "a.qweight I32 32 2", "a.qzeros I32 1 2", "a.scales F16 1 16")
@@ -476,6 +566,16 @@ func TestMissingPartOfTorchAOIsAnError(t *testing.T) {
 	none := of().with("tensor_names", `["a.weight"]`).with("a.weight", header)
 	if set := quant.Find(none, nil); len(set.Findings) != 1 ||
 		set.Findings[0].Code != quant.MissingScale {
+		t.Error(set.Findings)
+	}
+	// What the header says of a weight, or of all, cannot be read.
+	cut := of(list(t, "a._weight_qdata I8 4 4", "a._weight_scale F32 4 1")...).
+		with("tensor_names", `["a.weight"]`).with("a.weight", "{")
+	refused(t, quant.Find(cut, nil), quant.QuantizationState, "a.weight")
+	names := of(list(t, "a._weight_qdata I8 4 4", "a._weight_scale F32 4 1")...).
+		with("tensor_names", `["a.w`).with("a.weight", header)
+	if set := quant.Find(names, nil); len(set.Findings) != 1 ||
+		set.Findings[0].Code != quant.QuantizationState {
 		t.Error(set.Findings)
 	}
 	unknown := of(list(t, "a._weight_qdata I8 4 4",
