@@ -323,8 +323,8 @@ func (c *Config) get() object {
 	return c.section
 }
 
-// group returns the group of compressed-tensors that a module belongs to: one that has its
-// name, else one with an expression that matches it, else one that has a class.
+// group returns the group of compressed-tensors that a module belongs to: one that has
+// its name, else one with an expression that matches it, else one that has a class.
 func (c *Config) group(module string) *group {
 	if !c.is("compressed-tensors") {
 		return nil

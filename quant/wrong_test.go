@@ -108,7 +108,8 @@ func TestMissingScaleNextToARefusedWeight(t *testing.T) {
 func TestMissingScaleHasTheNameOfItsMethod(t *testing.T) {
 	for text, want := range map[string]string{blockConfig: `"a.weight_scale_inv"`,
 		`{"expert_dtype":"fp4","quantization_config":{"quant_method":"fp8"}}`: `"a.scale"`,
-		`{"quantization_config":{"quant_algo":"FP8"}}`:                        `"a.weight_scale"`} {
+		`{"quantization_config":{"quant_algo":"FP8"}}`:                        `"a.weight_scale"`,
+	} {
 		refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 4 4")...), config(t, text)),
 			quant.MissingScale, want)
 	}
