@@ -182,7 +182,7 @@ func (r *Reader) extend(name string, opts *WriterOptions) (*Writer, error) {
 	if err == nil {
 		err = r.Close() // before the file is replaced: Windows requires it
 	}
-	return &Writer{writer: w}, err
+	return &Writer{generation: w}, err
 }
 
 // newEdition returns the options of a new edition of the file.

@@ -19,6 +19,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // ShardOptions control how [WriteShards] divides a model.
@@ -205,7 +206,7 @@ func (d *division) divide(ctx context.Context,
 	return by.Divide(ctx, func(yield func(*tensor.Tensor, error) bool) {
 		for t, err := range ts {
 			if err == nil && t != nil {
-				t, err = core.Measured(ctx, t)
+				t, err = writer.Measured(ctx, t)
 			}
 			if !yield(t, err) {
 				return

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
@@ -21,7 +23,7 @@ import (
 func sharing(t *testing.T, version string, n, size int, digest string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	e, err := core.NewEncoder(1)
+	e, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // The versions that are written.
@@ -88,12 +89,12 @@ type WriterOptions struct {
 // calls fail with it. After a tensor that is refused before a byte of it was written
 // others can be added.
 type Writer struct {
-	writer
+	generation
 	old io.Closer // the file that is continued in its place; nil: none
 }
 
-// A writer is the writer of a generation.
-type writer interface {
+// A generation is the writer of one.
+type generation interface {
 	Check(t *tensor.Tensor) error
 	Add(t *tensor.Tensor) error
 	AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error
@@ -114,9 +115,9 @@ func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return newWriter(w, f
 func newWriter(out io.Writer, owned bool, opts *WriterOptions) *Writer {
 	o := opts.orZero()
 	if o.Version == Version10 {
-		return &Writer{writer: v1.NewWriter(out, owned, o.settings())}
+		return &Writer{generation: v1.NewWriter(out, owned, o.settings())}
 	}
-	return &Writer{writer: v2.NewWriter(out, owned, o.settings())}
+	return &Writer{generation: v2.NewWriter(out, owned, o.settings())}
 }
 
 // Create begins a file that appears under that name when Close succeeds, and
@@ -183,8 +184,8 @@ func (o *WriterOptions) orZero() WriterOptions {
 	return as
 }
 
-func (o *WriterOptions) settings() core.Settings {
-	return core.Settings{Err: o.fit(), Canonical: o.Canonical, Digest: o.Digest, Level: o.Level,
+func (o *WriterOptions) settings() writer.Settings {
+	return writer.Settings{Err: o.fit(), Canonical: o.Canonical, Digest: o.Digest, Level: o.Level,
 		Attributes: o.Attributes, Generator: o.Generator, Alignment: o.Alignment,
 		KeepOrder: o.KeepOrder, Progress: o.Progress}
 }
@@ -226,7 +227,7 @@ func (o *WriterOptions) fit() error {
 // Until it is closed nothing else can be added.
 func (w *Writer) Create(name string, dtype tensor.DType,
 	shape tensor.Shape) (io.WriteCloser, error) {
-	return w.writer.Create(name, dtype, shape)
+	return w.generation.Create(name, dtype, shape)
 }
 
 // TensorAttributes sets the attributes of the tensor of that name, before or after it
@@ -236,7 +237,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	if err := w.Usable(); err != nil {
 		return err
 	}
-	return w.writer.TensorAttributes(name, attributes)
+	return w.generation.TensorAttributes(name, attributes)
 }
 
 // Link adds tensors of r, the named ones or all, with their attributes and without
@@ -247,7 +248,7 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 	if err := w.Usable(); err != nil {
 		return err
 	}
-	to, ok := w.writer.(*v2.Writer)
+	to, ok := w.generation.(*v2.Writer)
 	from, err := r.version2("shards")
 	if !ok || err != nil {
 		return cmp.Or(err, core.Errs.New(errors.ErrUnsupported, "shards of version 1.0"))
@@ -258,14 +259,14 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 // Close completes the file. If Create made the Writer, the file then appears
 // under its name; the io.Writer of any other stays open.
 func (w *Writer) Close() error {
-	err := w.writer.Close()
+	err := w.generation.Close()
 	w.release()
 	return err
 }
 
 // Abort drops the file. After Close it does nothing.
 func (w *Writer) Abort() {
-	w.writer.Abort()
+	w.generation.Abort()
 	w.release()
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
+// pieceSize is how much is read, hashed and compared at a time.
+const pieceSize = 1 << 20
+
 // expected returns the digest that the payload should have, and what computes it: nil
 // where there is none, or none that can be checked.
 func (p *Payload) expected() (w digest.Stated, h hash.Hash, err error) {

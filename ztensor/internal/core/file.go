@@ -1,14 +1,5 @@
-// Package core is what both generations of zTensor use: the index of an open file,
-// payloads and their digests, verification, and the file that a writer writes.
-//
-// A tensor that is added goes through six calls at most, one below the other: Add of the
-// shared format.Writer, which first has the generation say what the file has of the
-// tensor (item) and read what decides whether it is refused (examine); append of the
-// generation; its write; for each part its store, which finds the place; Check.Feed; and
-// Out.Write.
-// AddAll is the same with [Ahead] before it, which prepares parts on all cores. What
-// Close writes is encode of the generation. In canonical form append keeps the tensor,
-// and AddAll and encode write what is kept.
+// Package core is what the readers of both generations of zTensor use: the index of an
+// open file, payloads, and their verification.
 package core
 
 import (

@@ -1,12 +1,26 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
+
+// IndexRoles are the parts of a sparse tensor that have indices.
+var IndexRoles = []string{"indices", "indptr", "coords"}
+
+// Unnamed returns an error of package sparse without the name of its tensor.
+func Unnamed(err error) error {
+	var named *sparse.Error
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
 
 // PayloadsOf lists the payloads of a tensor of an open file, in the order of the
 // manifest.

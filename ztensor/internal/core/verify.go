@@ -184,7 +184,7 @@ func (v *verifier) outcome(p *Payload) *outcome {
 		return new(outcome) // no two payloads have a byte in common
 	}
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
-		digest: p.Digest, odd: OddHalf(p.T)}
+		digest: p.Digest, odd: NewCheck(p.T, p.Dtype).odd}
 	if p.Encoded() {
 		k.encoding = p.More.Encoding
 	}
@@ -261,7 +261,7 @@ func (l *look) Write(b []byte) (int, error) {
 	case !l.p.Encoded():
 		l.w.v.done.Add(n)
 	}
-	err := l.next(b)
+	err := l.Next(b)
 	if err != nil && l.p.R.Ruled {
 		err = rule.New(rule.LayoutData, err)
 	}
@@ -269,7 +269,7 @@ func (l *look) Write(b []byte) (int, error) {
 }
 
 func (w *Worker) check(p *Payload) (decoded int64) {
-	l := look{Check{DType: p.Dtype, Odd: OddHalf(p.T)}, w, p, 0}
+	l := look{NewCheck(p.T, p.Dtype), w, p, 0}
 	if p.Encoded() {
 		l.decoded = max(0, p.DecodedSize)
 	}
@@ -278,7 +278,7 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 	}
 	err := p.check(w.ctx, &l)
 	if err == nil {
-		err = p.Failed(l.end())
+		err = p.Failed(l.End())
 	}
 	if p.Encoded() {
 		w.v.done.Add(p.Length)

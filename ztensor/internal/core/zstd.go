@@ -49,28 +49,3 @@ func ZstdError(err error) error {
 	}
 	return fmt.Errorf("%w: zstd: %v", tensor.ErrMalformed, err)
 }
-
-// NewEncoder makes an encoder that works in the goroutine of its caller, so that its
-// output depends on nothing but its input. Windows and tables are most of its memory,
-// which is 2, 3, 9 and 40 MiB, by level.
-func NewEncoder(level int, options ...zstd.EOption) (*zstd.Encoder, error) {
-	speed, window := zstd.SpeedBestCompression, 4<<20
-	switch {
-	case level < 3:
-		speed, window = zstd.SpeedFastest, 1<<20
-	case level < 7:
-		speed, window = zstd.SpeedDefault, 1<<20
-	case level < 16:
-		speed = zstd.SpeedBetterCompression
-	}
-	return zstd.NewWriter(nil, append([]zstd.EOption{
-		zstd.WithEncoderLevel(speed),
-		// Below "better" blocks without repetitions would be stored as they are; weights
-		// have none, but bytes of uneven frequency.
-		zstd.WithAllLitEntropyCompression(true),
-		zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(window),
-		zstd.WithLowerEncoderMem(true),
-		zstd.WithZeroFrames(true),
-	}, options...)...)
-}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +20,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // maxPrepared is the size of the largest component that is read or compressed in memory
@@ -29,44 +29,15 @@ const maxPrepared = 8 << 20
 
 // A Writer writes 1.0: components as tensors are added, the manifest by Close.
 type Writer struct {
-	core.Writer[item]
+	writer.Writer
 	generator  string
 	attributes []byte // a CBOR map
 	digest     digest.Algorithm
 	level      int
-	encoder    *zstd.Encoder // of streams
-	frames     *zstd.Encoder // of what is in memory
 
-	ready   *item // that AddAll has planned
-	out     *core.Out
-	entries []cbor.Pair // of tensors, in the order in which they were added
-
-	edition *core.Edition
+	entries []cbor.Pair                 // of tensors, in the order in which they were added
+	others  []cbor.Pair                 // other fields of the manifest that is continued
 	digests map[string]digest.Algorithm // digests of tensors that replace others, by name
-}
-
-// An item is a tensor that is to be written, or one of the original of an edition.
-type item struct {
-	w      *Writer
-	t      *tensor.Tensor
-	all    []component // in file order
-	kept   bool        // of the original
-	name   string      // if it is kept
-	memory format.Checksums
-}
-
-// A component is a part of a tensor that is to be written, or has been.
-type component struct {
-	role   string
-	check  core.Check
-	data   tensor.Blob
-	digest digest.Algorithm
-	early  bool  // it is prepared in memory
-	memory int64 // that this takes
-	stored []byte
-	err    error // of preparing
-
-	place placed
 }
 
 // placed is what the manifest says of a component, with the keys in the order in which
@@ -87,26 +58,34 @@ type described struct {
 }
 
 // NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
-func NewWriter(out io.Writer, owned bool, o core.Settings) *Writer {
+func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{generator: cmp.Or(o.Generator, "tensorfile"), digest: o.Digest, level: o.Level}
-	err := cmp.Or(o.Err, w.configure(o))
-	w.Writer = core.NewWriter(out, owned, &format.Encoding[item]{Format: core.Errs, Err: err,
-		Progress: o.Progress, Item: w.item, Check: checkName, Examine: examine, Append: w.append,
-		Encode: w.encode})
+	gen := writer.Generation{Magic: Magic1, Limit: maxPrepared, OfStored: true, Parts: w.parts,
+		Check: checkName, Examine: examine, Append: w.append, Encode: w.encode}
+	o.Err = cmp.Or(o.Err, w.configure(o, &gen))
+	w.Init(out, owned, o, gen)
 	return w
 }
 
-func (w *Writer) configure(o core.Settings) (err error) {
+func (w *Writer) configure(o writer.Settings, gen *writer.Generation) (err error) {
 	if w.level > 0 {
-		if w.encoder, err = core.NewEncoder(w.level); err != nil {
-			return err
-		}
-		w.frames, err = core.NewEncoder(w.level, zstd.WithEncoderConcurrency(0))
+		stream, err := writer.NewEncoder(w.level)
 		if err != nil {
 			return err
 		}
+		whole, err := writer.NewEncoder(w.level, zstd.WithEncoderConcurrency(0))
+		if err != nil {
+			return err
+		}
+		gen.Compress = func(all []byte) []byte {
+			return whole.EncodeAll(all, make([]byte, 0, len(all)))
+		}
+		gen.Stream = func(_ context.Context, size int64, out io.Writer) io.WriteCloser {
+			stream.ResetContentSize(out, size)
+			return stream
+		}
 	}
-	w.attributes, err = core.EncodeAttributes(o.Attributes, strings.Compare, checkText)
+	w.attributes, err = writer.Attributes(o.Attributes, strings.Compare, checkText)
 	return err
 }
 
@@ -119,46 +98,30 @@ func checkText(_ string, value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// item returns what the file has of a tensor.
-func (w *Writer) item(t *tensor.Tensor) (item, error) {
-	if r := w.ready; r != nil && r.t == t {
-		w.ready = nil
-		return *r, nil
+// parts lists the components in the order in which they lie in the file.
+func (w *Writer) parts(t *tensor.Tensor) (all []writer.Part, err error) {
+	if err := check(t); err != nil {
+		return nil, err
 	}
-	err := core.CheckContent(t)
-	if err == nil {
-		err = check(t)
+	a := w.digest
+	if replaced, ok := w.digests[t.Name]; ok {
+		a = replaced
 	}
-	if err != nil {
-		return item{}, core.OfTensor(t.Name, err)
-	}
-	it := item{w: w, t: t, name: t.Name}
 	if t.Dense() {
-		it.all = append(it.all, w.component("data", t.DType, t.Data))
+		all = append(all, w.NewPart(t, "data", t.DType, t.Data, a))
 	}
 	indexed := isSparse(t.Scheme)
 	for _, p := range t.Parts {
 		if indexed && slices.Contains(core.IndexRoles, p.Role) {
 			p = sparse.Widen(context.Background(), p)
 		}
-		it.all = append(it.all, w.component(p.Role, p.DType, p.Data))
-	}
-	if d, ok := w.digests[t.Name]; ok {
-		for i := range it.all {
-			it.all[i].digest = d
-		}
+		all = append(all, w.NewPart(t, p.Role, p.DType, p.Data, a))
 	}
 	if indexed {
-		slices.SortStableFunc(it.all,
-			func(a, b component) int { return fileOrder(a.role) - fileOrder(b.role) })
+		slices.SortStableFunc(all,
+			func(a, b writer.Part) int { return fileOrder(a.Role) - fileOrder(b.Role) })
 	}
-	return it, nil
-}
-
-func (w *Writer) component(role string, d tensor.DType, data tensor.Blob) component {
-	c := component{role: role, check: core.Check{DType: d}, data: data, digest: w.digest}
-	c.early, c.memory = core.Planned(data, w.level > 0, maxPrepared)
-	return c
+	return all, nil
 }
 
 // fileOrder is the order in which upstream writes the components of sparse tensors.
@@ -173,7 +136,7 @@ func fileOrder(role string) int {
 }
 
 // checkName takes any text.
-func checkName(name string, _ *item) error {
+func checkName(name string, _ *writer.Item) error {
 	if !utf8.ValidString(name) {
 		return core.Errs.Tensor(name, errors.ErrUnsupported, "the name is not UTF-8")
 	}
@@ -220,162 +183,78 @@ func check(t *tensor.Tensor) error {
 }
 
 // examine reads the indices of a sparse tensor.
-func examine(ctx context.Context, it *item) error {
-	if it.t == nil || !isSparse(it.t.Scheme) {
+func examine(ctx context.Context, it *writer.Item) error {
+	if !isSparse(it.T.Scheme) {
 		return nil
 	}
-	if err := sparse.Check(ctx, it.t, nil); err != nil {
-		return core.OfTensor(it.t.Name, err)
+	if err := sparse.Check(ctx, it.T, nil); err != nil {
+		return writer.OfTensor(it.Name, err)
 	}
 	return nil
-}
-
-// AddAll adds the tensors of ts, prepared on all cores.
-func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
-	return w.Writer.AddAll(ctx, core.Ahead(ctx, ts, func(t *tensor.Tensor) (*item, error) {
-		if err := w.Check(t); err != nil {
-			return nil, err
-		}
-		it, err := w.item(t)
-		it.memory.AddTensor(t)
-		return &it, err
-	}, func(it *item) { w.ready = it }))
-}
-
-// Cost returns the size of an item, and the memory that it takes once it is prepared.
-func (it *item) Cost() (size, memory int64) {
-	for _, c := range it.all {
-		size, memory = size+max(c.data.Size(), 0), memory+c.memory
-	}
-	return size, memory
-}
-
-// Prepare reads, compresses and hashes what is written from memory.
-func (it *item) Prepare(ctx context.Context) {
-	for i := range it.all {
-		if c := &it.all[i]; c.early && c.stored == nil && c.err == nil {
-			c.err = it.w.prepare(ctx, c)
-		}
-	}
-}
-
-func (w *Writer) prepare(ctx context.Context, c *component) error {
-	all, err := c.check.Load(ctx, c.data)
-	if err != nil {
-		return err
-	}
-	if w.level > 0 {
-		all = w.frames.EncodeAll(all, make([]byte, 0, len(all)))
-	}
-	c.stored, c.place.Digest = all, digest.Of(c.digest, all)
-	return nil
-}
-
-func (w *Writer) begin(to *format.Output) *core.Out {
-	if w.out == nil {
-		w.out = core.NewOut(to, 0)
-		w.out.Write([]byte(Magic1))
-	}
-	return w.out
 }
 
 // append writes an item, and notes what the manifest says of it.
-func (w *Writer) append(to *format.Output, it *item) error {
-	ctx, out := format.ContextOf(to), w.begin(to)
-	if it.kept {
-		if err := w.edition.Copy(ctx, out, alignment); err != nil {
-			return err
-		}
-		w.entries = append(w.entries, cbor.PairOf(it.name, w.edition.Object(it.t, offsetOf)))
+func (w *Writer) append(to *format.Output, it *writer.Item) error {
+	ctx := format.ContextOf(to)
+	w.Begin(to)
+	if err := w.TakeOver(ctx, it, alignment, offsetOf); err != nil {
+		return err
+	}
+	if it.Object != nil {
+		w.entries = append(w.entries, cbor.PairOf(it.Name, it.Object))
 		return nil
 	}
-	var size int64 // of the first, which is the data of a dense tensor
-	for i := range it.all {
-		n, err := w.store(ctx, out, &it.all[i])
-		if i == 0 {
-			size = n
-		}
-		if err == nil && i == len(it.all)-1 {
-			err = cmp.Or(core.CheckLength(it.t, size), it.memory.Check())
+	for i := range it.Parts {
+		err := w.store(ctx, &it.Parts[i])
+		if err == nil && i == len(it.Parts)-1 {
+			err = it.CheckWritten()
 		}
 		if err != nil {
-			return core.OfTensor(it.t.Name, err)
+			return writer.OfTensor(it.Name, err)
 		}
 	}
 	return w.enter(it)
 }
 
-// store writes a component, and returns the size of its data.
-func (w *Writer) store(ctx context.Context, out *core.Out, c *component) (int64, error) {
-	if err := out.Pad(alignment); err != nil {
-		return 0, err
+// store writes a component.
+func (w *Writer) store(ctx context.Context, p *writer.Part) error {
+	if err := cmp.Or(w.Prepare(ctx, p), w.Out.Pad(alignment)); err != nil {
+		return err
 	}
-	c.place.Offset = out.Off
-	size, err := c.data.Size(), c.err
-	if c.early {
-		if c.stored == nil && err == nil {
-			err = w.prepare(ctx, c)
-		}
-		if err == nil {
-			_, err = out.Write(c.stored)
-		}
-		c.stored = nil
-	} else {
-		size, err = w.stream(ctx, out, c)
-	}
-	c.place.Length = out.Off - c.place.Offset
-	if w.level > 0 {
-		c.place.Encoding = "zstd"
-	}
-	return size, err
-}
-
-// stream writes a component that is not in memory.
-func (w *Writer) stream(ctx context.Context, out *core.Out, c *component) (int64, error) {
-	sink := io.Writer(out)
-	h := digest.New(c.digest)
-	if h != nil {
-		sink = io.MultiWriter(h, out)
-	}
-	var size int64
-	var err error
-	if w.level == 0 {
-		size, err = c.check.Feed(ctx, c.data, sink)
-	} else {
-		w.encoder.ResetContentSize(sink, c.data.Size())
-		if size, err = c.check.Feed(ctx, c.data, w.encoder); err == nil {
-			err = w.encoder.Close()
-		}
-	}
-	c.place.Digest = digest.Text(c.digest, h)
-	return size, err
+	return w.Put(ctx, p)
 }
 
 // enter notes a tensor whose components have been written, sorted by role.
-func (w *Writer) enter(it *item) error {
-	slices.SortFunc(it.all, func(a, b component) int { return strings.Compare(a.role, b.role) })
-	d, all := it.t.DType, make([]cbor.Pair, len(it.all))
-	for i, c := range it.all {
-		if c.role == "values" && d == tensor.Unknown {
-			d = c.check.DType
+func (w *Writer) enter(it *writer.Item) error {
+	slices.SortFunc(it.Parts,
+		func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
+	d, all := it.T.DType, make([]cbor.Pair, len(it.Parts))
+	for i, p := range it.Parts {
+		if p.Role == "values" && d == tensor.Unknown {
+			d = p.DType
 		}
-		b, err := cbor.MarshalFields(c.place)
+		c := placed{Offset: p.Offset, Length: p.Length, Digest: p.Digest}
+		if w.level > 0 {
+			c.Encoding = "zstd"
+		}
+		b, err := cbor.MarshalFields(c)
 		if err != nil {
 			return err
 		}
-		all[i] = cbor.PairOf(c.role, b)
+		all[i] = cbor.PairOf(p.Role, b)
 	}
 	b, err := cbor.MarshalFields(described{core.StorageWord(d, false),
-		append([]int64{}, it.t.Shape...), cmp.Or(it.t.Scheme, "dense"),
+		append([]int64{}, it.T.Shape...), cmp.Or(it.T.Scheme, "dense"),
 		cbor.AppendPairs(nil, all, false)})
-	w.entries = append(w.entries, cbor.PairOf(it.t.Name, b))
+	w.entries = append(w.entries, cbor.PairOf(it.T.Name, b))
 	return err
 }
 
 // encode writes manifest and footer. The document requires the size of the manifest to
 // be below the size of the file less 16: without components that takes padding.
-func (w *Writer) encode(to *format.Output, _ []item) error {
-	out := w.begin(to)
+func (w *Writer) encode(to *format.Output, _ []writer.Item) error {
+	w.Begin(to)
+	out := w.Out
 	if out.Off < alignment {
 		out.Pad(alignment)
 	}
@@ -383,19 +262,16 @@ func (w *Writer) encode(to *format.Output, _ []item) error {
 	root := []cbor.Pair{cbor.PairOf("version", cbor.AppendText(nil, "1.0")),
 		cbor.PairOf("generator", cbor.AppendText(nil, w.generator)),
 		cbor.PairOf("attributes", w.attributes)}
-	if w.edition != nil {
-		for _, f := range w.edition.Others {
-			if f.Name != "version" && f.Name != "generator" && f.Name != "attributes" {
-				root = append(root, f)
-			}
+	for _, f := range w.others {
+		if f.Name != "version" && f.Name != "generator" && f.Name != "attributes" {
+			root = append(root, f)
 		}
 	}
 	root = append(root, cbor.PairOf("tensors", cbor.AppendPairs(nil, w.entries, false)))
 	b := cbor.AppendPairs(nil, root, false)
-	if err := core.CheckManifest(b); err != nil {
+	if err := w.PutManifest(b); err != nil {
 		return err
 	}
-	out.Write(b)
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(b))))
 	return out.Flush()
 }
@@ -408,22 +284,14 @@ func (w *Writer) TensorAttributes(string, map[string]any) error {
 // Apply writes what an Edit makes of r. Tensors that replace others have the digest of
 // what they replace, unless the Writer has one.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
-	order, kept, replaced, err := core.Order(r, e)
-	if err == nil {
-		w.edition, err = core.NewEdition(r, kept)
-	}
-	if err != nil {
-		w.Abort()
-		return err
-	}
-	if w.digest == digest.None {
-		w.digests = map[string]digest.Algorithm{}
+	return w.Writer.Apply(ctx, r, e, func(others []cbor.Pair,
+		replaced map[string]*tensor.Tensor) {
+		w.others, w.digests = others, map[string]digest.Algorithm{}
 		for name, t := range replaced {
-			w.digests[name] = digestOf(t)
+			if w.digest == digest.None {
+				w.digests[name] = digestOf(t)
+			}
 		}
-	}
-	return format.Apply(ctx, e, &w.Writer.Writer, order, func(i int, name string) (item, error) {
-		return item{w: w, t: r.Tensors[i], kept: true, name: name}, nil
 	})
 }
 
@@ -444,17 +312,10 @@ func offsetOf(_ *core.Payload, at int64) cbor.Pair {
 }
 
 // Continue returns a Writer of a new edition of a file, to out, with all its tensors.
-func Continue(r *core.File, out format.Target, o core.Settings) (*Writer, error) {
+func Continue(r *core.File, out format.Target, o writer.Settings) (*Writer, error) {
 	w := NewWriter(out, true, o)
 	var err error
-	w.edition, err = core.NewEdition(r, r.Tensors)
-	for _, t := range r.Tensors {
-		if err == nil {
-			err = format.Register(&w.Writer.Writer, t.Name,
-				item{w: w, t: t, kept: true, name: t.Name})
-		}
-	}
-	if err != nil {
+	if w.others, err = w.Keep(r); err != nil {
 		w.Abort()
 		return nil, err
 	}

@@ -3,12 +3,10 @@ package v2
 import (
 	"context"
 	"encoding/binary"
-
-	"github.com/klauspost/compress/zstd"
-	"github.com/zeebo/xxh3"
+	"io"
 
 	"github.com/tensorfile/tensorfile/internal/parallel"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 const (
@@ -22,11 +20,11 @@ const (
 
 // encodeFrames returns the frames of a whole part, and their table. They depend on
 // nothing but the content and the level.
-func encodeFrames(z *zstd.Encoder, all []byte) []byte {
+func (w *Writer) encodeFrames(all []byte) []byte {
 	b, table := make([]byte, 0, len(all)), []byte(nil)
 	for len(all) > 0 {
 		n, from := min(len(all), frameSize), len(b)
-		b = z.EncodeAll(all[:n], b)
+		b = w.frames.EncodeAll(all[:n], b)
 		table = appendEntry(table, len(b)-from, n)
 		all = all[n:]
 	}
@@ -51,8 +49,12 @@ func appendTable(b, table []byte) []byte {
 type framer struct {
 	ctx   context.Context // of the call that adds the tensor
 	w     *Writer
-	hash  *xxh3.Hasher
+	out   io.Writer
 	table []byte
+}
+
+func (w *Writer) newFramer(ctx context.Context, _ int64, out io.Writer) io.WriteCloser {
+	return &framer{ctx: ctx, w: w, out: out}
 }
 
 func (f *framer) Write(b []byte) (int, error) {
@@ -78,14 +80,13 @@ type frameJob struct{ in, out []byte }
 // flush compresses the group and writes it in order.
 func (f *framer) flush() error {
 	w := f.w
-	line := parallel.New(f.ctx, core.InFlight, func(_ context.Context, j *frameJob) error {
+	line := parallel.New(f.ctx, writer.InFlight, func(_ context.Context, j *frameJob) error {
 		j.out = w.frames.EncodeAll(j.in, j.out[:0])
 		return nil
 	}, func(j *frameJob) error {
-		f.hash.Write(j.in)
 		f.table = appendEntry(f.table, len(j.out), len(j.in))
 		w.used = append(w.used, j.out)
-		_, err := w.out.Write(j.out)
+		_, err := f.out.Write(j.out)
 		return err
 	})
 	defer line.Close()
@@ -103,11 +104,11 @@ func (f *framer) flush() error {
 	return line.Flush()
 }
 
-// close writes the last frames and the seek table.
-func (f *framer) close() error {
+// Close writes the last frames and the seek table.
+func (f *framer) Close() error {
 	if err := f.flush(); err != nil {
 		return err
 	}
-	_, err := f.w.out.Write(appendTable(nil, f.table))
+	_, err := f.out.Write(appendTable(nil, f.table))
 	return err
 }

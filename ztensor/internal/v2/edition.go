@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // AlignmentOf is the alignment to which the file keeps, as far as that shows.
@@ -53,22 +54,14 @@ func (w *Writer) takeOver(fields []cbor.Pair) {
 // Apply writes what an Edit makes of r. Data in shards stays there, and a tensor that
 // replaces another has its attributes.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
-	order, kept, replaced, err := core.Order(r, e)
-	if err == nil {
-		w.edition, err = core.NewEdition(r, kept)
-	}
-	if err != nil {
-		w.Abort()
-		return err
-	}
-	w.takeOver(w.edition.Others)
-	for name, t := range replaced {
-		if own := r.Own[t]; own != nil {
-			w.own[name] = own
+	return w.Writer.Apply(ctx, r, e, func(others []cbor.Pair,
+		replaced map[string]*tensor.Tensor) {
+		w.takeOver(others)
+		for name, t := range replaced {
+			if own := r.Own[t]; own != nil {
+				w.own[name] = own
+			}
 		}
-	}
-	return format.Apply(ctx, e, &w.Writer.Writer, order, func(i int, name string) (item, error) {
-		return item{w: w, t: r.Tensors[i], kept: true, name: name}, nil
 	})
 }
 
@@ -80,7 +73,7 @@ func blobOf(p *core.Payload, at int64) cbor.Pair {
 
 // Continue returns a Writer that adds after the end of the file of r, which has that
 // name.
-func Continue(r *core.File, name string, o core.Settings) (*Writer, error) {
+func Continue(r *core.File, name string, o writer.Settings) (*Writer, error) {
 	e, err := atomicfile.Extend(name)
 	if err != nil {
 		return nil, err
@@ -98,11 +91,12 @@ func (w *Writer) continued(r *core.File, e *atomicfile.Extension, name string) e
 		return core.Errs.New(tensor.ErrUnfinished, "%s has changed while it was opened",
 			naming.Quote(name))
 	}
-	w.out = core.NewOut(&w.Output, r.Size())
+	w.Out = writer.NewOut(&w.Output, r.Size())
 	var err error
-	others, e2 := r.Objects(func(name string, object []byte) {
+	others, e2 := writer.Objects(r, func(name string, object []byte) {
 		if err == nil {
-			err = format.Register(&w.Writer.Writer, name, item{name: name, object: object})
+			err = format.Register(&w.Writer.Writer, name,
+				writer.Item{Name: name, Object: object})
 		}
 	})
 	if err == nil {
@@ -113,7 +107,8 @@ func (w *Writer) continued(r *core.File, e *atomicfile.Extension, name string) e
 	for _, b := range r.Payloads {
 		if hasXXH3(b) && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
-			w.keep(&part{digest: b.Digest, size: b.DecodedSize, offset: b.Offset, data: b.Blob()})
+			w.keep(&writer.Part{Digest: b.Digest, Size: b.DecodedSize, Offset: b.Offset,
+				Data: b.Blob()})
 		}
 	}
 	return err
@@ -137,8 +132,7 @@ func (w *Writer) Link(shard core.ShardID, c *Container, names []string) error {
 		return err
 	}
 	for _, o := range objects {
-		if err := format.Register(&w.Writer.Writer, o.Name,
-			item{name: o.Name, object: o.Whole}); err != nil {
+		if err := format.Register(&w.Writer.Writer, o.Name, o); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // A shard is one that is opened when something in it is asked for.
@@ -197,7 +198,7 @@ func SetID(r *core.File) string {
 
 // linked returns what the manifest says of these tensors, or all, for a file to which
 // this one is a shard.
-func (c *Container) linked(shard core.ShardID, names []string) ([]core.Object, error) {
+func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, error) {
 	r := c.r
 	_, unknown := digest.Named(shard.Digest)
 	switch {
@@ -234,10 +235,10 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]core.Object, e
 			return nil, core.Errs.Tensor(name, tensor.ErrNoTensor, "the shard does not have it")
 		}
 	}
-	var found []core.Object
-	_, err := r.Objects(func(name string, object []byte) {
+	var found []writer.Item
+	_, err := writer.Objects(r, func(name string, object []byte) {
 		if _, ok := wanted[name]; ok {
-			found = append(found, core.Object{Name: name, Whole: r.EditParts(object,
+			found = append(found, writer.Item{Name: name, Object: writer.EditParts(r, object,
 				func(_ string, part []cbor.Pair) []cbor.Pair {
 					return append(part, cbor.PairOf("shard", cbor.AppendText(nil, shard.Name)))
 				})})

@@ -12,33 +12,34 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // shared looks for the same bytes among what has been written, before a part is. Where
 // that takes reading data that is computed, or read, once more, it is left to remember if
 // what was written can be taken back.
-func (w *Writer) shared(ctx context.Context, p *part) (bool, error) {
-	size := p.data.Size()
-	if size <= 0 || !w.lengths[size] || w.level > 0 || p.streamed {
+func (w *Writer) shared(ctx context.Context, p *writer.Part) (bool, error) {
+	size := p.Data.Size()
+	if size <= 0 || !w.lengths[size] || w.level > 0 || writer.Streamed(p.Data) {
 		return false, nil
 	}
-	if p.digest == "" {
-		if b, ok := core.PayloadOf(p.data); ok && hasXXH3(b) &&
+	if p.Digest == "" {
+		if b, ok := core.PayloadOf(p.Data); ok && hasXXH3(b) &&
 			len(w.written[content{b.Digest, size}]) == 0 {
 			return false, nil // its file says what its hash is
 		}
-		if w.canonical && w.out.Written() != nil {
+		if w.canonical && w.Out.Written() != nil {
 			return false, nil
 		}
 		h := xxh3.New()
-		if _, err := p.check.Feed(ctx, p.data, h); err != nil {
+		if _, err := p.Feed(ctx, h); err != nil {
 			return false, err
 		}
-		p.digest = digest.Text(digest.XXH3, h)
+		p.Digest = digest.Text(digest.XXH3, h)
 	}
-	data := p.data
-	if p.stored != nil {
-		data = tensor.BlobOf(p.stored)
+	data := p.Data
+	if stored := p.Stored(); stored != nil {
+		data = tensor.BlobOf(stored)
 	}
 	return w.share(ctx, p, data)
 }
@@ -51,27 +52,26 @@ func hasXXH3(p *core.Payload) bool {
 
 // share makes p a part that has been written, if that has the same data. A hash alone is
 // no proof: the bytes are compared.
-func (w *Writer) share(ctx context.Context, p *part, data tensor.Blob) (bool, error) {
-	file := w.out.Written()
-	for _, other := range w.written[content{p.digest, data.Size()}] {
-		before := other.data
+func (w *Writer) share(ctx context.Context, p *writer.Part, data tensor.Blob) (bool, error) {
+	file := w.Out.Written()
+	for _, other := range w.written[content{p.Digest, data.Size()}] {
+		before := other.Data
 		if file != nil {
 			before = inFile(file, &other)
-		} else if other.streamed {
+		} else if writer.Streamed(other.Data) {
 			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor "+
 				"that was written piece by piece, and cannot be compared",
 				errors.ErrUnsupported)
 		}
 		same, err := format.SameBytes(ctx, before, data)
 		if err == nil && !same {
-			err = stillHas(before, p.digest)
+			err = stillHas(before, p.Digest)
 		}
 		if err != nil {
 			return false, err
 		}
 		if same {
-			p.offset, p.length, p.size = other.offset, data.Size(), data.Size()
-			p.stored = nil
+			p.Offset, p.Length, p.Size = other.Offset, data.Size(), data.Size()
 			return true, nil
 		}
 	}
@@ -80,14 +80,14 @@ func (w *Writer) share(ctx context.Context, p *part, data tensor.Blob) (bool, er
 
 // remember notes the bytes of a part, which later ones may share. In a file it shares the
 // bytes of an earlier part, and takes back what was written. Without canonical form the
-// data may be gone when it is to be compared.
-func (w *Writer) remember(ctx context.Context, p *part) error {
-	if !w.canonical || p.size == 0 {
+// data may be gone when it is to be compared. before is where the file ended before it.
+func (w *Writer) remember(ctx context.Context, p *writer.Part, before int64) error {
+	if !w.canonical || p.Size == 0 {
 		return nil
 	}
-	if len(w.written[content{p.digest, p.size}]) > 0 {
-		file := w.out.Written()
-		if file == nil && p.streamed {
+	if len(w.written[content{p.Digest, p.Size}]) > 0 {
+		file := w.Out.Written()
+		if file == nil && writer.Streamed(p.Data) {
 			return fmt.Errorf("%w: its bytes seem to be those of another tensor, "+
 				"which in canonical form it would have to share: add it in one piece",
 				errors.ErrUnsupported)
@@ -95,7 +95,7 @@ func (w *Writer) remember(ctx context.Context, p *part) error {
 		if file != nil {
 			shared, err := w.share(ctx, p, inFile(file, p))
 			if err == nil && shared {
-				err = w.out.Rewind(p.before)
+				err = w.Out.Rewind(before)
 			}
 			if shared || err != nil {
 				return err
@@ -107,15 +107,15 @@ func (w *Writer) remember(ctx context.Context, p *part) error {
 }
 
 // keep notes a part that later ones may share.
-func (w *Writer) keep(p *part) {
-	key := content{p.digest, p.size}
+func (w *Writer) keep(p *writer.Part) {
+	key := content{p.Digest, p.Size}
 	w.written[key] = append(w.written[key], *p)
-	w.lengths[p.size] = true
+	w.lengths[p.Size] = true
 }
 
 // inFile are the bytes of a part that is in the file.
-func inFile(file io.ReaderAt, p *part) tensor.Blob {
-	off, n := p.offset, p.length
+func inFile(file io.ReaderAt, p *writer.Part) tensor.Blob {
+	off, n := p.Offset, p.Length
 	return tensor.BlobFunc(n, func() (io.ReadCloser, error) {
 		return io.NopCloser(io.NewSectionReader(file, off, n)), nil
 	})

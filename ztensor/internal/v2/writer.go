@@ -26,13 +26,14 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
+	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
 // A Writer writes version 2: parts as tensors are added, the manifest by Close. In
 // canonical form the order of the tensors in the file is the order of their names, so
 // that Add only keeps them; AddAll, Close and Create write what has to come first.
 type Writer struct {
-	core.Writer[item]
+	writer.Writer
 	canonical bool
 	level     int
 	align     int64
@@ -42,23 +43,20 @@ type Writer struct {
 	profiled   map[string]*tensor.Tensor // whose layout has rules for them, once added
 	taken      map[string]bool           // tensors that are taken over, with their attributes
 
-	ready   *item // that is prepared
-	out     *core.Out
-	err     error   // of writing what was kept; final
-	kept    []*item // to be written in canonical form
-	last    string  // canonical: the name that was written last
-	begun   bool    // there is one
+	err     error          // of writing what was kept; final
+	kept    []*writer.Item // to be written in canonical form
+	last    string         // canonical: the name that was written last
+	begun   bool           // there is one
 	objects []entry
 	shards  []cbor.Pair // names and what the manifest says of them
-	edition *core.Edition
 	others  []cbor.Pair // other fields of the manifest that is continued
 
-	written map[content][]part // what can be shared
-	lengths map[int64]bool     // of what can be shared
-	empty   int64              // where parts of no bytes are; 0 is not known yet
-	frames  *zstd.Encoder      // nil: nothing is compressed
-	group   []byte             // that is to be compressed, of the part that is streamed
-	used    [][]byte           // memory for compressed frames
+	written map[content][]writer.Part // what can be shared
+	lengths map[int64]bool            // of what can be shared
+	empty   int64                     // where parts of no bytes are; 0 is not known yet
+	frames  *zstd.Encoder             // nil: nothing is compressed
+	group   []byte                    // that is to be compressed, of the part that is streamed
+	used    [][]byte                  // memory for compressed frames
 }
 
 // content is what two blobs have in common that may be the same.
@@ -92,53 +90,24 @@ type describedPart struct {
 	DecodedLength *int64    `cbor:"decoded_length,omitempty"`
 }
 
-// An item is a tensor that is to be written, or one that is in a file already.
-type item struct {
-	w        *Writer
-	t        *tensor.Tensor
-	parts    []part // in the order of the file
-	examined bool
-	memory   format.Checksums
-
-	name   string // of one that is taken over
-	object []byte // of one whose data stays where it is
-	kept   bool   // t is of the original of an edition
-}
-
-// A part is one that is to be written, or has been.
-type part struct {
-	role          string
-	word, logical string // the storage type, and the logical one if it needs it
-	check         core.Check
-	data          tensor.Blob
-	streamed      bool  // its data comes piece by piece, and cannot be read again
-	early         bool  // it is prepared in memory
-	memory        int64 // that this takes
-	stored        []byte
-	err           error // of preparing
-
-	digest string
-	before int64 // the end of the file before the padding of the part
-	offset int64
-	length int64 // stored
-	size   int64 // decoded
-}
-
 // NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
-func NewWriter(out io.Writer, owned bool, o core.Settings) *Writer {
+func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{canonical: o.Canonical, level: o.Level,
 		align:    cmp.Or(o.Alignment, CanonicalAlignment),
 		own:      map[string][]byte{},
 		profiled: map[string]*tensor.Tensor{}, taken: map[string]bool{},
-		written: map[content][]part{}, lengths: map[int64]bool{}}
-	err := cmp.Or(o.Err, w.configure(o))
-	w.Writer = core.NewWriter(out, owned, &format.Encoding[item]{Format: core.Errs, Err: err,
-		Progress: o.Progress, Item: w.item, Check: w.checkItem, Examine: w.examine,
-		Append: w.append, Encode: w.encode})
+		written: map[content][]writer.Part{}, lengths: map[int64]bool{}}
+	gen := writer.Generation{Magic: Magic2, Limit: maxPrepared, Parts: w.parts,
+		Check: w.checkItem, Examine: w.examine, Append: w.append, Encode: w.encode}
+	if w.level > 0 {
+		gen.Compress, gen.Stream = w.encodeFrames, w.newFramer
+	}
+	o.Err = cmp.Or(o.Err, w.configure(o))
+	w.Init(out, owned, o, gen)
 	return w
 }
 
-func (w *Writer) configure(o core.Settings) (err error) {
+func (w *Writer) configure(o writer.Settings) (err error) {
 	switch {
 	case w.align < MinAlignment || w.align&(w.align-1) != 0 || w.align > 1<<30:
 		return core.Errs.New(fs.ErrInvalid, "WriterOptions.Alignment is %d, not a power of two "+
@@ -148,7 +117,7 @@ func (w *Writer) configure(o core.Settings) (err error) {
 			"and Alignment")
 	}
 	if w.level > 0 {
-		w.frames, err = core.NewEncoder(w.level, zstd.WithEncoderConcurrency(0),
+		w.frames, err = writer.NewEncoder(w.level, zstd.WithEncoderConcurrency(0),
 			zstd.WithWindowSize(frameSize))
 	}
 	if err == nil && len(o.Attributes) > 0 {
@@ -166,30 +135,6 @@ func layoutName(scheme string) string {
 		return ""
 	}
 	return scheme
-}
-
-// item returns what the file has of a tensor.
-func (w *Writer) item(t *tensor.Tensor) (item, error) {
-	if r := w.ready; r != nil && r.t == t {
-		w.ready = nil
-		return *r, nil
-	}
-	it := item{w: w, t: t}
-	err := core.CheckContent(t)
-	if err == nil {
-		err = w.checkTensor(t)
-	}
-	if err == nil {
-		it.parts, err = w.partsOf(t)
-	}
-	if err == nil && !t.Dense() && t.Size() >= 0 {
-		elements, _ := t.Shape.Elements()
-		err = layouts.Check(layouts.Normalized(t), uint64(elements), w.own[t.Name])
-	}
-	if err != nil {
-		return it, core.OfTensor(t.Name, err)
-	}
-	return it, nil
 }
 
 // checkTensor returns what of a tensor version 2 cannot represent, whatever its dtypes.
@@ -216,14 +161,14 @@ func (w *Writer) checkTensor(t *tensor.Tensor) error {
 
 // checkItem applies the rules for names of objects (§3.5), and the order of canonical
 // form.
-func (w *Writer) checkItem(name string, it *item) error {
+func (w *Writer) checkItem(name string, it *writer.Item) error {
 	err := w.checkName(name, "the name")
 	if err == nil && w.canonical && w.begun && name <= w.last {
 		err = fmt.Errorf("%w: in canonical form it belongs before %s, which has been written "+
 			"(WriterOptions.KeepOrder)", errors.ErrUnsupported, naming.Quote(w.last))
 	}
 	if err != nil {
-		return core.OfTensor(name, err)
+		return writer.OfTensor(name, err)
 	}
 	return nil
 }
@@ -244,33 +189,38 @@ func (w *Writer) checkName(name, what string) error {
 	return nil
 }
 
-// partsOf lists the parts in the order in which they lie in the file.
-func (w *Writer) partsOf(t *tensor.Tensor) (all []part, err error) {
+// parts lists the parts in the order in which they lie in the file.
+func (w *Writer) parts(t *tensor.Tensor) (all []writer.Part, err error) {
+	if err := w.checkTensor(t); err != nil {
+		return nil, err
+	}
 	add := func(role string, d tensor.DType, data tensor.Blob) {
-		p := part{role: role, check: core.Check{DType: d}, data: data,
-			streamed: core.IsPart(data)}
-		if p.word, p.logical = typeWords(d); d == tensor.Unknown {
+		p := w.NewPart(t, role, d, data, digest.XXH3)
+		if p.Word, p.Logical = typeWords(d); d == tensor.Unknown {
 			if b, ok := core.PayloadOf(data); ok && b.More != nil && b.More.Word != "" {
-				p.word, _ = typeWords(b.More.Storage) // an unknown type is kept
-				p.logical = b.More.Word
+				p.Word, _ = typeWords(b.More.Storage) // an unknown type is kept
+				p.Logical = b.More.Word
 			}
 		}
-		if p.word == "" && err == nil {
+		if p.Word == "" && err == nil {
 			err = fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
 				naming.Quote(role), d)
 		}
-		p.early, p.memory = core.Planned(data, w.level > 0, maxPrepared)
 		all = append(all, p)
 	}
 	if t.Dense() {
 		add("data", t.DType, t.Data)
-		all[0].check.Odd = core.OddHalf(t)
 		return all, err
 	}
-	for _, p := range layouts.Normalized(t).Parts {
+	as := layouts.Normalized(t)
+	for _, p := range as.Parts {
 		add(p.Role, p.DType, p.Data)
 	}
-	slices.SortFunc(all, func(a, b part) int { return strings.Compare(a.role, b.role) })
+	slices.SortFunc(all, func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
+	if err == nil && t.Size() >= 0 {
+		elements, _ := t.Shape.Elements()
+		err = layouts.Check(as, uint64(elements), w.own[t.Name])
+	}
 	return all, err
 }
 
@@ -282,24 +232,20 @@ func typeWords(d tensor.DType) (dtype, logical string) {
 }
 
 // examine measures parts of unknown size, and reads the indices of a sparse tensor.
-func (w *Writer) examine(ctx context.Context, it *item) error {
-	if it.examined || it.t == nil {
-		return nil
-	}
-	it.examined = true
-	t, err := core.Measured(ctx, it.t)
-	if err == nil && t != it.t {
-		memory := it.memory
-		if *it, err = w.item(t); err == nil {
-			it.examined, it.memory = true, memory
-		}
-	}
+func (w *Writer) examine(ctx context.Context, it *writer.Item) error {
+	t, err := writer.Measured(ctx, it.T)
 	if err != nil {
 		return err
 	}
+	if t != it.T {
+		it.T = t
+		if it.Parts, err = w.parts(t); err != nil {
+			return writer.OfTensor(t.Name, err)
+		}
+	}
 	if as := layouts.Normalized(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
 		if err := layouts.CheckData(ctx, as); err != nil {
-			return core.OfTensor(t.Name, err)
+			return writer.OfTensor(t.Name, err)
 		}
 	}
 	return nil
@@ -309,25 +255,15 @@ func (w *Writer) examine(ctx context.Context, it *item) error {
 // all that are kept.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	if !w.canonical {
-		return w.Writer.AddAll(ctx, core.Ahead(ctx, ts, func(t *tensor.Tensor) (*item, error) {
-			if err := w.Check(t); err != nil {
-				return nil, err
-			}
-			it, err := w.item(t)
-			if err == nil {
-				err = w.examine(ctx, &it)
-			}
-			it.memory.AddTensor(t)
-			return &it, err
-		}, func(it *item) { w.ready = it }))
+		return w.Writer.AddAll(ctx, ts)
 	}
-	return w.Writer.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
+	return w.Writer.Writer.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
 		for t, err := range ts {
 			if !yield(t, err) {
 				return
 			}
 		}
-		if w.out == nil { // there was no tensor
+		if w.Out == nil { // there was no tensor
 			return
 		}
 		if err := w.flush(ctx, ""); err != nil {
@@ -336,76 +272,30 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	})
 }
 
-// Cost returns the size of an item, and the memory that it takes once it is prepared.
-func (it *item) Cost() (size, memory int64) {
-	for _, p := range it.parts {
-		size, memory = size+max(p.data.Size(), 0), memory+p.memory
-	}
-	return size, memory
-}
-
-// Prepare reads, hashes and compresses what is written from memory.
-func (it *item) Prepare(ctx context.Context) {
-	for i := range it.parts {
-		if p := &it.parts[i]; p.early && p.stored == nil && p.err == nil {
-			it.w.prepare(ctx, p)
-		}
-	}
-}
-
-func (w *Writer) prepare(ctx context.Context, p *part) {
-	var all []byte
-	if all, p.err = p.check.Load(ctx, p.data); p.err != nil {
-		return
-	}
-	p.stored, p.digest = all, digest.Of(digest.XXH3, all)
-	if w.level > 0 {
-		p.stored = encodeFrames(w.frames, all)
-	}
-	if p.stored == nil {
-		p.stored = []byte{}
-	}
-}
-
-// begin returns the file, which it begins.
-func (w *Writer) begin(to *format.Output) *core.Out {
-	if w.out == nil {
-		w.out = core.NewOut(to, 0)
-		w.out.Write([]byte(Magic2))
-	}
-	return w.out
-}
-
 // append writes an item; in canonical form it keeps it, unless its bytes come now.
-func (w *Writer) append(to *format.Output, it *item) error {
+func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	ctx := format.ContextOf(to)
-	w.begin(to)
-	switch {
-	case w.err != nil:
-		return w.err
-	case it.kept:
-		if err := w.edition.Copy(ctx, w.out, w.align); err != nil {
-			return err
-		}
-		it.object = w.edition.Object(it.t, blobOf)
-		fallthrough
-	case it.object != nil:
-		w.objects = append(w.objects, entry{name: it.name, object: it.object})
-		w.taken[it.name] = true
+	w.Begin(to)
+	if err := cmp.Or(w.err, w.TakeOver(ctx, it, w.align, blobOf)); err != nil {
+		return err
+	}
+	if it.Object != nil {
+		w.objects = append(w.objects, entry{name: it.Name, object: it.Object})
+		w.taken[it.Name] = true
 		return nil
 	}
-	if layouts.HasAttributes(it.t.Scheme) {
-		w.profiled[it.t.Name] = it.t
+	if layouts.HasAttributes(it.T.Scheme) {
+		w.profiled[it.Name] = it.T
 	}
-	if w.canonical && !core.IsPart(it.t.Data) {
-		it.memory = format.Checksums{}
-		it.memory.AddTensor(it.t)
+	if w.canonical && !writer.Streamed(it.T.Data) {
+		it.Memory = format.Checksums{}
+		it.Memory.AddTensor(it.T)
 		kept := *it
 		w.kept = append(w.kept, &kept)
 		return nil
 	}
 	if w.canonical {
-		if err := w.flush(ctx, it.t.Name); err != nil {
+		if err := w.flush(ctx, it.Name); err != nil {
 			return err
 		}
 	}
@@ -415,9 +305,9 @@ func (w *Writer) append(to *format.Output, it *item) error {
 // flush writes the kept tensors, those whose names come before that one if it is not
 // empty.
 func (w *Writer) flush(ctx context.Context, before string) error {
-	var now, later []*item
+	var now, later []*writer.Item
 	for _, it := range w.kept {
-		if before == "" || it.t.Name < before {
+		if before == "" || it.Name < before {
 			now = append(now, it)
 		} else {
 			later = append(later, it)
@@ -428,26 +318,26 @@ func (w *Writer) flush(ctx context.Context, before string) error {
 	return w.err
 }
 
-func (w *Writer) writeKept(ctx context.Context, now []*item) error {
-	slices.SortFunc(now, func(a, b *item) int { return strings.Compare(a.t.Name, b.t.Name) })
-	all := make([]*tensor.Tensor, len(now))
-	for i, it := range now {
-		if err := it.memory.Check(); err != nil {
+func (w *Writer) writeKept(ctx context.Context, now []*writer.Item) error {
+	slices.SortFunc(now, func(a, b *writer.Item) int { return strings.Compare(a.Name, b.Name) })
+	for _, it := range now {
+		if err := it.Memory.Check(); err != nil {
 			return core.Errs.Wrap(-1, "", err)
 		}
-		all[i], it.memory = it.t, format.Checksums{}
+		it.Memory = format.Checksums{}
 	}
-	if f, ok := w.out.Written().(*atomicfile.File); ok && len(now) > 1 {
-		f.Reserve(w.end(all))
+	if f, ok := w.Out.Written().(*atomicfile.File); ok && len(now) > 1 {
+		f.Reserve(w.end(now))
 	}
-	i := -1
-	var ready *item
-	for _, err := range core.Ahead(ctx, tensor.Of(all...), func(*tensor.Tensor) (*item, error) {
-		i++
-		return now[i], nil
-	}, func(it *item) { ready = it }) {
+	for it, err := range w.Ahead(ctx, func(yield func(*writer.Item, error) bool) {
+		for _, it := range now {
+			if !yield(it, context.Cause(ctx)) {
+				return
+			}
+		}
+	}) {
 		if err == nil {
-			err = w.write(ctx, ready)
+			err = w.write(ctx, it)
 		}
 		if err != nil {
 			return err
@@ -457,11 +347,11 @@ func (w *Writer) writeKept(ctx context.Context, now []*item) error {
 }
 
 // end returns about where the file will end when these tensors have been written.
-func (w *Writer) end(ts []*tensor.Tensor) int64 {
-	off := w.out.Off
-	for _, t := range ts {
+func (w *Writer) end(all []*writer.Item) int64 {
+	off := w.Out.Off
+	for _, it := range all {
 		var ok bool
-		if off, ok = align.Add(off+align.Padding(off, w.align), max(0, t.Size())); !ok {
+		if off, ok = align.Add(off+align.Padding(off, w.align), max(0, it.T.Size())); !ok {
 			return 0
 		}
 	}
@@ -469,99 +359,69 @@ func (w *Writer) end(ts []*tensor.Tensor) int64 {
 }
 
 // write writes the parts of a tensor, and notes what the manifest says of it.
-func (w *Writer) write(ctx context.Context, it *item) error {
-	for i := range it.parts {
-		p := &it.parts[i]
-		err := cmp.Or(context.Cause(ctx), w.store(ctx, p))
-		if err == nil && i == len(it.parts)-1 {
-			err = cmp.Or(core.CheckLength(it.t, it.parts[0].size), it.memory.Check())
+func (w *Writer) write(ctx context.Context, it *writer.Item) error {
+	for i := range it.Parts {
+		err := cmp.Or(context.Cause(ctx), w.store(ctx, &it.Parts[i]))
+		if err == nil && i == len(it.Parts)-1 {
+			err = it.CheckWritten()
 		}
 		if err != nil {
-			return core.OfTensor(it.t.Name, err)
+			return writer.OfTensor(it.Name, err)
 		}
 	}
 	return w.enter(it)
 }
 
 // store writes a part, unless its bytes are there already.
-func (w *Writer) store(ctx context.Context, p *part) error {
-	if p.early && p.stored == nil && p.err == nil {
-		w.prepare(ctx, p)
+func (w *Writer) store(ctx context.Context, p *writer.Part) error {
+	if err := w.Prepare(ctx, p); err != nil {
+		return err
 	}
-	if p.err != nil {
-		return p.err
-	}
-	out := w.out
-	p.before = out.Off
+	before := w.Out.Off
 	if shared, err := w.shared(ctx, p); shared || err != nil {
 		return err
 	}
-	if err := w.place(p); err != nil {
+	if p.Data.Size() == 0 && w.level == 0 {
+		return w.storeEmpty(ctx, p)
+	}
+	if err := cmp.Or(w.Out.Pad(w.align), w.Put(ctx, p)); err != nil {
 		return err
 	}
-	start := out.Off
-	var err error
-	switch {
-	case p.early:
-		p.size = p.data.Size()
-		_, err = out.Write(p.stored)
-	case w.level > 0:
-		f := &framer{ctx: ctx, w: w, hash: xxh3.New()}
-		if p.size, err = p.check.Feed(ctx, p.data, f); err == nil {
-			err = f.close()
-		}
-		p.digest = digest.Text(digest.XXH3, f.hash)
-	case p.digest != "":
-		p.size, err = p.check.Feed(ctx, p.data, out)
-	default:
-		h := xxh3.New()
-		p.size, err = p.check.Feed(ctx, p.data, io.MultiWriter(h, out))
-		p.digest = digest.Text(digest.XXH3, h)
-	}
-	p.stored = nil
-	if err != nil {
-		return err
-	}
-	p.length = out.Off - start
-	return w.remember(ctx, p)
+	return w.remember(ctx, p, before)
 }
 
-// place begins a part where one may.
-func (w *Writer) place(p *part) error {
-	if p.data.Size() == 0 && w.level == 0 { // all of them are at the same place
-		at, ok := align.Up(w.out.Off, w.align)
-		if !ok {
-			return fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
-		}
-		w.empty = cmp.Or(w.empty, at)
-		p.offset = w.empty
-		return nil
+// storeEmpty stores a part of no bytes. All of them are at the same place.
+func (w *Writer) storeEmpty(ctx context.Context, p *writer.Part) error {
+	at, ok := align.Up(w.Out.Off, w.align)
+	if !ok {
+		return fmt.Errorf("%w: a file beyond 2^63 bytes", tensor.ErrLimit)
 	}
-	err := w.out.Pad(w.align)
-	p.offset = w.out.Off
+	err := w.Put(ctx, p)
+	w.empty = cmp.Or(w.empty, at)
+	p.Offset = w.empty
 	return err
 }
 
 // enter notes what the manifest says of a tensor.
-func (w *Writer) enter(it *item) error {
-	slices.SortFunc(it.parts, func(a, b part) int { return byLength(a.role, b.role) })
-	all := make([]cbor.Pair, len(it.parts))
-	for i, p := range it.parts {
-		d := describedPart{Blob: &[2]int64{p.offset, p.length}, Type: p.logical, DType: p.word,
-			Digest: p.digest}
+func (w *Writer) enter(it *writer.Item) error {
+	slices.SortFunc(it.Parts, func(a, b writer.Part) int { return byLength(a.Role, b.Role) })
+	all := make([]cbor.Pair, len(it.Parts))
+	for i, p := range it.Parts {
+		d := describedPart{Blob: &[2]int64{p.Offset, p.Length}, Type: p.Logical, DType: p.Word,
+			Digest: p.Digest}
 		if w.level > 0 {
-			d.Encoding, d.DecodedLength = Seekable, &p.size
+			d.Encoding, d.DecodedLength = Seekable, &p.Size
 		}
 		b, err := cbor.MarshalFields(d)
 		if err != nil {
 			return err
 		}
-		all[i] = cbor.PairOf(p.role, b)
+		all[i] = cbor.PairOf(p.Role, b)
 	}
-	w.objects = append(w.objects, entry{name: it.t.Name, described: described{
-		Parts: cbor.AppendPairs(nil, all, false), Shape: append([]int64{}, it.t.Shape...),
-		Layout: layoutName(layouts.Registered(it.t.Scheme))}})
-	w.last, w.begun = it.t.Name, true
+	w.objects = append(w.objects, entry{name: it.T.Name, described: described{
+		Parts: cbor.AppendPairs(nil, all, false), Shape: append([]int64{}, it.T.Shape...),
+		Layout: layoutName(layouts.Registered(it.T.Scheme))}})
+	w.last, w.begun = it.T.Name, true
 	return nil
 }
 
@@ -569,21 +429,21 @@ func (w *Writer) enter(it *item) error {
 func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
 // encode writes what was kept, the manifest and the footer.
-func (w *Writer) encode(to *format.Output, _ []item) error {
-	out := w.begin(to)
+func (w *Writer) encode(to *format.Output, _ []writer.Item) error {
+	w.Begin(to)
+	out := w.Out
 	if err := w.flush(format.ContextOf(to), ""); err != nil {
 		return err
 	}
 	b, err := w.manifest()
-	if err == nil {
-		err = core.CheckManifest(b)
-	}
 	if err != nil {
 		return err
 	}
 	out.Pad(w.align)
 	at := out.Off
-	out.Write(b)
+	if err := w.PutManifest(b); err != nil {
+		return err
+	}
 	if e, ok := format.Underlying(to).(*atomicfile.Extension); ok {
 		// The footer makes a file of what was appended: it must not reach the
 		// disk before that.
@@ -628,7 +488,7 @@ func (w *Writer) manifest() ([]byte, error) {
 // encodeAttributes encodes a map in the one form of version 2. Its values are that deep
 // in the manifest.
 func (w *Writer) encodeAttributes(attributes map[string]any, depth int) ([]byte, error) {
-	return core.EncodeAttributes(attributes, byLength,
+	return writer.Attributes(attributes, byLength,
 		func(name string, value []byte) ([]byte, error) {
 			if err := w.checkName(name, "the name of an attribute"); err != nil {
 				return nil, err
@@ -662,7 +522,7 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	if t := w.profiled[name]; t != nil {
 		elements, _ := t.Shape.Elements()
 		if err := layouts.Check(t, uint64(elements), b); err != nil {
-			return core.OfTensor(name, err)
+			return writer.OfTensor(name, err)
 		}
 	}
 	w.own[name] = b

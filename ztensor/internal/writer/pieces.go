@@ -1,4 +1,4 @@
-package core
+package writer
 
 import (
 	"errors"
@@ -8,11 +8,12 @@ import (
 	"iter"
 
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// A part is a tensor whose bytes come piece by piece, and the source of its data. Adding
+// Pieces are a tensor whose bytes come piece by piece, and the source of its data. Adding
 // it runs as a coroutine, which stops where it reads what has not come yet.
-type part struct {
+type pieces struct {
 	t      tensor.Tensor
 	yield  func(wanted []byte) bool // to who has the bytes; nil before adding begins
 	next   func() ([]byte, bool)
@@ -27,15 +28,15 @@ type part struct {
 	done   func()
 }
 
-// newPart begins to add a dense tensor. done is called once that was closed.
-func newPart(name string, dtype tensor.DType, shape tensor.Shape,
-	check, add func(t *tensor.Tensor) error, done func()) (*part, error) {
+// newPieces begins to add a dense tensor. done is called once that was closed.
+func newPieces(name string, dtype tensor.DType, shape tensor.Shape,
+	check, add func(t *tensor.Tensor) error, done func()) (*pieces, error) {
 	n, ok := shape.Elements()
 	size, fits := dtype.Bytes(n)
 	if !ok || !fits {
-		return nil, Errs.Tensor(name, tensor.ErrMalformed, "%v of %v", shape, dtype)
+		return nil, core.Errs.Tensor(name, tensor.ErrMalformed, "%v of %v", shape, dtype)
 	}
-	p := &part{left: size, done: done}
+	p := &pieces{left: size, done: done}
 	p.t = tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.NewBlob(p)}
 	if err := check(&p.t); err != nil {
 		return nil, err
@@ -51,39 +52,39 @@ func newPart(name string, dtype tensor.DType, shape tensor.Shape,
 	return p, nil
 }
 
-// IsPart reports whether data comes piece by piece, so that it is read once.
-func IsPart(b tensor.Blob) bool {
-	_, ok := b.Source().(*part)
+// Streamed reports whether data comes piece by piece, so that it is read once.
+func Streamed(b tensor.Blob) bool {
+	_, ok := b.Source().(*pieces)
 	return ok
 }
 
 // Size returns the size of the data, which Open reads as it comes.
-func (p *part) Size() int64 {
+func (p *pieces) Size() int64 {
 	n, _ := p.t.Shape.Elements()
 	size, _ := p.t.DType.Bytes(n)
 	return size
 }
 
 // Bytes returns none: they have not come yet.
-func (p *part) Bytes() ([]byte, bool) { return nil, false }
+func (p *pieces) Bytes() ([]byte, bool) { return nil, false }
 
 // ReadAt fails: the bytes are read in their order.
-func (p *part) ReadAt([]byte, int64) (int, error) { return 0, errPart }
+func (p *pieces) ReadAt([]byte, int64) (int, error) { return 0, errPieces }
 
-var errPart = errors.New("its bytes come piece by piece")
+var errPieces = errors.New("its bytes come piece by piece")
 
 // Open returns the bytes as they come.
-func (p *part) Open() (io.ReadCloser, error) {
+func (p *pieces) Open() (io.ReadCloser, error) {
 	if p.yield == nil {
-		return nil, errPart
+		return nil, errPieces
 	}
-	return io.NopCloser(pieces{p}), nil
+	return io.NopCloser(pieceReader{p}), nil
 }
 
-// pieces are the bytes of a part for who adds it.
-type pieces struct{ p *part }
+// A pieceReader reads the bytes of pieces for who adds them.
+type pieceReader struct{ p *pieces }
 
-func (r pieces) Read(b []byte) (int, error) {
+func (r pieceReader) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -98,16 +99,16 @@ func (r pieces) Read(b []byte) (int, error) {
 }
 
 // resume goes on adding until it waits for bytes, or ends.
-func (p *part) resume() {
+func (p *pieces) resume() {
 	waits := false
 	p.wanted, waits = p.next()
 	p.ended = !waits
 }
 
-func (p *part) Write(b []byte) (int, error) {
+func (p *pieces) Write(b []byte) (int, error) {
 	switch {
 	case p.closed:
-		return 0, Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
+		return 0, core.Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
 	case int64(len(b)) > p.left:
 		p.abandon(fmt.Errorf("%w: more than the %d bytes of %v of %v", tensor.ErrMalformed,
 			p.Size(), p.t.Shape,
@@ -125,7 +126,7 @@ func (p *part) Write(b []byte) (int, error) {
 }
 
 // Close enters the tensor.
-func (p *part) Close() error {
+func (p *pieces) Close() error {
 	if p.closed {
 		return nil
 	}
@@ -137,7 +138,7 @@ func (p *part) Close() error {
 }
 
 // abandon makes adding fail.
-func (p *part) abandon(err error) {
+func (p *pieces) abandon(err error) {
 	if p.closed {
 		return
 	}
@@ -147,7 +148,7 @@ func (p *part) abandon(err error) {
 	p.finish()
 }
 
-func (p *part) finish() {
+func (p *pieces) finish() {
 	p.closed = true
 	p.done()
 }

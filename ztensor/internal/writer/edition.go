@@ -1,0 +1,184 @@
+package writer
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+)
+
+// An edition is what a new edition of a file takes over from it: tensors whose data and
+// description stay as they are stored.
+type edition struct {
+	r       *core.File
+	extents []core.Extent // of the data, in the order of the file
+	objects map[*tensor.Tensor][]byte
+	places  map[core.Extent]int64 // in the new file; nil before copy
+}
+
+// edit takes over those tensors of r. It returns the fields of the manifest that are not
+// tensors.
+func (w *Writer) edit(r *core.File, kept []*tensor.Tensor) (others []cbor.Pair, err error) {
+	e := &edition{r: r, objects: make(map[*tensor.Tensor][]byte, len(kept))}
+	w.edition = e
+	named := make(map[string]*tensor.Tensor, len(kept))
+	for _, t := range kept {
+		named[t.Name] = t
+		for _, p := range core.PayloadsOf(t) {
+			if p.Shard == 0 {
+				e.extents = append(e.extents, core.Extent{Off: p.Offset, Length: p.Length})
+			}
+		}
+	}
+	slices.SortFunc(e.extents, core.Extent.Compare)
+	e.extents = slices.Compact(e.extents)
+	return Objects(r, func(name string, object []byte) {
+		if t := named[name]; t != nil {
+			e.objects[t] = object
+		}
+	})
+}
+
+// Apply writes what an Edit makes of r. Before that, begin gets what it does not change:
+// the other fields of the manifest, and the tensors that are replaced, by their new names.
+func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
+	begin func(others []cbor.Pair, replaced map[string]*tensor.Tensor)) error {
+	var order, last []int // those that are replaced come last
+	var kept []*tensor.Tensor
+	replaced := map[string]*tensor.Tensor{}
+	for i, t := range r.Tensors {
+		switch c, err := format.ChangeOf(e, i, t.Name); {
+		case err != nil:
+			w.Abort()
+			return err
+		case c.Removed:
+		case c.Tensor != nil:
+			last = append(last, i)
+			replaced[c.Name] = t
+		default:
+			order, kept = append(order, i), append(kept, t)
+		}
+	}
+	others, err := w.edit(r, kept)
+	if err != nil {
+		w.Abort()
+		return err
+	}
+	begin(others, replaced)
+	return format.Apply(ctx, e, &w.Writer, append(order, last...),
+		func(i int, name string) (Item, error) {
+			return Item{Name: name, T: r.Tensors[i], kept: true}, nil
+		})
+}
+
+// Keep adds all tensors of r as they are. It returns the other fields of its manifest.
+func (w *Writer) Keep(r *core.File) (others []cbor.Pair, err error) {
+	others, err = w.edit(r, r.Tensors)
+	for _, t := range r.Tensors {
+		if err == nil {
+			err = format.Register(&w.Writer, t.Name, Item{Name: t.Name, T: t, kept: true})
+		}
+	}
+	return others, err
+}
+
+// TakeOver gives an item that an edition keeps its Object, after it has copied the data
+// of all of them, each at a multiple of align. field encodes the field of a part that
+// says where it is.
+func (w *Writer) TakeOver(ctx context.Context, it *Item, align int64,
+	field func(p *core.Payload, at int64) cbor.Pair) error {
+	if !it.kept {
+		return nil
+	}
+	e := w.edition
+	if err := e.copy(ctx, w.Out, align); err != nil {
+		return err
+	}
+	it.Object = EditParts(e.r, e.objects[it.T], func(role string, part []cbor.Pair) []cbor.Pair {
+		for _, p := range core.PayloadsOf(it.T) {
+			if p.Shard == 0 && p.Role() == role {
+				moved := field(p, e.places[core.Extent{Off: p.Offset, Length: p.Length}])
+				i := slices.IndexFunc(part, func(f cbor.Pair) bool { return f.Name == moved.Name })
+				if i >= 0 { // else the file has changed since it was opened
+					part[i] = moved
+				}
+			}
+		}
+		return part
+	})
+	return nil
+}
+
+// copy copies the data of all tensors, the first time.
+func (e *edition) copy(ctx context.Context, out *Out, align int64) error {
+	if e.places != nil {
+		return nil
+	}
+	e.places = make(map[core.Extent]int64, len(e.extents))
+	for _, x := range e.extents {
+		if err := out.Pad(align); err != nil {
+			return err
+		}
+		e.places[x] = out.Off
+		from, err := e.r.Extent(x.Off, x.Length)
+		if err == nil {
+			_, err = format.CopyBlob(format.Until(ctx, out), tensor.NewBlob(&from), x.Length)
+		}
+		if err != nil {
+			return e.r.Placed(x.Off, "", err)
+		}
+	}
+	return nil
+}
+
+// Objects takes the manifest apart without understanding it, so that what this library
+// does not know survives. It hands the tensors to use, and returns the other fields.
+func Objects(r *core.File, use func(name string, object []byte)) (others []cbor.Pair, err error) {
+	b, err := r.Metadata(r.ManifestAt, r.ManifestSize)
+	if err != nil {
+		return nil, r.Placed(r.ManifestAt, "manifest", err)
+	}
+	c := cursor(r, b)
+	for _, f := range c.Pairs() {
+		if f.Name != r.List {
+			others = append(others, f)
+			continue
+		}
+		in := cursor(r, f.Value)
+		for _, o := range in.Pairs() {
+			use(o.Name, o.Value)
+		}
+	}
+	return others, r.Placed(r.ManifestAt, "manifest", c.Err) // changed since it was opened
+}
+
+func cursor(r *core.File, b []byte) cbor.Cursor {
+	if r.Ruled {
+		return cbor.NewStrict(b, r.Options.Limits)
+	}
+	return cbor.New(b, r.Options.Limits)
+}
+
+// EditParts returns an object with other fields in its parts.
+func EditParts(r *core.File, object []byte,
+	edit func(role string, part []cbor.Pair) []cbor.Pair) []byte {
+	c := cursor(r, object)
+	fields := c.Pairs()
+	for i, f := range fields {
+		if f.Name != r.Roles {
+			continue
+		}
+		in := cursor(r, f.Value)
+		parts := in.Pairs()
+		for k := range parts {
+			p := &parts[k]
+			in := cursor(r, p.Value)
+			p.Value = cbor.AppendPairs(nil, edit(p.Name, in.Pairs()), r.Ruled)
+		}
+		fields[i].Value = cbor.AppendPairs(nil, parts, false)
+	}
+	return cbor.AppendPairs(nil, fields, false)
+}

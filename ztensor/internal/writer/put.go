@@ -1,0 +1,224 @@
+package writer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/parallel"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+)
+
+// A Part is one that is to be written, or has been.
+type Part struct {
+	Role          string
+	DType         tensor.DType
+	Data          tensor.Blob
+	Algorithm     digest.Algorithm
+	Word, Logical string // in version 2: the storage type, and the logical one if it needs it
+
+	Digest string // as the file has it; "" is not known yet
+	Offset int64
+	Length int64 // stored
+	Size   int64 // of the data
+
+	check  core.Check
+	early  bool  // it is prepared in memory
+	memory int64 // that this takes
+	stored []byte
+	err    error // of preparing
+}
+
+// NewPart returns a part of t. It is prepared in memory where it is in memory as it is
+// stored, or not larger than the limit of the generation.
+func (w *Writer) NewPart(t *tensor.Tensor, role string, d tensor.DType, data tensor.Blob,
+	a digest.Algorithm) Part {
+	p := Part{Role: role, DType: d, Data: data, Algorithm: a, check: core.NewCheck(t, d)}
+	size := data.Size()
+	if _, ok := data.Memory(); ok && w.gen.Compress == nil {
+		p.early = true
+	} else if size >= 0 && size <= w.gen.Limit && !Streamed(data) {
+		p.early, p.memory = true, 2*size
+	}
+	return p
+}
+
+// Stored returns what is prepared in memory, nil if nothing is.
+func (p *Part) Stored() []byte { return p.stored }
+
+// Prepare reads, hashes and compresses a part that is written from memory, unless that
+// was done.
+func (w *Writer) Prepare(ctx context.Context, p *Part) error {
+	if !p.early || p.stored != nil || p.err != nil {
+		return p.err
+	}
+	all, ok := p.Data.Memory()
+	if ok {
+		_, p.err = p.Feed(ctx, io.Discard)
+	} else {
+		var read bytes.Buffer
+		read.Grow(int(p.Data.Size()))
+		_, p.err = p.Feed(ctx, &read)
+		all = read.Bytes()
+	}
+	if p.err != nil {
+		return p.err
+	}
+	p.stored = all
+	if w.gen.Compress != nil {
+		p.stored = w.gen.Compress(all)
+	}
+	if w.gen.OfStored {
+		all = p.stored
+	}
+	p.Digest = digest.Of(p.Algorithm, all)
+	if p.stored == nil {
+		p.stored = []byte{}
+	}
+	return nil
+}
+
+// Put writes a part to where the file ends now.
+func (w *Writer) Put(ctx context.Context, p *Part) (err error) {
+	out := w.Out
+	p.Offset = out.Off
+	if p.early {
+		p.Size = p.Data.Size()
+		_, err = out.Write(p.stored)
+		p.stored = nil
+	} else {
+		err = w.stream(ctx, p)
+	}
+	p.Length = out.Off - p.Offset
+	return err
+}
+
+// stream writes data that is not in memory. Its digest is computed unless it is known.
+func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
+	to := io.Writer(w.Out)
+	a := p.Algorithm
+	if p.Digest != "" {
+		a = digest.None
+	}
+	h := digest.New(a)
+	if h != nil && w.gen.OfStored {
+		to = io.MultiWriter(h, to)
+	}
+	var stored io.WriteCloser
+	if w.gen.Stream != nil {
+		stored = w.gen.Stream(ctx, p.Data.Size(), to)
+		to = stored
+	}
+	if h != nil && !w.gen.OfStored {
+		to = io.MultiWriter(h, to)
+	}
+	p.Size, err = p.Feed(ctx, to)
+	if err == nil && stored != nil {
+		err = stored.Close()
+	}
+	p.Digest = cmp.Or(p.Digest, digest.Text(a, h))
+	return err
+}
+
+// Feed writes the data to out, checks it, and returns its size.
+func (p *Part) Feed(ctx context.Context, out io.Writer) (int64, error) {
+	f := feed{p.check, out}
+	n, err := format.CopyBlob(format.Until(ctx, &f), p.Data, p.Data.Size())
+	if err == nil {
+		err = f.End()
+	}
+	return n, err
+}
+
+// A feed checks bytes on their way to where they are stored.
+type feed struct {
+	core.Check
+	out io.Writer
+}
+
+func (f *feed) Write(b []byte) (int, error) {
+	if err := f.Next(b); err != nil {
+		return 0, err
+	}
+	return f.out.Write(b)
+}
+
+// CheckWritten reports an item of which other bytes were written than it says, or whose
+// memory has changed.
+func (it *Item) CheckWritten() error {
+	n, _ := it.T.Shape.Elements()
+	want, _ := it.T.DType.Bytes(n)
+	if have := it.Parts[0].Size; it.T.Dense() && it.T.DType != tensor.Unknown && have != want {
+		return fmt.Errorf("%w: %d bytes came where %v of %v takes %d", tensor.ErrMalformed, have,
+			it.T.Shape, it.T.DType, want)
+	}
+	return it.Memory.Check()
+}
+
+const (
+	// InFlight bounds the memory of what is prepared and not written yet.
+	InFlight = 32 << 20
+	// batchBytes is how many bytes of small tensors are prepared by one worker.
+	batchBytes = 256 << 10
+)
+
+// Ahead yields items in order, each after its parts have been prepared on all cores.
+// After an error of items, what came before is yielded first.
+func (w *Writer) Ahead(ctx context.Context,
+	items iter.Seq2[*Item, error]) iter.Seq2[*Item, error] {
+	return func(yield func(*Item, error) bool) {
+		stopped := errors.New("ztensor: the tensor was refused")
+		line := parallel.New(ctx, InFlight, func(ctx context.Context, batch []*Item) error {
+			for _, it := range batch {
+				for i := range it.Parts {
+					w.Prepare(ctx, &it.Parts[i]) // an error shows when it is written
+				}
+			}
+			return nil
+		}, func(batch []*Item) error {
+			for _, it := range batch {
+				if !yield(it, nil) {
+					return stopped
+				}
+			}
+			return nil
+		})
+		defer line.Close()
+		var batch []*Item
+		var size, memory int64
+		send := func() error {
+			b, m := batch, memory
+			batch, size, memory = nil, 0, 0
+			return line.Put(b, m)
+		}
+		err := error(nil)
+		for it, e := range items {
+			if err = e; err != nil {
+				break
+			}
+			n := int64(0)
+			for _, p := range it.Parts {
+				n, memory = n+max(p.Data.Size(), 0), memory+p.memory
+			}
+			size += max(n, 1<<10)
+			if batch = append(batch, it); size >= batchBytes {
+				if err = send(); err != nil {
+					break
+				}
+			}
+		}
+		if e := cmp.Or(send(), line.Flush()); e != nil {
+			err = e
+		}
+		if err != nil && err != stopped {
+			yield(nil, err)
+		}
+	}
+}

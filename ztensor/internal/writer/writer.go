@@ -1,0 +1,327 @@
+// Package writer has what the writers of both generations of zTensor have in common.
+//
+// A tensor that is added goes through six calls at most, one below the other: Add of the
+// shared format.Writer, which first has the generation say which parts the file has of
+// the tensor, and read what decides whether it is refused; append of the generation; its
+// write, which goes through the parts; its store, which finds the place of one;
+// [Writer.Put]; and [Out.Write]. AddAll is the same with [Writer.Ahead] before it, which
+// prepares parts on all cores. What Close writes is encode of the generation.
+package writer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tensorfile/tensorfile/internal/format"
+	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+)
+
+// Settings are the options of a writer, as package ztensor has them.
+type Settings struct {
+	Err        error // what is wrong with them
+	Canonical  bool
+	Digest     digest.Algorithm
+	Level      int
+	Attributes map[string]any
+	Generator  string
+	Alignment  int64
+	KeepOrder  bool
+	Progress   func(done, total int64)
+}
+
+// A Generation is what differs between the writers, beyond what their manifests say.
+type Generation struct {
+	Magic string
+	// Limit is the size of the largest part that is read or compressed in memory before
+	// it is written; others are streamed.
+	Limit int64
+	// Parts returns what a file has of a tensor, in the order of the file.
+	Parts func(t *tensor.Tensor) ([]Part, error)
+	// Check reports why a file cannot hold an item under that name.
+	Check func(name string, it *Item) error
+	// Examine reads what decides whether a tensor is refused.
+	Examine func(ctx context.Context, it *Item) error
+	// Append writes an item, and notes what the manifest says of it.
+	Append func(out *format.Output, it *Item) error
+	// Encode writes manifest and footer.
+	Encode func(out *format.Output, _ []Item) error
+
+	// Compress returns data in memory as it is stored; nil: as it is.
+	Compress func(all []byte) []byte
+	// Stream returns what writes data of size bytes, -1 if that is not known, to out as
+	// it is stored; nil: as it is.
+	Stream func(ctx context.Context, size int64, out io.Writer) io.WriteCloser
+	// OfStored says that digests are of what is stored, not of the data.
+	OfStored bool
+}
+
+// A Writer writes parts as tensors are added, and a manifest at the end.
+type Writer struct {
+	format.Writer[Item]
+	Out     *Out // nil before Begin
+	enc     *format.Encoding[Item]
+	gen     Generation
+	edition *edition
+	ready   *Item   // that AddAll has prepared
+	pieces  *pieces // a tensor whose bytes are coming
+}
+
+// An Item is a tensor that is to be written, or one that is in a file already.
+type Item struct {
+	Name   string
+	T      *tensor.Tensor
+	Parts  []Part           // in the order of the file
+	Object []byte           // what the manifest says of one whose data stays where it is
+	Memory format.Checksums // of the tensor, where it is written later
+
+	examined bool
+	kept     bool // T is of the original of an edition
+}
+
+// Init makes a Writer to out, which it completes if owned is set: a format.Target.
+func (w *Writer) Init(out io.Writer, owned bool, s Settings, gen Generation) {
+	enc := &format.Encoding[Item]{Format: core.Errs, Err: s.Err, Progress: s.Progress,
+		Item: w.item, Check: gen.Check, Examine: w.examine, Append: gen.Append,
+		Encode: gen.Encode}
+	w.enc, w.gen = enc, gen
+	if owned {
+		w.Writer = format.OfFile(out.(format.Target), enc)
+	} else {
+		w.Writer = format.NewWriter(out, enc)
+	}
+}
+
+// Begin begins the file, unless that was done.
+func (w *Writer) Begin(out *format.Output) {
+	if w.Out == nil {
+		w.Out = NewOut(out, 0)
+		w.Out.Write([]byte(w.gen.Magic))
+	}
+}
+
+// item returns what the file has of a tensor.
+func (w *Writer) item(t *tensor.Tensor) (Item, error) {
+	if r := w.ready; r != nil && r.T == t {
+		w.ready = nil
+		return *r, nil
+	}
+	it := Item{Name: t.Name, T: t}
+	err := checkContent(t)
+	if err == nil {
+		it.Parts, err = w.gen.Parts(t)
+	}
+	if err != nil {
+		return it, OfTensor(t.Name, err)
+	}
+	return it, nil
+}
+
+func (w *Writer) examine(ctx context.Context, it *Item) error {
+	if it.examined || it.T == nil {
+		return nil
+	}
+	it.examined = true
+	return w.gen.Examine(ctx, it)
+}
+
+// AddAll adds the tensors of ts, prepared on all cores.
+func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
+	plan := func(t *tensor.Tensor) (*Item, error) {
+		if err := w.Check(t); err != nil {
+			return nil, err
+		}
+		it, err := w.item(t)
+		if err == nil {
+			err = w.examine(ctx, &it)
+		}
+		it.Memory.AddTensor(t)
+		return &it, err
+	}
+	return w.Writer.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
+		for it, err := range w.Ahead(ctx, func(yield func(*Item, error) bool) {
+			for t, err := range ts {
+				var it *Item
+				if err = cmp.Or(err, context.Cause(ctx)); err == nil {
+					it, err = plan(t)
+				}
+				if !yield(it, err) {
+					return
+				}
+			}
+		}) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if w.ready = it; !yield(it.T, nil) {
+				return
+			}
+		}
+	})
+}
+
+// Create begins a dense tensor whose bytes come piece by piece. Until it is closed, every
+// other call fails.
+func (w *Writer) Create(name string, dtype tensor.DType,
+	shape tensor.Shape) (io.WriteCloser, error) {
+	p, err := newPieces(name, dtype, shape, w.Check, w.Add,
+		func() { w.pieces, w.enc.Err = nil, nil })
+	if err != nil {
+		return nil, err
+	}
+	w.pieces = p
+	w.enc.Err = core.Errs.New(fs.ErrInvalid, "tensor %s is not closed yet", naming.Quote(name))
+	return p, nil
+}
+
+// Close completes the file.
+func (w *Writer) Close() error {
+	err := w.Writer.Close()
+	w.stop()
+	return err
+}
+
+// Abort drops the file. After Close it does nothing.
+func (w *Writer) Abort() {
+	w.Writer.Abort()
+	w.stop()
+}
+
+func (w *Writer) stop() {
+	if w.pieces != nil {
+		w.pieces.abandon(fs.ErrClosed)
+	}
+}
+
+// Usable returns why nothing can be added any more.
+func (w *Writer) Usable() error { return format.Usable(&w.Writer) }
+
+// checkContent reports what no version can hold.
+func checkContent(t *tensor.Tensor) error {
+	unfit := func(text string, args ...any) error {
+		return fmt.Errorf("%w: "+text, append([]any{errors.ErrUnsupported}, args...)...)
+	}
+	switch {
+	case !t.Order.RowMajor():
+		return unfit("its order is %v, and the format is row-major", []int(t.Order))
+	case t.External:
+		return unfit("its data is in another file")
+	case !utf8.ValidString(t.Scheme):
+		return unfit("the scheme is not UTF-8")
+	}
+	product, overflow := uint64(1), uint64(0)
+	for _, d := range t.Shape { // from the left, as readers do: a later 0 does not help
+		if overflow, product = bits.Mul64(product, uint64(d)); overflow != 0 {
+			return unfit("the product of %v from the left overflows", t.Shape)
+		}
+	}
+	roles := map[string]bool{"data": t.Dense()}
+	for i := range t.Parts {
+		role := t.Parts[i].Role
+		if roles[role] {
+			return fmt.Errorf("%w: two parts of role %s", tensor.ErrDuplicate, naming.Quote(role))
+		}
+		if !utf8.ValidString(role) {
+			return unfit("a role is not UTF-8")
+		}
+		roles[role] = true
+	}
+	return nil
+}
+
+// OfTensor adds the name of its tensor to an error.
+func OfTensor(name string, err error) error {
+	return core.Errs.Wrap(-1, format.Field(name), core.Unnamed(err))
+}
+
+// PutManifest writes a manifest, unless no reader takes it.
+func (w *Writer) PutManifest(b []byte) error {
+	if len(b) > 1<<30 {
+		return core.Errs.New(tensor.ErrLimit, "a manifest of %d bytes, readers take 1 GiB",
+			len(b))
+	}
+	_, err := w.Out.Write(b)
+	return err
+}
+
+// Attributes encodes a map with its names in that order. check returns each value as it
+// is to be written.
+func Attributes(attributes map[string]any, order func(a, b string) int,
+	check func(name string, value []byte) ([]byte, error)) ([]byte, error) {
+	all := make([]cbor.Pair, 0, len(attributes))
+	for _, name := range slices.SortedFunc(maps.Keys(attributes), order) {
+		v, err := cbor.Marshal(attributes[name])
+		if err == nil && !utf8.ValidString(name) {
+			err = fmt.Errorf("%w: the name is not UTF-8", errors.ErrUnsupported)
+		}
+		if err == nil {
+			v, err = check(name, v)
+		}
+		if err != nil {
+			return nil, core.Errs.Wrap(-1, "attributes["+naming.Quote(name)+"]", err)
+		}
+		all = append(all, cbor.PairOf(name, v))
+	}
+	return cbor.AppendPairs(nil, all, false), nil
+}
+
+// Measured is t with parts whose size is known, which takes decoding the others.
+func Measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t == nil || t.Dense() || t.Size() >= 0 {
+		return t, nil
+	}
+	as := *t
+	as.Parts = slices.Clone(t.Parts)
+	for i := range as.Parts {
+		p := &as.Parts[i]
+		if p.Data.Size() >= 0 {
+			continue
+		}
+		n, err := p.Data.WriteTo(format.Until(ctx, io.Discard))
+		if err != nil {
+			return nil, err
+		}
+		p.Data = tensor.BlobFunc(n, p.Data.Open)
+	}
+	return &as, nil
+}
+
+// NewEncoder makes an encoder that works in the goroutine of its caller, so that its
+// output depends on nothing but its input. Windows and tables are most of its memory,
+// which is 2, 3, 9 and 40 MiB, by level.
+func NewEncoder(level int, options ...zstd.EOption) (*zstd.Encoder, error) {
+	speed, window := zstd.SpeedBestCompression, 4<<20
+	switch {
+	case level < 3:
+		speed, window = zstd.SpeedFastest, 1<<20
+	case level < 7:
+		speed, window = zstd.SpeedDefault, 1<<20
+	case level < 16:
+		speed = zstd.SpeedBetterCompression
+	}
+	return zstd.NewWriter(nil, append([]zstd.EOption{
+		zstd.WithEncoderLevel(speed),
+		// Below "better" blocks without repetitions would be stored as they are; weights
+		// have none, but bytes of uneven frequency.
+		zstd.WithAllLitEntropyCompression(true),
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window),
+		zstd.WithLowerEncoderMem(true),
+		zstd.WithZeroFrames(true),
+	}, options...)...)
+}
