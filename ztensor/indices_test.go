@@ -12,7 +12,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
@@ -149,7 +149,7 @@ func TestSparseIndices(t *testing.T) {
 			for _, p := range c.t.Parts {
 				data, _ := p.Data.ReadAll()
 				b = append(b, make([]byte, (64-len(b)%64)%64)...)
-				word := core.StorageWord(p.DType, true)
+				word := dtype.Word(p.DType, true)
 				components[p.Role] = component12(word, len(b), len(data))
 				b = append(b, data...)
 			}

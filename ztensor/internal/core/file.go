@@ -21,7 +21,7 @@ type File struct {
 	*format.Input
 	Ruled  bool   // a digest that does not fit breaks a rule of version 2
 	Window uint64 // the largest that a zstd frame may have
-	Index
+	index
 
 	decoderOnce sync.Once
 	zstd        *zstd.Decoder

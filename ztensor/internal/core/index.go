@@ -43,9 +43,9 @@ func CutKey(key []byte) string {
 	return s[1 : len(s)-1]
 }
 
-// An Index is what the manifest of any generation comes down to. Its strings point into
+// An index is what the manifest of any generation comes down to. Its strings point into
 // the manifest, which is in memory of its own.
-type Index struct {
+type index struct {
 	Version    string
 	Generator  string
 	Roles      string // what it calls the parts of one; "" where there is only one
@@ -70,7 +70,7 @@ type Index struct {
 }
 
 // Reserve allocates n tensors of one component.
-func (x *Index) Reserve(n int) {
+func (x *index) Reserve(n int) {
 	if n > 0 {
 		x.Tensors, x.Payloads = make([]*tensor.Tensor, 0, n), make([]*Payload, 0, n)
 		x.tensors.Reserve(n)
@@ -80,7 +80,7 @@ func (x *Index) Reserve(n int) {
 }
 
 // NewTensor adds a tensor.
-func (x *Index) NewTensor(name string) *tensor.Tensor {
+func (x *index) NewTensor(name string) *tensor.Tensor {
 	t := &x.tensors.Take(1)[0]
 	t.Name = name
 	x.Tensors = append(x.Tensors, t)
@@ -96,19 +96,11 @@ func (r *File) NewPayload(t *tensor.Tensor) *Payload {
 	return p
 }
 
-// SetOwn sets the attributes of a tensor.
-func (x *Index) SetOwn(t *tensor.Tensor, encoded []byte) {
-	if x.Own == nil {
-		x.Own = map[*tensor.Tensor][]byte{}
-	}
-	x.Own[t] = encoded
-}
-
 // PathOf returns the path of c in the manifest, for errors.
-func (x *Index) PathOf(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
+func (x *index) PathOf(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
 
 // Field is the path of a component in the manifest's own words.
-func (x *Index) Field(name, role string) string {
+func (x *index) Field(name, role string) string {
 	if x.Roles == "" {
 		return fmt.Sprintf("%s[%s]", x.List, naming.Quote(name))
 	}

@@ -24,7 +24,7 @@ type placed struct {
 
 // Overlaps calls report with two payloads that share some of their bytes but are not at
 // the same place, each second one at most once, until report returns false.
-func (x *Index) Overlaps(report func(a, b *Payload) bool) {
+func (x *index) Overlaps(report func(a, b *Payload) bool) {
 	if !x.Jumbled {
 		return
 	}
@@ -43,7 +43,7 @@ func (x *Index) Overlaps(report func(a, b *Payload) bool) {
 
 // byOffset returns the extents of the payloads that are not empty, in the order in which
 // they begin.
-func (x *Index) byOffset() []placed {
+func (x *index) byOffset() []placed {
 	all := make([]placed, 0, len(x.Payloads))
 	for i, p := range x.Payloads {
 		if p.Length > 0 {

@@ -261,38 +261,38 @@ func (p *Payload) errorAt(field string, err error) error {
 	return err
 }
 
-// A Stream reads the bytes of a payload.
-type Stream struct {
+// A stream reads the bytes of a payload.
+type stream struct {
 	p    *Payload
 	in   io.Reader
 	h    hash.Hash
 	want digest.Stated
-	Err  error // of the last Read, to be told from the error of a decoder
+	err  error // of the last Read
 }
 
 // OpenStored streams the stored bytes. A digest that does not fit is the error in place
 // of io.EOF.
-func (p *Payload) OpenStored() *Stream {
+func (p *Payload) OpenStored() io.ReadCloser {
 	src, err := p.Source()
 	if err != nil {
-		return &Stream{Err: p.Failed(err)}
+		return &stream{err: p.Failed(err)}
 	}
-	return p.Stream(io.NewSectionReader(src, p.Offset, p.Length))
+	return p.Checked(io.NewSectionReader(src, p.Offset, p.Length))
 }
 
-// Stream reads in, the bytes that the digest covers, and checks that.
-func (p *Payload) Stream(in io.Reader) *Stream {
-	s := &Stream{p: p, in: in}
+// Checked reads in, the bytes that the digest covers, and checks that.
+func (p *Payload) Checked(in io.Reader) io.ReadCloser {
+	s := &stream{p: p, in: in}
 	var err error
 	if s.want, s.h, err = p.expected(); err != nil && !errors.Is(err, digest.ErrUnknown) {
-		s.Err = p.digestError(err)
+		s.err = p.digestError(err)
 	}
 	return s
 }
 
-func (s *Stream) Read(b []byte) (int, error) {
-	if s.Err != nil {
-		return 0, s.Err
+func (s *stream) Read(b []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
 	}
 	n, err := s.in.Read(b)
 	if s.h != nil {
@@ -306,14 +306,14 @@ func (s *Stream) Read(b []byte) (int, error) {
 	case err != io.EOF:
 		err = s.p.Failed(err)
 	}
-	s.Err = err
+	s.err = err
 	return n, err
 }
 
 // Close releases what is read from.
-func (s *Stream) Close() error {
-	if s.in = nil; s.Err == nil {
-		s.Err = ErrClosedStream
+func (s *stream) Close() error {
+	if s.in = nil; s.err == nil {
+		s.err = ErrClosedStream
 	}
 	return nil
 }

@@ -9,14 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const (
-	// maxWindow is the largest window that zstd itself writes at any level.
-	MaxWindow = 128 << 20
-	// maxFrameWindow is the largest that libzstd takes where it has all of a frame, as in
-	// version 2: there is memory for what the frame decodes to, and a window costs
-	// nothing beyond it.
-	MaxFrameWindow = 15 << 28
-)
+// MaxWindow is the largest window that zstd itself writes at any level.
+const MaxWindow = 128 << 20
 
 // DecodeAll decodes all frames of src into dst, which they must fill.
 func DecodeAll(d *zstd.Decoder, dst, src []byte) error {
@@ -37,9 +31,12 @@ func DecodeAll(d *zstd.Decoder, dst, src []byte) error {
 	return nil
 }
 
-// ZstdError gives the decoder's errors a class.
+// ZstdError gives the decoder's own errors a class.
 func ZstdError(err error) error {
+	var passed *tensor.FormatError // by the decoder, from reading what is stored
 	switch {
+	case errors.As(err, &passed):
+		return passed
 	case errors.Is(err, zstd.ErrCRCMismatch):
 		return fmt.Errorf("%w: zstd frame: %v", tensor.ErrChecksum, err)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 )
 
 // isPrimaryRole reports whether the elements of a tensor of that format are the elements
@@ -158,7 +159,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 			return
 		}
 		if w.has&keyType != 0 {
-			logical := core.LogicalNamed(w.logical, false)
+			logical := dtype.Named(w.logical, false)
 			if word = w.logical; logical.Storage != p.Dtype {
 				logical.DType = tensor.Unknown
 			}
@@ -235,9 +236,9 @@ func (s *scan) dense(p *core.Payload, w, f *fields) {
 
 // storageType returns the storage type of a word; Unknown if it has none.
 func (s *scan) storageType(word string) tensor.DType {
-	d := core.StorageType(word, s.objects)
+	d := dtype.Storage(word, s.objects)
 	if d == tensor.Unknown {
-		if d = core.StorageType(word, !s.objects); d != tensor.Unknown {
+		if d = dtype.Storage(word, !s.objects); d != tensor.Unknown {
 			s.departAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(word))
 		}
 	}

@@ -124,7 +124,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 // A decoded streams what a zstd payload decodes to, and checks its length.
 type decoded struct {
 	p       *core.Payload
-	in      *core.Stream
+	in      io.Reader
 	z       *zstd.Decoder // nil after Close
 	streams *sync.Pool    // that takes z back
 	n       int64
@@ -147,8 +147,6 @@ func (d *decoded) Read(b []byte) (int, error) {
 			d.limit)
 	case err == nil:
 		return n, nil
-	case err != io.EOF && d.in.Err != nil && d.in.Err != io.EOF:
-		err = d.in.Err // the decoder only passes it on
 	case err != io.EOF:
 		err = core.ZstdError(err)
 	case d.n < want:

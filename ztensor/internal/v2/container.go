@@ -34,6 +34,10 @@ const (
 	maxRank            = 64
 )
 
+// maxWindow is the largest window that libzstd takes where it has all of a frame: there
+// is memory for what the frame decodes to, and a window costs nothing beyond it.
+const maxWindow = 15 << 28
+
 // nameless is the Scheme of a tensor whose layout is the empty text.
 const nameless = "?"
 
@@ -49,7 +53,8 @@ type Container struct {
 // Open reads the container of version 2.
 func Open(r *core.File) error {
 	c := &Container{r: r}
-	r.Generation, r.Footer, r.Window = c, FooterSize, core.MaxFrameWindow
+	r.Own = map[*tensor.Tensor][]byte{}
+	r.Generation, r.Footer, r.Window = c, FooterSize, maxWindow
 	if strconv.IntSize < 64 {
 		r.Window = core.MaxWindow
 	}

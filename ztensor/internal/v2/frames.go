@@ -138,7 +138,7 @@ func (x *frames) Open(b *core.Payload) (io.ReadCloser, error) {
 	}
 	ahead := f.size * max(1, min(int64(runtime.GOMAXPROCS(0)), MaxFrame/max(1, f.size)))
 	in := io.NewSectionReader(framesAt{x}, 0, b.DecodedSize)
-	return b.Stream(bufio.NewReaderSize(in, int(min(ahead, b.DecodedSize)))), nil
+	return b.Checked(bufio.NewReaderSize(in, int(min(ahead, b.DecodedSize)))), nil
 }
 
 type framesAt struct{ *frames }

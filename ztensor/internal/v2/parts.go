@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -53,7 +54,7 @@ func (s *scan) payload(p *scannedPart) {
 			logical = s.Text()
 		case "dtype":
 			word := s.Text()
-			b.Dtype = core.StorageType(string(word), true)
+			b.Dtype = dtype.Storage(string(word), true)
 			if b.Dtype == tensor.Unknown || b.Dtype == tensor.Bool { // a logical type here
 				s.Refuse(rule.Schema, s.At, "dtype %s", naming.Quote(string(word)))
 			}
@@ -103,7 +104,7 @@ func (s *scan) payload(p *scannedPart) {
 
 // logicalType gives a payload the type that its storage type stands for.
 func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
-	switch l := core.LogicalNamed(string(name), true); {
+	switch l := dtype.Named(string(name), true); {
 	case l.Name == "":
 		b.Rarely().Word, b.More.Storage = le.String(name), b.Dtype
 		b.Dtype = tensor.Unknown

@@ -25,6 +25,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
@@ -226,9 +227,9 @@ func (w *Writer) parts(t *tensor.Tensor) (all []writer.Part, err error) {
 
 // typeWords returns the storage type of d, and its logical type if it needs one; "" where
 // it has none.
-func typeWords(d tensor.DType) (dtype, logical string) {
-	l := core.LogicalOf(d, true)
-	return core.StorageWord(l.Storage, true), l.Name
+func typeWords(d tensor.DType) (storage, logical string) {
+	l := dtype.Of(d)
+	return dtype.Word(l.Storage, true), l.Name
 }
 
 // examine measures parts of unknown size, and reads the indices of a sparse tensor.

@@ -42,8 +42,8 @@ func (w *Writer) edit(r *core.File, kept []*tensor.Tensor) (others []cbor.Pair, 
 	})
 }
 
-// Apply writes what an Edit makes of r. Before that, begin gets what it does not change:
-// the other fields of the manifest, and the tensors that are replaced, by their new names.
+// Apply writes what an Edit makes of r. Before that, begin gets the other fields of the
+// manifest, and the tensors that are replaced, by their new names.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 	begin func(others []cbor.Pair, replaced map[string]*tensor.Tensor)) error {
 	var order, last []int // those that are replaced come last

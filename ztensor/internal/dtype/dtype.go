@@ -1,0 +1,93 @@
+// Package dtype has the words that zTensor files have for dtypes.
+package dtype
+
+import (
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// storage are the dtypes that are stored as they are, with their words from 1.1 on.
+// Before, the words are the names of the dtypes. Version 2 has all but bool.
+var storage = [...]struct {
+	dtype tensor.DType
+	word  string
+}{
+	{tensor.BF16, "bf16"},
+	{tensor.F16, "f16"},
+	{tensor.F32, "f32"},
+	{tensor.F64, "f64"},
+	{tensor.U8, "u8"},
+	{tensor.I8, "i8"},
+	{tensor.I64, "i64"},
+	{tensor.I32, "i32"},
+	{tensor.I16, "i16"},
+	{tensor.U64, "u64"},
+	{tensor.U32, "u32"},
+	{tensor.U16, "u16"},
+	{tensor.Bool, "bool"},
+}
+
+// A Logical type is stored as another.
+type Logical struct {
+	Name    string
+	Storage tensor.DType
+	DType   tensor.DType
+	latest  bool // in version 2 only
+}
+
+var logical = [...]Logical{
+	{"f8_e4m3fn", tensor.U8, tensor.F8E4M3FN, false},
+	{"f8_e5m2", tensor.U8, tensor.F8E5M2, false},
+	{"f8_e4m3fnuz", tensor.U8, tensor.F8E4M3FNUZ, false},
+	{"f8_e5m2fnuz", tensor.U8, tensor.F8E5M2FNUZ, false},
+	{"complex64", tensor.F32, tensor.C64, false},
+	{"complex128", tensor.F64, tensor.C128, false},
+	{"bool", tensor.U8, tensor.Bool, true},
+	{"f8_e8m0", tensor.U8, tensor.F8E8M0FNU, true},
+	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN, true},
+}
+
+// Word returns the word of a storage type, the short one from 1.1 on; "" where it is none.
+func Word(d tensor.DType, short bool) string {
+	for _, s := range storage {
+		switch {
+		case s.dtype != d:
+		case short:
+			return s.word
+		default:
+			return d.String()
+		}
+	}
+	return ""
+}
+
+// Storage returns the storage type of that word; Unknown where there is none.
+func Storage(word string, short bool) tensor.DType {
+	for i := range storage {
+		if s := &storage[i]; short && s.word == word || !short && s.dtype.String() == word {
+			return s.dtype
+		}
+	}
+	return tensor.Unknown
+}
+
+// Named returns the logical type of that name, of version 2 or of 1.2. Its Name is empty
+// where there is none.
+func Named(name string, latest bool) Logical {
+	for _, l := range logical {
+		if l.Name == name && (latest || !l.latest) {
+			return l
+		}
+	}
+	return Logical{}
+}
+
+// Of returns the logical type of version 2 that a dtype is; where it is none, it is stored
+// as itself.
+func Of(d tensor.DType) Logical {
+	for _, l := range logical {
+		if l.DType == d {
+			return l
+		}
+	}
+	return Logical{Storage: d, DType: d}
+}
