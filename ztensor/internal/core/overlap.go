@@ -11,11 +11,6 @@ import (
 // An Extent is a range of bytes of a file.
 type Extent struct{ Off, Length int64 }
 
-// Compare is the order of the file, for slices.SortFunc.
-func (x Extent) Compare(y Extent) int {
-	return cmp.Or(cmp.Compare(x.Off, y.Off), cmp.Compare(x.Length, y.Length))
-}
-
 // A placed extent is the extent of a payload.
 type placed struct {
 	Extent
@@ -58,7 +53,7 @@ func (x *index) byOffset() []placed {
 
 // NonZero reports the first byte that is not zero of each gap between the taken extents.
 func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
-	slices.SortFunc(taken, Extent.Compare)
+	slices.SortFunc(taken, func(a, b Extent) int { return cmp.Compare(a.Off, b.Off) })
 	found := format.NewFindings(nil)
 	in := format.NewScanner(ctx, string(Errs), r.Source, found)
 	at := int64(8) // after the magic

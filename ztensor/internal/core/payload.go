@@ -312,11 +312,8 @@ func (s *stream) Read(b []byte) (int, error) {
 
 // Close releases what is read from.
 func (s *stream) Close() error {
-	if s.in = nil; s.err == nil {
-		s.err = ErrClosedStream
-	}
+	s.in, s.err = nil, errClosed
 	return nil
 }
 
-// ErrClosedStream is the error of reading a stream that was closed.
-var ErrClosedStream = errors.New("ztensor: read after Close")
+var errClosed = errors.New("ztensor: read after Close")

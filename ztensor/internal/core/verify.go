@@ -16,6 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
@@ -184,7 +185,7 @@ func (v *verifier) outcome(p *Payload) *outcome {
 		return new(outcome) // no two payloads have a byte in common
 	}
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
-		digest: p.Digest, odd: NewCheck(p.T, p.Dtype).odd}
+		digest: p.Digest, odd: dtype.NewCheck(p.T, p.Dtype).Odd}
 	if p.Encoded() {
 		k.encoding = p.More.Encoding
 	}
@@ -247,7 +248,7 @@ func (w *Worker) stated(p *Payload) {
 
 // A look checks the decoded bytes of a payload, and counts them.
 type look struct {
-	Check
+	dtype.Check
 	w       *Worker
 	p       *Payload
 	decoded int64
@@ -269,7 +270,7 @@ func (l *look) Write(b []byte) (int, error) {
 }
 
 func (w *Worker) check(p *Payload) (decoded int64) {
-	l := look{NewCheck(p.T, p.Dtype), w, p, 0}
+	l := look{dtype.NewCheck(p.T, p.Dtype), w, p, 0}
 	if p.Encoded() {
 		l.decoded = max(0, p.DecodedSize)
 	}

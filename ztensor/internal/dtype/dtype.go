@@ -1,4 +1,5 @@
-// Package dtype has the words that zTensor files have for dtypes.
+// Package dtype has the words that zTensor files have for dtypes, and checks values that
+// not every byte is.
 package dtype
 
 import (
@@ -46,7 +47,8 @@ var logical = [...]Logical{
 	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN, true},
 }
 
-// Word returns the word of a storage type, the short one from 1.1 on; "" where it is none.
+// Word returns the word of a storage type, the short one from 1.1 on; "" where it is
+// none.
 func Word(d tensor.DType, short bool) string {
 	for _, s := range storage {
 		switch {
@@ -81,8 +83,8 @@ func Named(name string, latest bool) Logical {
 	return Logical{}
 }
 
-// Of returns the logical type of version 2 that a dtype is; where it is none, it is stored
-// as itself.
+// Of returns the logical type of version 2 that a dtype is; where it is none, it is
+// stored as itself.
 func Of(d tensor.DType) Logical {
 	for _, l := range logical {
 		if l.DType == d {

@@ -124,7 +124,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 // A decoded streams what a zstd payload decodes to, and checks its length.
 type decoded struct {
 	p       *core.Payload
-	in      io.Reader
+	in      io.ReadCloser
 	z       *zstd.Decoder // nil after Close
 	streams *sync.Pool    // that takes z back
 	n       int64
@@ -166,8 +166,8 @@ func (d *decoded) Close() error {
 		d.streams.Put(d.z)
 	}
 	d.z = nil
-	if d.err == nil {
-		d.err = core.ErrClosedStream
+	if d.in.Close(); d.err == nil {
+		_, d.err = d.in.Read(nil) // that it was closed
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -33,7 +34,9 @@ func (w *Writer) edit(r *core.File, kept []*tensor.Tensor) (others []cbor.Pair, 
 			}
 		}
 	}
-	slices.SortFunc(e.extents, core.Extent.Compare)
+	slices.SortFunc(e.extents, func(a, b core.Extent) int {
+		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.Length, b.Length))
+	})
 	e.extents = slices.Compact(e.extents)
 	return Objects(r, func(name string, object []byte) {
 		if t := named[name]; t != nil {

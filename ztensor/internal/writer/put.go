@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
+	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 )
 
 // A Part is one that is to be written, or has been.
@@ -29,7 +29,7 @@ type Part struct {
 	Length int64 // stored
 	Size   int64 // of the data
 
-	check  core.Check
+	check  dtype.Check
 	early  bool  // it is prepared in memory
 	memory int64 // that this takes
 	stored []byte
@@ -40,7 +40,7 @@ type Part struct {
 // stored, or not larger than the limit of the generation.
 func (w *Writer) NewPart(t *tensor.Tensor, role string, d tensor.DType, data tensor.Blob,
 	a digest.Algorithm) Part {
-	p := Part{Role: role, DType: d, Data: data, Algorithm: a, check: core.NewCheck(t, d)}
+	p := Part{Role: role, DType: d, Data: data, Algorithm: a, check: dtype.NewCheck(t, d)}
 	size := data.Size()
 	if _, ok := data.Memory(); ok && w.gen.Compress == nil {
 		p.early = true
@@ -139,7 +139,7 @@ func (p *Part) Feed(ctx context.Context, out io.Writer) (int64, error) {
 
 // A feed checks bytes on their way to where they are stored.
 type feed struct {
-	core.Check
+	dtype.Check
 	out io.Writer
 }
 

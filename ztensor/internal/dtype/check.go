@@ -1,4 +1,4 @@
-package core
+package dtype
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // A Check finds values that their type does not have in the bytes of a payload.
 type Check struct {
 	dtype tensor.DType
-	odd   bool // half of the last byte means nothing and must be zero
+	Odd   bool // half of the last byte means nothing and must be zero
 	n     int64
 	last  byte
 }
@@ -19,7 +19,7 @@ type Check struct {
 // NewCheck returns the Check of a payload of t of that type.
 func NewCheck(t *tensor.Tensor, d tensor.DType) Check {
 	n, _ := t.Shape.Elements()
-	return Check{dtype: d, odd: t.Dense() && d == tensor.F4E2M1FN && n%2 == 1}
+	return Check{dtype: d, Odd: t.Dense() && d == tensor.F4E2M1FN && n%2 == 1}
 }
 
 // Next checks the next bytes.
@@ -38,7 +38,7 @@ func (c *Check) Next(b []byte) error {
 
 // End checks what shows when all bytes were there.
 func (c *Check) End() error {
-	if c.odd && c.last > 0xf {
+	if c.Odd && c.last > 0xf {
 		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", c.last>>4)
 	}
 	return nil
