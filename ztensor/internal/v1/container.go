@@ -1,4 +1,17 @@
 // Package v1 reads and verifies zTensor 0.1, 1.0, 1.1 and 1.2, and edits and writes 1.0.
+//
+// The rules of their documents are checked in these files. What breaks one is refused
+// where upstream's readers refuse it, else it is a departure, which is a warning.
+//
+//	footer, size of the manifest, padding         container.go
+//	root, version, lists of tensors, shapes       scan.go
+//	keys of each kind of map                      fields.go
+//	dtypes, places and encodings of components    assemble.go
+//	entries of 0.1                                old.go
+//	zstd, byte order                              codec.go
+//	CBOR                                          package cbor
+//	digests                                       package digest
+//	indices of sparse tensors                     package sparse
 package v1
 
 import (

@@ -1,4 +1,28 @@
 // Package v2 reads, verifies, edits and writes zTensor 2.
+//
+// The rules of its specification are checked in these files, each by its name in package
+// rule:
+//
+//	footer, size and place of the manifest (§2)        container.go
+//	places of blobs (§2.4)                             parts.go; overlaps: scan.go
+//	deterministic CBOR (§3.1)                          package cbor
+//	manifest, table of shards, objects, names (§3)     scan.go
+//	parts, their types and encodings (§3)              parts.go
+//	values that a type does not have                   package dtype
+//	size of dense objects                              scan.go
+//	identity of shards (§3.6)                          shard.go, container.go
+//	digests                                            package digest
+//	canonical form (§6.3)                              canonical.go
+//	registered layouts (§7)                            package layouts
+//	frames and their table (§8)                        seektable.go, frames.go
+//
+// A tensor that is added goes through six calls at most, one below the other: Add of the
+// shared format.Writer, which first has parts say what the file has of the tensor and
+// examine read what decides whether it is refused; append; write, which goes through the
+// parts; store, which finds the place of one or a part with the same bytes; Put of
+// writer.Writer; and Write of writer.Out. AddAll is the same after Ahead, which prepares
+// parts on all cores. In canonical form append keeps the tensor, and AddAll, Create and
+// encode write what is kept. Close calls encode, which writes manifest and footer.
 package v2
 
 import (

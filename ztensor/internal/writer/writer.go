@@ -1,11 +1,6 @@
-// Package writer has what the writers of both generations of zTensor have in common.
-//
-// A tensor that is added goes through six calls at most, one below the other: Add of the
-// shared format.Writer, which first has the generation say which parts the file has of
-// the tensor, and read what decides whether it is refused; append of the generation; its
-// write, which goes through the parts; its store, which finds the place of one;
-// [Writer.Put]; and [Out.Write]. AddAll is the same with [Writer.Ahead] before it, which
-// prepares parts on all cores. What Close writes is encode of the generation.
+// Package writer has what the writers of both generations of zTensor have in common: what
+// a file has of a tensor, how its parts are prepared and put, tensors that come piece by
+// piece, and editions. The comment of package v2 says what calls what.
 package writer
 
 import (
