@@ -309,7 +309,7 @@ func samples(r *rand.Rand, n, k, g int64) []sample {
 				return times(times(element(q, row*k+c), element(s, row)), 7.874015718698502e-3)
 			}})
 	}
-	return all
+	return append(all, otherSamples(r, n, k, g, float)...)
 }
 
 var nf4Values = []float32{-1, -.6961928, -.52507305, -.3949175, -.28444138, -.18477343,

@@ -353,6 +353,27 @@ func TestPartsHaveTheValuesOfTheWhole(t *testing.T) {
 	}
 }
 
+// A range of bytes may begin and end within a number.
+func TestEveryRangeOfBytes(t *testing.T) {
+	w := one(t, quant.Find(of(list(t, "a.weight F8E4M3FN 3 3", "a.weight_scale F32 3 1")...), nil))
+	whole, err := w.Tensor.Data.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for off := range whole {
+		for n := range len(whole) - off + 1 {
+			p := make([]byte, n+8) // memory of another alignment too
+			for i := range 4 {
+				p := p[i:][:n]
+				if k, err := w.Tensor.Data.ReadAt(p, int64(off)); k != n || err != nil &&
+					err != io.EOF || !bytes.Equal(p, whole[off:][:n]) {
+					t.Fatalf("%d bytes at %d: %d, %v", n, off, k, err)
+				}
+			}
+		}
+	}
+}
+
 // A part costs the blocks that it touches.
 func TestPartReadsOnlyItsBlocks(t *testing.T) {
 	for _, c := range largeWeights(512) {

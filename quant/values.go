@@ -203,7 +203,7 @@ func (v *values) ReadAt(p []byte, off int64) (int, error) {
 		if err := v.matrix.load(&s.panel, v.area(r), nil); err != nil {
 			return done, err
 		}
-		out, ok := le.Cast[float32](p[done : min(int64(len(p)), int64(done)+4*n)&^3])
+		out, ok := le.Cast[float32](p[done:][:min(int64(len(p)-done), 4*n)&^3])
 		inPlace := ok && at%4 == 0 && int64(len(out)) == n
 		if !inPlace {
 			if int64(cap(s.out)) < n {
