@@ -2,6 +2,7 @@ package model
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,12 @@ func TestParametersOfQuantisedModels(t *testing.T) {
 		{"fp8-block-ragged", 150*66 + 150, 150*66 + 150 + 9 + 1},
 		{"gpt-oss", 3*64*20 + 3*20, 3*20*2*16 + 3*20*2 + 3*20},
 		{"mlx-affine-4", 6*64 + 3, 6*8 + 2*6*2 + 3},
+		// counted as they are stored elsewhere
+		{"modelopt-nvfp4", 9 * 64, 9*32 + 9*4 + 1 + 1},
+		{"mlx-nvfp4", 6*64 + 3, 6*8 + 6*4 + 3},
+		{"awq", 24 * 64, 64*3 + 2*3 + 2*24},
+		{"ct-int3-group", 10 * 48, 10*5 + 10*3 + 2},
+		{"ct-mxfp6", 9 * 64, 9*48 + 9*2},
 	} {
 		m := openFixture(t, quantisedModel(t, c.name), ".", nil)
 		s := m.Summary()
@@ -132,6 +139,31 @@ func TestScalesOfMissingShardsAreNotReported(t *testing.T) {
 	}
 	if len(r.Findings) != 1 {
 		t.Error(r.Findings)
+	}
+}
+
+// An index lists a scale that no shard has: the weight is not read without it.
+func TestScaleThatTheIndexListsAndNoShardHas(t *testing.T) {
+	const shard = "model-00001-of-00001.safetensors"
+	weight := &tensor.Tensor{Name: "a.weight", DType: tensor.F8E4M3FN, Shape: tensor.Shape{2, 2},
+		Data: tensor.BlobOf(make([]byte, 4))}
+	m := openFixture(t, map[string]any{shard: fileOf(t, weight),
+		"model.safetensors.index.json": `{"metadata": {"total_size": 4}, "weight_map": {
+			"a.weight": "` + shard + `", "a.weight_scale_inv": "` + shard + `"}}`,
+		"config.json": `{"quantization_config": {"quant_method": "fp8"}}`}, ".", nil)
+	r, _ := m.Check(t.Context(), nil)
+	var got []string
+	for _, f := range r.Findings {
+		got = append(got, string(f.Code)+" "+f.Tensor)
+	}
+	if want := []string{"missing-scale a.weight",
+		"missing-tensor a.weight_scale_inv"}; !slices.Equal(got, want) {
+		t.Errorf("%v", r.Findings)
+	}
+	for w := range quant.Weights(m.File(), m.Quantization()) {
+		if v, err := tensor.Convert[float32](w.Tensor); err == nil {
+			t.Errorf("%s: %v", w.Name, v)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,6 +219,121 @@ func TestNibblesAreNotSwapped(t *testing.T) {
 		with("_quantization_metadata", `{"layers":{"a":{"format":"nvfp4"}}}`)
 	if v := floats(t, one(t, quant.Find(m, nil))); v[0] != 1 || v[1] != .5 {
 		t.Errorf("ComfyUI: %v", v[:2])
+	}
+}
+
+// The first of two columns in a byte is in the low bits, but for ComfyUI and bitsandbytes.
+func TestFirstNibbleOfEachProducer(t *testing.T) {
+	codes := make([]byte, 16)
+	codes[0] = 0x21 // .5 and 1 from the low bits on
+	bytesAs := func(name string, d tensor.DType, shape ...int64) *tensor.Tensor {
+		return &tensor.Tensor{Name: name, DType: d, Shape: shape, Data: tensor.BlobOf(codes)}
+	}
+	one8 := func(name string, shape ...int64) *tensor.Tensor { // 2^0
+		n, _ := tensor.Shape(shape).Elements()
+		return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: shape,
+			Data: tensor.BlobOf(slices.Repeat([]byte{127}, int(n)))}
+	}
+	exponent := one8("m.scale", 1, 1)
+	exponent.DType = tensor.F8E8M0FNU
+	f32 := func(name string, shape ...int64) *tensor.Tensor {
+		n, _ := tensor.Shape(shape).Elements()
+		return tensor.New(name, shape, slices.Repeat([]float32{1}, int(n)))
+	}
+	e4m3 := f8("m.weight_scale", tensor.Shape{1, 2}, 0x38, 0x38)
+	ao := of(bytesAs("m._weight_qdata", tensor.U8, 1, 16), one8("m._weight_scale", 1, 1)).
+		with("tensor_names", `["m.weight"]`).with("m.weight", `{"_type":"MXTensor","_data":
+		{"block_size":32,"elem_dtype":{"_data":"float4_e2m1fn_x2"}},
+		"_tensor_data_names":["qdata","scale"]}`)
+	state := text("m.weight.quant_state.bitsandbytes__nf4",
+		`{"quant_type":"nf4","blocksize":64,"shape":[1,32]}`)
+	for name, c := range map[string]struct {
+		m             *model
+		config        string
+		first, second float32
+	}{
+		"ModelOpt": {of(bytesAs("m.weight", tensor.U8, 1, 16), e4m3,
+			f32("m.weight_scale_2", 1)), "", .5, 1},
+		"compressed-tensors, NVFP4": {of(bytesAs("m.weight_packed", tensor.U8, 1, 16), e4m3,
+			f32("m.weight_global_scale", 1)), "", .5, 1},
+		"compressed-tensors, MXFP4": {of(bytesAs("m.weight_packed", tensor.U8, 1, 16),
+			one8("m.weight_scale", 1, 1)), "", .5, 1},
+		"DeepSeek": {of(bytesAs("m.weight", tensor.I8, 1, 16), exponent), "", .5, 1},
+		"gpt-oss": {of(bytesAs("m_blocks", tensor.U8, 1, 1, 1, 16), one8("m_scales", 1, 1, 1)),
+			"", .5, 1},
+		"MLX": {of(bytesAs("m.weight", tensor.U32, 1, 4), one8("m.scales", 1, 1)),
+			`{"quantization":{"bits":4,"group_size":32,"mode":"mxfp4"}}`, .5, 1},
+		"torchao": {ao, "", .5, 1},
+		"bitsandbytes": {of(bytesAs("m.weight", tensor.U8, 16, 1), f32("m.weight.absmax", 1),
+			tensor.New("m.weight.quant_map", tensor.Shape{16}, nf4Values), state), "",
+			nf4Values[2], nf4Values[1]},
+	} {
+		v := floats(t, one(t, quant.Find(c.m, config(t, c.config))))
+		if len(v) != 32 || v[0] != c.first || v[1] != c.second {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}
+
+// Eight columns of AWQ are interleaved in a word: 0, 2, 4, 6, 1, 3, 5, 7.
+func TestColumnsOfAWQAreInterleaved(t *testing.T) {
+	word := tensor.New("m.qweight", tensor.Shape{1, 1}, []int32{0x76543210})
+	scales := list(t, "m.scales F32 1 8")[0]
+	scales = tensor.New("m.scales", scales.Shape, slices.Repeat([]float32{1}, 8))
+	v := floats(t, one(t, quant.Find(of(word, tensor.New("m.qzeros", tensor.Shape{1, 1},
+		[]int32{0}), scales), config(t, fmt.Sprintf(wordConfig, "awq", 4, 1, "")))))
+	if want := []float32{0, 4, 1, 5, 2, 6, 3, 7}; !slices.Equal(v, want) {
+		t.Errorf("%v, not %v", v, want)
+	}
+}
+
+// A decoder that takes its own map for the stored one reads a file of another map wrong.
+func TestStoredMapOfBitsandbytesIsNotIgnored(t *testing.T) {
+	mapping := slices.Clone(nf4Values)
+	slices.Reverse(mapping)
+	w := one(t, quant.Find(of(append(list(t, "m.weight U8 8 1", "m.weight.absmax F32 1"),
+		tensor.New("m.weight.quant_map", tensor.Shape{16}, mapping),
+		text("m.weight.quant_state.bitsandbytes__nf4",
+			`{"quant_type":"nf4","blocksize":64,"shape":[4,4]}`))...), nil))
+	if v, err := tensor.Convert[float32](w.Tensor); !errors.Is(err, tensor.ErrMalformed) {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
+// The offset of scales that are quantised themselves is added after their product.
+func TestOffsetOfNestedScalesIsAdded(t *testing.T) {
+	nested := make([]float32, 256)
+	nested[9] = 3
+	v := floats(t, one(t, quant.Find(of(
+		tensor.New("m.weight", tensor.Shape{1, 1}, []uint8{0xf0}),
+		tensor.New("m.weight.absmax", tensor.Shape{1}, []uint8{9}),
+		tensor.New("m.weight.quant_map", tensor.Shape{16}, nf4Values),
+		tensor.New("m.weight.nested_absmax", tensor.Shape{1}, []float32{2}),
+		tensor.New("m.weight.nested_quant_map", tensor.Shape{256}, nested),
+		text("m.weight.quant_state.bitsandbytes__nf4", `{"quant_type":"nf4","blocksize":64,
+			"shape":[1,2],"nested_blocksize":256,"nested_offset":0.5}`)), nil)))
+	if v[0] != 6.5 || v[1] != -6.5 {
+		t.Error(v)
+	}
+}
+
+// A scale of integers that would fit by being repeated is refused.
+func TestScalesOfIntegersAreNotBroadcast(t *testing.T) {
+	for _, c := range []struct{ form, scale string }{
+		{`"strategy":"channel"`, "1 1"}, {`"strategy":"channel"`, "1 4"},
+		{`"strategy":"channel"`, "4"}, {`"strategy":"group","group_size":8`, "4 1"},
+		{`"strategy":"group","group_size":8`, "1 4"}, {`"strategy":"group","group_size":8`, "1"},
+		{`"strategy":"tensor"`, "4 4"},
+	} {
+		cfg := config(t, fmt.Sprintf(ctConfig, "pack-quantized",
+			`{"num_bits":4,"type":"int","symmetric":true,`+c.form+`}`))
+		refused(t, quant.Find(of(append(list(t, "m.weight_packed I32 4 4",
+			"m.weight_scale F32 "+c.scale), tensor.New("m.weight_shape", tensor.Shape{2},
+			[]int64{4, 32}))...), cfg), quant.ScaleShape)
+		cfg = config(t, fmt.Sprintf(ctConfig, "int-quantized",
+			`{"num_bits":8,"type":"int","symmetric":true,`+c.form+`}`))
+		refused(t, quant.Find(of(list(t, "m.weight I8 4 32", "m.weight_scale F32 "+c.scale)...),
+			cfg), quant.ScaleShape)
 	}
 }
 
