@@ -222,7 +222,8 @@ func TestNibblesAreNotSwapped(t *testing.T) {
 	}
 }
 
-// The first of two columns in a byte is in the low bits, but for ComfyUI and bitsandbytes.
+// The first of two columns in a byte is in the low bits, except for ComfyUI and
+// bitsandbytes.
 func TestFirstNibbleOfEachProducer(t *testing.T) {
 	codes := make([]byte, 16)
 	codes[0] = 0x21 // .5 and 1 from the low bits on
