@@ -82,13 +82,18 @@ func valuesOf(f *tensorfile.File) map[string]any {
 	return values
 }
 
+// isWanted reports whether an attribute is to be converted.
+func (p *Plan) isWanted(key string) bool {
+	return p.opts.Attributes == nil || p.opts.Attributes(key)
+}
+
 func (p *Plan) planAttributes(src *tensorfile.File) {
 	if p.kind != 0 {
 		return
 	}
 	values := valuesOf(src)
 	for k, text := range src.Attributes() {
-		if p.stale(src, k) {
+		if p.stale(src, k) || !p.isWanted(k) {
 			continue
 		}
 		field := "attributes[" + naming.Quote(k) + "]"

@@ -33,6 +33,9 @@ type Options struct {
 	// tensor that Map leaves out is no loss. Where the dtype does not have all values,
 	// that is a LossNarrow that is Requested.
 	Map func(t *tensor.Tensor) (name string, d tensor.DType, keep bool)
+	// Attributes, if not nil, says which attributes of the files are converted. One that
+	// it leaves out is no loss.
+	Attributes func(key string) bool
 	// RowMajor makes tensors row-major even where the target supports another
 	// order; it allows LossReorder. A column-major target ignores it.
 	RowMajor bool
@@ -212,6 +215,10 @@ func (p *Plan) checkOptions() error {
 		if r, ok := p.files[0].Sys().(*primitiv.Reader); ok && r.Kind() != primitiv.KindModel {
 			p.kind = r.Kind()
 		}
+	}
+	if p.kind != 0 && p.opts.Attributes != nil {
+		return &OptionError{"Attributes", fmt.Errorf("%w: the settings of an optimizer are all "+
+			"of the file", errors.ErrUnsupported)}
 	}
 	return nil
 }

@@ -22,6 +22,13 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 	if r, ok := p.files[0].Sys().(*rten.Reader); ok && p.target == tensorfile.RTen &&
 		len(p.files) == 1 {
 		e := rten.NewEdit(r)
+		for k := range r.Attributes() {
+			if !p.isWanted(k) {
+				if err := e.RemoveAttribute(k); err != nil {
+					return err
+				}
+			}
+		}
 		p.rewrite = func(ctx context.Context, w io.Writer) error {
 			o := writerOptions[rten.WriterOptions](p)
 			return e.Write(ctx, w, &o)
@@ -39,7 +46,7 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 				if err != nil {
 					p.lose(LossAttributes, "attributes["+naming.Quote(kv.Key)+"]", "%v", err)
 				}
-				return err != nil
+				return err != nil || !p.isWanted(kv.Key)
 			})
 			p.rewrite = func(ctx context.Context, w io.Writer) error {
 				gw := gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata})

@@ -19,18 +19,23 @@ type ValuesOptions struct {
 }
 
 // WriteValues writes the elements of a dense tensor to w, in row-major order and with all
-// digits, as nested lists with the last dimension on a line. It is an ErrDType
-// where the dtype has no numbers.
+// digits, as nested lists with the last dimension on a line. Text of NumPy is in the
+// quotes of JSON, also without that option. It is an ErrDType where the dtype has
+// neither.
 func WriteValues(ctx context.Context, w io.Writer, t *tensor.Tensor, opts *ValuesOptions) error {
 	v := &valueWriter{ctx: ctx, w: w}
 	if opts != nil {
 		v.ValuesOptions = *opts
 	}
+	v.shape = t.Shape
+	if c, ok := charactersOf(t); ok {
+		v.text, t = &c, c.Tensor
+	}
 	t, err := tensor.Slice(t) // in row-major order
 	if err != nil {
 		return err
 	}
-	if n, _ := t.Shape.Elements(); v.Abbreviate && n > maxShown {
+	if n, _ := v.shape.Elements(); v.Abbreviate && n > maxShown {
 		return v.abbreviate(t)
 	}
 	return v.all(t)
@@ -39,8 +44,9 @@ func WriteValues(ctx context.Context, w io.Writer, t *tensor.Tensor, opts *Value
 // A valueWriter is a call of WriteValues.
 type valueWriter struct {
 	ValuesOptions
-	ctx context.Context
-	w   io.Writer
+	ctx  context.Context
+	w    io.Writer
+	text *characters // nil for numbers
 
 	shape tensor.Shape
 	gaps  []int64 // in each dimension: before which index elements are left out, or -1
@@ -57,7 +63,7 @@ const maxShown = 1000
 
 // all prints every element of a row-major tensor.
 func (v *valueWriter) all(t *tensor.Tensor) error {
-	v.begin(t.Shape, nil)
+	v.begin(v.shape, nil)
 	if err := v.elements(t, v.add); err != nil {
 		return err
 	}
@@ -66,14 +72,14 @@ func (v *valueWriter) all(t *tensor.Tensor) error {
 
 // abbreviate prints the elements at both ends of long dimensions.
 func (v *valueWriter) abbreviate(t *tensor.Tensor) error {
-	edges := int64(shownEdges)
-	if len(t.Shape) > 3 {
+	edges, whole := int64(shownEdges), v.shape
+	if len(whole) > 3 {
 		edges = 1
 	}
 	// Each long dimension has two segments that are read, whichever other has one.
-	shown, gaps := make(tensor.Shape, len(t.Shape)), make([]int64, len(t.Shape))
+	shown, gaps := make(tensor.Shape, len(whole)), make([]int64, len(whole))
 	segments := 1
-	for d, n := range t.Shape {
+	for d, n := range whole {
 		if shown[d], gaps[d] = n, -1; n > 2*edges {
 			shown[d], gaps[d] = 2*edges, edges
 			segments *= 2
@@ -86,7 +92,7 @@ func (v *valueWriter) abbreviate(t *tensor.Tensor) error {
 		var part []tensor.Index
 		var size tensor.Shape
 		first := int64(0)
-		for d, n := range t.Shape {
+		for d, n := range whole {
 			r := tensor.Range{Stop: shown[d]}
 			if gaps[d] >= 0 {
 				if r.Stop = edges; s&1 == 1 {
@@ -211,6 +217,9 @@ func emptyLists(shape tensor.Shape) string {
 
 // elements calls use with the text of each element.
 func (v *valueWriter) elements(t *tensor.Tensor, use func(text []byte) error) error {
+	if v.text != nil {
+		return v.text.texts(v, t, use)
+	}
 	float := func(bits int) func(b []byte, f float64) []byte {
 		return func(b []byte, f float64) []byte {
 			if v.JSON && f-f != 0 {

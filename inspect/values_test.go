@@ -2,12 +2,16 @@ package inspect_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -39,6 +43,57 @@ func TestAbbreviatedValues(t *testing.T) {
 		if err != nil || !strings.Contains(out.String(), "...") || out.Len() > 2000 {
 			t.Errorf("%v: %v\n%s", shape, err, out.String())
 		}
+	}
+}
+
+// Text of NumPy is printed in either byte order and in the order of the array.
+func TestTextIsPrinted(t *testing.T) {
+	array := func(descr, order, shape, data string) string {
+		head := fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", descr, order,
+			shape)
+		return "\x93NUMPY\x01\x00\x60\x00" + fmt.Sprintf("%-95s\n", head) + data
+	}
+	wide := func(text string) string {
+		var b []byte
+		for _, r := range text {
+			b = binary.LittleEndian.AppendUint32(b, uint32(r))
+		}
+		return string(b)
+	}
+	for _, c := range []struct {
+		file, text, json string
+	}{
+		{array("<U3", "False", "(2,)", wide("日本\x00<\x1b\"")), `["日本", "<\u001b\""]`,
+			`["日本", "\u003c\u001b\""]`},
+		{array(">U1", "False", "(2,)", "\x00\x00\x00a\x00\x01\xf6\x42"), `["a", "🙂"]`,
+			`["a", "🙂"]`},
+		{array("|S2", "True", "(2, 2)", "a\x00b\x00c\x00\xffd"),
+			"[[\"a\", \"c\"],\n [\"b\", \"\\ufffdd\"]]",
+			`[["a", "c"], ["b", "\ufffdd"]]`},
+		{array("<U1", "False", "()", wide("x")), `"x"`, `"x"`},
+		{array("<U1", "False", "(1,)", "\xff\xff\xff\x7f"), `["\ufffd"]`, `["\ufffd"]`},
+	} {
+		r, err := npy.OpenBytes([]byte(c.file), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for isJSON, want := range map[bool]string{false: c.text, true: c.json} {
+			var out strings.Builder
+			err := inspect.WriteValues(t.Context(), &out, r.Array(),
+				&inspect.ValuesOptions{JSON: isJSON})
+			if err != nil || out.String() != want || isJSON && !json.Valid([]byte(out.String())) {
+				t.Errorf("%s: %v", out.String(), err)
+			}
+		}
+	}
+	// Text of no length would be output without input.
+	c := array("<U0", "False", "(1000000000000,)", "")
+	r, err := npy.OpenBytes([]byte(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inspect.WriteValues(t.Context(), io.Discard, r.Array(), nil); err == nil {
+		t.Error("texts without characters are printed")
 	}
 }
 

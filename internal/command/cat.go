@@ -22,63 +22,72 @@ import (
 func catCommand(a *app) *cobra.Command {
 	var c catFlags
 	cmd := &cobra.Command{
-		Use:   "cat FILE [NAME[SLICE] [OUT]]",
-		Short: "Print the values of a tensor, or write them to a NumPy file",
-		Long: `Print the values of a tensor. A slice is written as in Python: 'w[0]',
-'w[:, 2:8:2]', 'w[..., -1]'. --raw writes the decoded bytes, little-endian: of a whole
-tensor in storage order, of a slice in row-major order; of a blob as they are. --npy
-writes a NumPy file. NAME may be left out where the file has one tensor. On a terminal
-many values are abbreviated, unless --all.`,
+		Use:   "cat FILE [NAME[SLICE]...]",
+		Short: "Print the values of tensors, or write them to a NumPy file",
+		Long: `Print the values of tensors. A slice is written as in Python: 'w[0]',
+'w[:, 2:8:2]', 'w[..., -1]'. NAME may have * and ?, and may be left out where the file has one
+tensor. --raw writes the decoded bytes of one tensor, little-endian: of a whole one in storage
+order, of a slice in row-major order; of a blob as they are. --npy writes a NumPy file. On a
+terminal many values are abbreviated, unless --all.`,
 		Example: `  tensorfile cat model.zt 'embedding.weight[0, :8]'
-  tensorfile cat --npy model.pte w w.npy`,
-		Args: cobra.RangeArgs(1, 3),
+  tensorfile cat model.gguf '*.attn_norm.weight[:4]' output_norm.weight
+  tensorfile cat --npy model.pte w -o w.npy`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.raw && c.array || (c.raw || c.array) && a.json {
 				return errors.New("--json, --raw and --npy exclude each other")
 			}
-			if len(args) < 3 && c.name == "" {
-				c.name = "-"
-			}
-			args, out, err := a.begin(&c.outputs, args, min(len(args), 2))
+			c.name = cmp.Or(c.name, "-")
+			args, out, err := a.begin(&c.outputs, args, len(args))
 			if err == nil && (c.raw || c.array || out != "-") {
 				err = a.mayWrite(out, &c.outputs)
 			}
 			if err != nil {
 				return err
 			}
-			return a.with(args[0], func(in *input) error {
-				name, err := onlyName(in, args[1:])
-				if err != nil {
+			err = a.with(args[0], func(in *input) error {
+				c.noteNames(a, in)
+				names, err := c.names(in, args[1:])
+				if err != nil || len(names) == 0 {
 					return err
 				}
-				x, err := a.find(in, name, c.part)
-				if err == nil {
-					abbreviate := out == "-" && a.terminal && !a.json
-					err = a.write(out, &c.outputs, in.payload(),
-						func(w io.Writer) error { return a.cat(w, in, x, &c, abbreviate) })
+				if len(names) > 1 && (c.raw || c.array) {
+					return wrong("tensorfile extract, which writes a file for each",
+						"--raw and --npy take one tensor, not %d", len(names))
 				}
-				if err != nil {
-					return fmt.Errorf("%s: %w", escape(name), err)
+				all := make([]*chosen, len(names))
+				for i, name := range names {
+					if all[i], err = a.find(in, name, &c); err != nil {
+						return fmt.Errorf("%s: %w", escape(name), err)
+					}
 				}
-				return nil
+				abbreviate := out == "-" && a.terminal && !a.json && !c.all
+				return a.write(out, &c.outputs, in.payload(),
+					func(w io.Writer) error { return a.cat(w, in, all, &c, abbreviate) })
 			})
+			return c.unmatched(a, err)
 		},
 	}
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
+	dtypeFlag(f, &c.dtype)
+	c.filterFlag(f)
 	f.BoolVar(&c.raw, "raw", false, "write the decoded bytes")
 	f.BoolVar(&c.array, "npy", false, "write a NumPy file")
 	f.BoolVar(&c.all, "all", false, "print all values on a terminal too")
 	f.StringVar(&c.part, "part", "", "the part of that `ROLE` of a tensor that is not dense")
 	c.outputs.flags(f, "FILE")
+	f.Lookup("output").Usage = "write to `FILE`"
 	return cmd
 }
 
 // catFlags holds the flags of cat.
 type catFlags struct {
 	outputs
+	lister
 	raw, array, all bool
 	part            string
+	dtype           tensor.DType // Unknown: as it is
 }
 
 // A chosen is what NAME[SLICE] means in a file: a blob, or a tensor or a part of one.
@@ -90,8 +99,8 @@ type chosen struct {
 
 // find looks a name up: whole first, because names may have brackets, then
 // without its slice.
-func (a *app) find(in *input, arg, part string) (*chosen, error) {
-	name, slice, sliced := arg, "", false
+func (a *app) find(in *input, arg string, c *catFlags) (*chosen, error) {
+	name, slice, sliced, part := arg, "", false, c.part
 	t := in.Tensor(arg)
 	if t == nil {
 		weights := inspect.BlobTensors(in.File)
@@ -144,10 +153,11 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 		}
 		t = values
 	}
-	if err := t.Check(); err != nil {
-		return nil, err
+	err := t.Check()
+	if err == nil {
+		err = a.checkDecoded(in, t.Data)
 	}
-	if err := a.checkDecoded(in, t.Data); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if sliced && !t.DType.Known() {
@@ -164,24 +174,49 @@ func (a *app) find(in *input, arg, part string) (*chosen, error) {
 				"slice [%s] of %v: %w", slice, whole, err)
 		}
 	}
+	if c.dtype != tensor.Unknown && c.dtype != t.DType {
+		if t, err = tensor.As(t, c.dtype); err != nil {
+			return nil, err
+		}
+	}
 	return &chosen{name: name, t: t}, nil
 }
 
-// onlyName is the name of a tensor or blob that is given, or the name of the only one.
-func onlyName(in *input, args []string) (name string, err error) {
-	if len(args) > 0 {
-		return args[0], nil
+// names returns the names that arguments mean, each with its slice, or without arguments
+// those that pass the filters; without these either the name of the only tensor or blob.
+func (l *lister) names(in *input, args []string) (all []string, err error) {
+	if len(args) == 0 {
+		for name := range in.names() {
+			if l.passes(name) {
+				all = append(all, name)
+			}
+			if len(l.filter) == 0 && len(all) > 1 {
+				return nil, wrong(tryNames, "the file has several tensors: one has to be named")
+			}
+		}
+		if len(all) == 0 && len(l.filter) == 0 {
+			err = wrong("tensorfile info", "the file has no tensor")
+		}
+		return all, err
 	}
-	n := 0
-	for name = range in.names() {
-		if n++; n > 1 {
-			return "", wrong(tryNames, "the file has several tensors: one has to be named")
+	for _, arg := range args {
+		pattern, _, _ := splitSlice(arg)
+		n := len(all)
+		for name := range in.names() {
+			if name == arg {
+				all = append(all[:n], arg)
+				break
+			}
+			if ok, _ := glob(pattern, name); ok && strings.ContainsAny(pattern, "*?") &&
+				l.passes(name) {
+				all = append(all, name+arg[len(pattern):])
+			}
+		}
+		if len(all) == n {
+			all = append(all, arg)
 		}
 	}
-	if n == 0 {
-		return "", wrong("tensorfile info", "the file has no tensor")
-	}
-	return name, nil
+	return all, nil
 }
 
 // splitSlice separates NAME[SLICE]. Names may have brackets themselves, so the
@@ -216,29 +251,53 @@ func roles(t *tensor.Tensor) []string {
 
 // A catHead is how cat --json of a tensor begins; "values" follow one by one.
 type catHead struct {
-	File  string       `json:"file"`
+	File  string       `json:"file,omitempty"` // of one tensor
 	Name  string       `json:"name"`
 	DType string       `json:"dtype"`
 	Shape tensor.Shape `json:"shape"`
 }
 
-// A catDocument is cat --json of a blob.
+// A catDocument is the same of a blob.
 type catDocument struct {
-	File   string     `json:"file"`
-	Name   string     `json:"name"`
-	Bytes  int        `json:"bytes"`
-	Values bytesField `json:"values"`
+	File  string `json:"file,omitempty"`
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
 }
 
-// bytesField is {"$bytes": "hex"}.
-type bytesField []byte
-
-func (b bytesField) MarshalJSON() ([]byte, error) {
-	return []byte(`{"$bytes":"` + hex.EncodeToString(b) + `"}`), nil
+// cat writes what was chosen, several each under its name.
+func (a *app) cat(w io.Writer, in *input, all []*chosen, c *catFlags, abbreviate bool) error {
+	file, before, between, after := in.name, "", "\n", ""
+	if a.json && len(all) > 1 {
+		head, err := marshal(map[string]string{"file": in.name})
+		if err != nil {
+			return err
+		}
+		file, before = "", strings.TrimRight(string(appendJSON(nil, head, a.indent(0))), "\n}")
+		if before, between, after = before+`, "tensors": [`, ", ", "]}\n"; !a.jsonLines {
+			before = strings.Replace(before, `, "t`, ",\n  \"t", 1) + "\n    "
+			between, after = ",\n    ", "\n  ]\n}\n"
+		}
+	}
+	for i, x := range all {
+		if i > 0 {
+			before = between
+		}
+		if len(all) > 1 && !a.json {
+			before += escape(x.name) + ":\n"
+		}
+		_, err := io.WriteString(w, before)
+		if err == nil {
+			err = a.catOne(w, file, x, c, abbreviate)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", escape(x.name), err)
+		}
+	}
+	_, err := io.WriteString(w, after)
+	return err
 }
 
-// cat writes what was chosen.
-func (a *app) cat(w io.Writer, in *input, x *chosen, c *catFlags, abbreviate bool) error {
+func (a *app) catOne(w io.Writer, file string, x *chosen, c *catFlags, abbreviate bool) error {
 	switch {
 	case x.blob != nil && c.array:
 		return advise("--raw", fmt.Errorf("%w: a blob has no dtype", errors.ErrUnsupported))
@@ -249,7 +308,10 @@ func (a *app) cat(w io.Writer, in *input, x *chosen, c *catFlags, abbreviate boo
 		if err != nil {
 			return err
 		}
-		return a.writeJSON(w, catDocument{in.name, x.name, len(b), b})
+		return a.catJSON(w, file, catDocument{file, x.name, len(b)}, func() error {
+			_, err := fmt.Fprintf(w, `{"$bytes": "%x"}`, b)
+			return err
+		})
 	case x.blob != nil:
 		d := hex.Dumper(w)
 		defer d.Close()
@@ -258,35 +320,44 @@ func (a *app) cat(w io.Writer, in *input, x *chosen, c *catFlags, abbreviate boo
 		return copyBlob(a.ctx, w, x.t.Data)
 	case c.array:
 		return convert.WriteNPY(a.ctx, w, x.t)
-	}
-	return a.catValues(w, in, x, abbreviate && !c.all)
-}
-
-func (a *app) catValues(w io.Writer, in *input, x *chosen, abbreviate bool) error {
-	before, after := "", "\n"
-	if a.json {
-		head, err := marshal(catHead{in.name, x.name, dtypeOf(x.t.DType, x.t.Data), *shapeOf(x.t)})
-		if err != nil {
-			return err
-		}
-		before = strings.TrimRight(string(appendJSON(nil, head, a.indent(0))), "\n}")
-		if a.jsonLines {
-			before, after = before+`, "values": `, "}\n"
-		} else {
-			before, after = before+",\n  \"values\": ", "\n}\n"
-		}
-	}
-	if !x.t.DType.Known() {
+	case !x.t.DType.Known() && !inspect.IsText(x.t):
 		return noNumbers(x.t)
 	}
-	if _, err := io.WriteString(w, before); err != nil {
+	values := func() error {
+		opts := &inspect.ValuesOptions{JSON: a.json, Abbreviate: abbreviate}
+		return adviseOnValues(inspect.WriteValues(a.ctx, w, x.t, opts))
+	}
+	if a.json {
+		return a.catJSON(w, file, catHead{file, x.name, dtypeOf(x.t.DType, x.t.Data),
+			*shapeOf(x.t)}, values)
+	}
+	err := values()
+	if err == nil {
+		_, err = io.WriteString(w, "\n")
+	}
+	return err
+}
+
+// catJSON writes the object of a tensor or blob, one of several where file is "", with
+// what values writes at its end.
+func (a *app) catJSON(w io.Writer, file string, head any, values func() error) error {
+	text, err := marshal(head)
+	if err != nil {
 		return err
 	}
-	opts := &inspect.ValuesOptions{JSON: a.json, Abbreviate: abbreviate}
-	if err := inspect.WriteValues(a.ctx, w, x.t, opts); err != nil {
-		return adviseOnValues(err)
+	indent, separator, end := a.indent(0), ", ", "}"
+	if file == "" {
+		indent = oneLine
+	} else if end = "}\n"; !a.jsonLines {
+		separator, end = ",\n  ", "\n}\n"
 	}
-	_, err := io.WriteString(w, after)
+	before := strings.TrimRight(string(appendJSON(nil, text, indent)), "\n}")
+	if _, err = io.WriteString(w, before+separator+`"values": `); err == nil {
+		err = values()
+	}
+	if err == nil {
+		_, err = io.WriteString(w, end)
+	}
 	return err
 }
 

@@ -33,6 +33,7 @@ type conversion struct {
 	target      tensorfile.Format // 0 is the format of the output's extension
 	version     string
 	rename      renames
+	keep        globs // attributes
 	dtypes      map[tensor.DType]tensor.DType
 	blocks      map[tensor.DType]string // of --dtype, quantised types
 	digest      ztensor.Digest
@@ -94,7 +95,6 @@ standard output.`,
 	}
 	f := cmd.Flags()
 	c.flags(f)
-	c.filterFlag(f)
 	c.rename.flags(f)
 	chooseEach(f, c.addDType, "dtype", nil, "`FROM=TO`: another dtype, such as "+
 		"float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor "+
@@ -160,6 +160,8 @@ func (c *conversion) flags(f *pflag.FlagSet) {
 	}, "allow", append(strings.Split(convert.LossAll.String(),
 		","), "all"), "the `LOSSES` that may happen, separated by commas (see convert)")
 	dequantizeFlag(f, &c.opts.Dequantize)
+	c.filterFlag(f)
+	attributesFlag(f, &c.keep)
 	c.outputs.flags(f, "FILE")
 }
 
@@ -231,6 +233,9 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 			c.seen.dtypes[t.DType], c.seen.isKept = true, c.seen.isKept || isKept
 			return c.rename.newName(t.Name, c.seen.renamed), dtype, isKept
 		}
+	}
+	if len(c.keep) > 0 {
+		c.opts.Attributes = c.seen.noteAttribute(c.keep)
 	}
 	if len(c.blocks) > 0 {
 		c.opts.Quantize = c.blocksOf
@@ -401,8 +406,11 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 	case errors.As(err, &wrongOption):
 		try := "tensorfile version, which lists what is written"
 		flag := flagOf(wrongOption, c.target)
-		if flag == "--align" {
+		switch flag {
+		case "--align":
 			try = "--align 64, or another power of two"
+		case "--attributes":
+			try = "no --attributes"
 		}
 		return nil, nil, wrong(try, "%s: %w", flag, wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
@@ -470,12 +478,24 @@ func (c *conversion) blocksOf(t *tensor.Tensor) string {
 type census struct {
 	isKept  bool   // by --filter
 	renamed []bool // by --rename
+	// Attributes that the sources have, and --attributes keeps.
+	hasAttribute, keepsAttribute bool
 	// The dtypes of the sources, the ones of which blocks could be made, and of these the
 	// ones that have a matrix.
 	dtypes, numbers, quantized map[tensor.DType]bool
 }
 
-// checkNames refuses a --filter, --rename or --dtype that nothing in the sources matches.
+// noteAttribute returns what says whether an attribute is kept.
+func (c *census) noteAttribute(keep globs) func(key string) bool {
+	return func(key string) bool {
+		isKept := keep.match(key)
+		c.hasAttribute, c.keepsAttribute = true, c.keepsAttribute || isKept
+		return isKept
+	}
+}
+
+// checkNames refuses a --filter, --attributes, --rename or --dtype that nothing in the
+// sources matches.
 func (c *conversion) checkNames() error {
 	if len(c.filter) > 0 && !c.seen.isKept {
 		return c.noMatch()
@@ -489,6 +509,11 @@ func (c *conversion) checkNames() error {
 			return wrong("tensorfile ls, which lists the shapes",
 				"--dtype: no tensor of %v is a matrix whose rows are whole blocks of %s", d,
 				c.blocks[d])
+		}
+	}
+	if c.seen.hasAttribute && !c.seen.keepsAttribute {
+		if err := c.keep.noAttribute(); err != nil {
+			return err
 		}
 	}
 	return c.rename.unused(c.seen.renamed)

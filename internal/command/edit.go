@@ -24,10 +24,12 @@ type editing struct {
 	attributes []attributeChange
 	rename     renames
 	drop       globs
+	keep       globs // attributes
 	modernize  bool
 	inPlace    bool
 	headerOnly bool
 	outputs
+	lister
 }
 
 // An attributeChange is one --set or --unset.
@@ -72,7 +74,7 @@ else. OUT has the format and version of IN, appears whole or not at all, and may
 with --in-place.
 
 Each --rename applies to the names as those before it left them: a=x, b=a and x=b swap
-two tensors. --drop takes names of IN. Of several that set an attribute the last one
+two tensors. --drop and --filter take names of IN. Of several that set an attribute the last one
 counts.
 
 An optimizer file of primitiv has its settings for attributes. The operators of a .rten
@@ -86,8 +88,10 @@ bytes of a .zt stay as they are, those in shards in their files next to IN, so t
 is in the same directory; convert writes version 2 in canonical form again.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(e.attributes)+len(e.rename)+len(e.drop) == 0 && !e.modernize {
-				return errors.New("nothing to do: --set, --unset, --rename, --drop, --modernize")
+			if len(e.attributes)+len(e.rename)+len(e.drop)+len(e.keep)+len(e.filter) == 0 &&
+				!e.modernize {
+				return errors.New("nothing to do: --set, --unset, --attributes, --rename, " +
+					"--drop, --filter, --modernize")
 			}
 			if e.inPlace {
 				if len(args) != 1 || e.name != "" {
@@ -114,7 +118,9 @@ is in the same directory; convert writes version 2 in canonical form again.`,
 		"`KEY=FILE`: an attribute whose value is in a file")
 	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset",
 		"remove the attributes that match `GLOB`")
+	attributesFlag(f, &e.keep)
 	e.rename.flags(f)
+	e.filterFlag(f)
 	f.Var(&e.drop, "drop", "leave out the tensors and blobs that match `GLOB`")
 	f.BoolVar(&e.modernize, "modernize", false,
 		"write a .pte of an old ExecuTorch as its runtime loads it today")
@@ -256,9 +262,23 @@ func (e *editing) changes(in *input) (*changes, error) {
 			return nil, wrong(tryNames, "--drop: no tensor or blob is named %s", quote(g))
 		}
 	}
+	if len(e.filter) > 0 && !slices.ContainsFunc(names, e.passes) {
+		return nil, e.noMatch()
+	}
+	for _, n := range names {
+		if !e.passes(n) {
+			c.names[n] = nil
+		}
+	}
 	had := map[string]bool{}
+	isKept := len(e.keep) == 0
 	for k := range in.Attributes() {
-		had[k] = true
+		had[k], isKept = true, isKept || e.keep.match(k)
+	}
+	if len(had) > 0 && !isKept {
+		if err := e.keep.noAttribute(); err != nil {
+			return nil, err
+		}
 	}
 	for _, a := range e.matching(in) {
 		_, added := c.attributes[a.key]
@@ -278,8 +298,13 @@ func (e *editing) changes(in *input) (*changes, error) {
 }
 
 // matching are the attributes to change, with the keys of the file in place of a pattern
-// that matches some.
+// that matches some, after those that are not kept.
 func (e *editing) matching(in *input) (all []attributeChange) {
+	for k := range in.Attributes() {
+		if !e.keep.match(k) {
+			all = append(all, attributeChange{key: k})
+		}
+	}
 	for _, a := range e.attributes {
 		n := len(all)
 		for k := range in.Attributes() {

@@ -9,6 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func extractCommand(a *app) *cobra.Command {
@@ -18,8 +19,8 @@ func extractCommand(a *app) *cobra.Command {
 		Short: "Write tensors as .npy files and blobs as they are into a directory",
 		Long: `Write tensors as .npy files and blobs as they are into a directory, and
 never outside of it. Names become safe file names; the list that is printed says which
-is which. Dtypes that NumPy does not have are written as integers of the same bits. Each
-file appears whole or not at all. Where the command is interrupted, or a file cannot be
+is which. Dtypes that NumPy does not have are written as integers of the same bits, unless --dtype
+is another one, which quantised blocks become too. Each file appears whole or not at all. Where the command is interrupted, or a file cannot be
 written, those that it made are removed, and nothing is listed.`,
 		Example: `  tensorfile extract model.npz arrays
   tensorfile extract model.pte parts --filter 'delegate/*'`,
@@ -36,6 +37,7 @@ written, those that it made are removed, and nothing is listed.`,
 	}
 	x.outputs.flags(cmd.Flags(), "DIR")
 	x.filterFlag(cmd.Flags())
+	dtypeFlag(cmd.Flags(), &x.dtype)
 	return cmd
 }
 
@@ -44,8 +46,9 @@ type extraction struct {
 	*app
 	outputs
 	lister
-	dir string
-	to  *convert.Extractor
+	dtype tensor.DType // Unknown: as it is
+	dir   string
+	to    *convert.Extractor
 }
 
 func (x *extraction) run(in *input) error {
@@ -111,14 +114,24 @@ func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 			d.Tensors = append(d.Tensors, row)
 			continue
 		}
-		if t.Dense() {
-			var err error
-			row.Path, row.As, err = x.to.Tensor(x.ctx, t.Name, t)
+		values, err := t, error(nil)
+		if x.dtype != tensor.Unknown {
+			if values, err = tensor.As(t, x.dtype); err != nil && !t.Dense() {
+				values, err = t, nil // the parts of what is sparse
+			}
+		}
+		if t.Dense() || values != t {
+			if err == nil {
+				row.Path, row.As, err = x.to.Tensor(x.ctx, t.Name, values)
+			}
 			if err := x.add(in, &d.Tensors, &row, err); err != nil {
 				return err
 			}
 		}
 		for i := range t.Parts {
+			if !t.Dense() && values != t { // quantised blocks
+				break
+			}
 			row := extractRow{rowName: r.rowName(), Role: t.Parts[i].Role}
 			p, err := inspect.Part(x.ctx, t, &t.Parts[i])
 			if err == nil {

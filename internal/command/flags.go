@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A size is a flag for a number of bytes or things: 4096, 1e6, 64MiB, 2G.
@@ -120,6 +121,15 @@ func choices[V any](f *pflag.FlagSet, value *V, name, noun string, known map[str
 	}}, name, usage)
 }
 
+// dtypeFlag declares --dtype of what is printed or extracted.
+func dtypeFlag(f *pflag.FlagSet, d *tensor.DType) {
+	known := map[string]tensor.DType{}
+	for _, d := range tensor.DTypes() {
+		known[d.String()] = d
+	}
+	choices(f, d, "dtype", "dtype", known, "convert elements to `DTYPE`, such as float32")
+}
+
 // number declares a flag that takes a number from low to high; 0 is none.
 func number(f *pflag.FlagSet, value *int, name string, low, high int, usage string) {
 	text := ""
@@ -183,6 +193,21 @@ func parseFormat(name string) (tensorfile.Format, error) {
 		return f, nil
 	}
 	return 0, checkWord("format", name, formatNames())
+}
+
+// attributesFlag declares --attributes.
+func attributesFlag(f *pflag.FlagSet, keep *globs) {
+	f.Var(keep, "attributes",
+		"keep only attributes that match `GLOB`, or none (again for more; !GLOB leaves out)")
+}
+
+// noAttribute is the error of --attributes that match none, unless they say so.
+func (g globs) noAttribute() error {
+	if slices.Contains(g, "none") {
+		return nil
+	}
+	return wrong("--attributes none, or tensorfile info, which lists the attributes",
+		"--attributes: no attribute is named %s", quote(strings.Join(g, " or ")))
 }
 
 // globs is a flag that takes a pattern of names, and may repeat.

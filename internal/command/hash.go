@@ -35,6 +35,9 @@ no initial value counts with its name, dtype and shape.`,
 		if whole && a.dequantize != tensor.Unknown {
 			return wrong("--content", "the bytes of the file have no weights")
 		}
+		if whole && len(l.filter) > 0 {
+			return wrong("--content", "the bytes of the file are not chosen by --filter")
+		}
 		many.heading, a.single = !whole && !content, whole
 		err := many.run(args, opened(func(a *app, in *input) (document, error) {
 			l.noteNames(a, in)
@@ -50,7 +53,7 @@ no initial value counts with its name, dtype and shape.`,
 				if err := a.checkDecodedTotal(in, &l); err != nil {
 					return nil, err
 				}
-				all, err := a.resolved(in)
+				all, err := a.resolved(in, &l)
 				if err != nil {
 					return nil, err
 				}
@@ -97,9 +100,13 @@ func (a *app) hashOne(in *input, content bool,
 	return &fileHash{File: in.name, SHA256: &s}, nil
 }
 
-// resolved lists the tensors of a file, external ones from where --external says.
-func (a *app) resolved(in *input) (all []*tensor.Tensor, err error) {
+// resolved lists the tensors of a file that pass the filters, external ones from where
+// --external says.
+func (a *app) resolved(in *input, l *lister) (all []*tensor.Tensor, err error) {
 	for t := range in.Tensors() {
+		if !l.passes(t.Name) {
+			continue
+		}
 		if t = a.resolve(t); t.External {
 			return nil, fmt.Errorf("tensor %s: %w", quote(t.Name), errExternal)
 		}

@@ -99,6 +99,28 @@ func (l *lister) noMatch() error {
 // passes reports whether a name passes the filters.
 func (l *lister) passes(name string) bool { return l.filter.match(name) }
 
+// choose returns the rows that pass the filters and that names or patterns mean, if there
+// are some.
+func (l *lister) choose(in *input, names []string) (rows []row, err error) {
+	used := make([]bool, len(names))
+	for r := range in.eachRow() {
+		i := slices.IndexFunc(names, func(n string) bool {
+			ok, _ := glob(n, r.name)
+			return ok || n == r.name
+		})
+		if i >= 0 {
+			used[i] = true
+		}
+		if l.passes(r.name) && (i >= 0 || len(names) == 0) {
+			rows = append(rows, *r)
+		}
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, noTensor(in, names[i])
+	}
+	return rows, nil
+}
+
 func (l *lister) apply(rows []row) []row {
 	if len(l.filter) > 0 {
 		rows = slices.DeleteFunc(rows, func(r row) bool { return !l.passes(r.name) })

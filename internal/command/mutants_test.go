@@ -60,7 +60,8 @@ diff $IN $IN --relative 0.1 --stat --ignore blobs --ignore-dtype --filter *
 cat $IN $NAME
 cat $IN $NAME --raw
 cat $IN $NAME --npy
-cat $IN $NAME $OUT/x -n
+cat $IN $NAME * -o $OUT/x -n
+cat $IN * --dtype float32
 cat $IN $NAME --raw -o $OUT/x --force
 cat $IN $NAME[0]
 cat $IN $NAME --part values

@@ -28,13 +28,14 @@ func (c *conversion) checkProgram(out string) error {
 	}{
 		{"rename", len(c.rename) > 0},
 		{"filter", len(c.filter) > 0 && c.externalize == ""},
+		{"attributes", len(c.keep) > 0},
 		{"dtype", len(c.dtypes) > 0 || len(c.blocks) > 0},
 		{"dequantize", c.opts.Dequantize != tensor.Unknown},
 		{"dense", c.opts.Dense},
 		{"row-major", c.opts.RowMajor},
 	} {
 		if f.given {
-			return wrong("tensorfile edit, which renames tensors",
+			return wrong("tensorfile edit, which changes names and attributes",
 				"--%s is not for .pte to .pte", f.name)
 		}
 	}

@@ -56,7 +56,7 @@ func TestSignalsLeaveNoTemporaryFile(t *testing.T) {
 			{"convert", in, "OUT/x.zt"}, {"extract", in, "-o", "OUT"},
 			{"split", in, "-o", "OUT", "--max", "1GB"},
 			{"edit", in, "OUT/x.safetensors", "--set", "a=b"},
-			{"cat", in, "a", "OUT/x.npy", "--npy"},
+			{"cat", in, "a", "-o", "OUT/x.npy", "--npy"},
 		} {
 			out := t.TempDir()
 			args := slices.Clone(command)

@@ -20,8 +20,8 @@ import (
 
 // A measurement holds the flags of stats.
 type measurement struct {
+	lister
 	opts  inspect.StatsOptions
-	sort  string
 	asked bool // tensors are named
 }
 
@@ -50,45 +50,25 @@ such as a dtype that is not known here, is an error only where it is named.`,
 			files, names = args[:1], args[1:]
 		}
 		m.asked = len(names) > 0
-		return many.run(files, opened(func(a *app, in *input) (document, error) {
-			rows, err := chooseRows(in, names)
+		err := many.run(files, opened(func(a *app, in *input) (document, error) {
+			m.noteNames(a, in)
+			rows, err := m.choose(in, names)
 			if err != nil {
 				return nil, err
 			}
 			return a.stats(in, rows, &m)
 		}))
+		return m.unmatched(a, err)
 	}
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
+	m.filterFlag(f)
 	number(f, &m.opts.Bins, "bins", 1, 10_000, "`NUMBER` of bars of the histogram")
 	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
 		"also these `SHARES` of the elements, such as 0.01,0.5,0.99; of dtypes of more than "+
 			"16 bits within 1/128")
 	chooseOrder(f, &m.sort, slices.Sorted(maps.Keys(statsKeys)))
 	return cmd
-}
-
-// chooseRows returns the rows that the names or globs mean, all if there are none.
-func chooseRows(in *input, names []string) ([]row, error) {
-	if len(names) == 0 {
-		return in.rows(), nil
-	}
-	var out []row
-	used := make([]bool, len(names))
-	for r := range in.eachRow() {
-		i := slices.IndexFunc(names, func(n string) bool {
-			ok, _ := glob(n, r.name)
-			return ok || n == r.name
-		})
-		if i >= 0 {
-			used[i] = true
-			out = append(out, *r)
-		}
-	}
-	if i := slices.Index(used, false); i >= 0 {
-		return nil, noTensor(in, names[i])
-	}
-	return out, nil
 }
 
 // A statsRow is an element of tensors in stats --json, and of their parts.
@@ -130,7 +110,7 @@ var statsKeys = map[string]func(*inspect.Summary) any{
 // is an error only where somebody asked for it by name.
 func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 	if !m.asked {
-		if err := a.checkDecodedTotal(in, &lister{}); err != nil {
+		if err := a.checkDecodedTotal(in, &m.lister); err != nil {
 			return nil, err
 		}
 	}
