@@ -89,6 +89,7 @@ type Loss struct {
 	Kind   LossKind // one bit: what allows it
 	Field  string   // of the source: tensors["w"], attributes["a"], blobs["b"], program, shards
 	Reason string
+	Detail string // of this field alone, such as its new name; ""
 	Option string // the field of Options that prevents it, such as Dequantize; "" for none
 	// Requested: Options ask for it, by Map, Dequantize or Quantize, and that allows it.
 	Requested bool
@@ -103,14 +104,24 @@ func LoseTestCases(b *pte.Bundle, target tensorfile.Format) Loss {
 // String names the field, the reason, and what allows or prevents the loss.
 func (l Loss) String() string {
 	if l.Requested {
-		return fmt.Sprintf("%s: %s, as requested", l.Field, l.Reason)
+		return fmt.Sprintf("%s: %s, as requested", l.Field, l.Why())
 	}
-	s := fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Reason,
+	s := fmt.Sprintf("%s: %s; allow convert.%s", l.Field, l.Why(),
 		kinds[bits.TrailingZeros32(uint32(l.Kind))].name)
 	if l.Option != "" {
 		s += ", or set Options." + l.Option
 	}
 	return s
+}
+
+// Why returns the reason and the detail.
+func (l Loss) Why() string { return why(l.Reason, l.Detail) }
+
+func why(reason, details string) string {
+	if details == "" {
+		return reason
+	}
+	return reason + ": " + details
 }
 
 // A LossGroup is all losses of one kind that have one reason.
@@ -119,6 +130,7 @@ type LossGroup struct {
 	Reason    string
 	Requested bool
 	Fields    []string
+	Details   []string // of fields that have one
 }
 
 // GroupLosses joins losses of one kind and reason, in the order of the first of each.
@@ -140,15 +152,23 @@ func GroupLosses(losses []Loss) []LossGroup {
 				LossGroup{Kind: l.Kind, Reason: l.Reason, Requested: l.Requested})
 		}
 		groups[i].Fields = append(groups[i].Fields, l.Field)
+		if l.Detail != "" {
+			groups[i].Details = append(groups[i].Details, l.Detail)
+		}
 	}
 	return groups
 }
 
 // String returns the fields, or of more than three their number, the reason and the kind:
-// "129 tensors: bfloat16 is stored as float32 (widen)".
+// "129 tensors: bfloat16 is stored as float32 (widen)". Of details it has the first ones.
 func (g LossGroup) String() string {
-	what := strings.Join(g.Fields[:min(len(g.Fields), 3)], ", ")
-	if n := len(g.Fields); n > 3 {
+	const shown = 3
+	details := strings.Join(g.Details[:min(len(g.Details), shown)], ", ")
+	if len(g.Details) > shown {
+		details += ", …"
+	}
+	what := strings.Join(g.Fields[:min(len(g.Fields), shown)], ", ")
+	if n := len(g.Fields); n > shown {
 		noun, _, _ := strings.Cut(what, "[")
 		for _, f := range g.Fields {
 			own := noun == "tensors" && strings.Contains(f, "].attributes[")
@@ -158,7 +178,7 @@ func (g LossGroup) String() string {
 		}
 		what = fmt.Sprintf("%d %s", n, noun)
 	}
-	return fmt.Sprintf("%s: %s (%v)", what, g.Reason, g.Kind)
+	return fmt.Sprintf("%s: %s (%v)", what, why(g.Reason, details), g.Kind)
 }
 
 // A LossError has all losses that are not allowed. errors.Is reports

@@ -303,3 +303,28 @@ func TestLossKindParses(t *testing.T) {
 		t.Error("x is no loss")
 	}
 }
+
+// Names that several sources have are one loss to read, with the first new names.
+func TestTakenNamesAreOneGroup(t *testing.T) {
+	var ts []*tensor.Tensor
+	for _, name := range []string{"a", "b", "c", "d"} {
+		ts = append(ts, tensor.New(name, tensor.Shape{1}, []float32{1}))
+	}
+	src := tensorfile.FromTensors(ts, nil)
+	for n, want := range map[int]string{
+		1: `tensors["a"]: the name is taken: "a" becomes "a~2" (names)`,
+		2: `tensors["a"], tensors["b"]: the name is taken: "a" becomes "a~2", "b" becomes "b~2" (names)`,
+		4: `4 tensors: the name is taken: "a" becomes "a~2", "b" becomes "b~2", "c" becomes "c~2", … (names)`,
+	} {
+		others := tensorfile.FromTensors(ts[:n], nil)
+		plan, err := NewPlan(t.Context(), src, tensorfile.Safetensors,
+			&Options{More: []*tensorfile.File{others}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := GroupLosses(plan.Losses())
+		if len(groups) != 1 || groups[0].String() != want {
+			t.Errorf("%v", groups)
+		}
+	}
+}

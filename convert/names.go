@@ -83,11 +83,19 @@ func (p *Plan) planName(it *item, name string) {
 	}
 	it.t.Name = p.names.unique(good)
 	if it.t.Name != name {
-		p.lose(LossNames, field,
-			"the name %s is taken or cannot be represented in %v: it becomes %s",
-			naming.Quote(name), p.describeTarget(), naming.Quote(it.t.Name))
+		what := "is taken"
+		if good != name {
+			what = "cannot be represented in " + p.describeTarget()
+		}
+		p.loseName(it, name, "the name "+what)
 	}
 	p.names.take(it.t.Name)
+}
+
+// loseName notes that a tensor has another name than old.
+func (p *Plan) loseName(it *item, old, reason string) {
+	p.lose(LossNames, fieldOf(it.src), "%s", reason)
+	p.losses[len(p.losses)-1].Detail = naming.Quote(old) + " becomes " + naming.Quote(it.t.Name)
 }
 
 // planPath keeps a tensor of primitiv at its path where that is not what its name

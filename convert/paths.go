@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -68,15 +67,14 @@ func (p *Plan) renameParents() {
 			key = nameKey(it.t.Name)
 		}
 		values[key], renamed[old] = true, it.t.Name
-		p.lose(LossNames, fieldOf(it.src),
-			"its path is the beginning of another's: it becomes %s", naming.Quote(it.t.Name))
+		p.loseName(it, old, "its path is the beginning of another's")
 	}
 	for i := range p.items {
 		it := &p.items[i]
 		if value, ok := renamed[owners[i]]; ok && owners[i] != "" {
-			it.t.Name = value + it.t.Name[len(owners[i]):]
-			p.lose(LossNames, fieldOf(it.src), "its value is named %s: it becomes %s",
-				naming.Quote(value), naming.Quote(it.t.Name))
+			old := it.t.Name
+			it.t.Name = value + old[len(owners[i]):]
+			p.loseName(it, old, "its value has another name")
 		}
 	}
 }

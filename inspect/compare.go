@@ -42,8 +42,7 @@ type Comparison struct {
 	// Largest is the largest distance, within the tolerance or not; NaN where there is
 	// none.
 	Largest Float `json:"largest"`
-	// The figures are of the differences b - a: NaN if NotFinite is not 0, and nil if no
-	// pair of values is finite.
+	// The figures are of the differences b - a of finite values; nil if there are none.
 	*Figures
 }
 
@@ -191,9 +190,6 @@ func (c *comparing) run() (*Comparison, error) {
 		Largest: Float(total.largest)}
 	switch {
 	case !c.o.Figures:
-	case total.notFinite > 0:
-		nan := Float(math.NaN())
-		out.Figures = &Figures{nan, nan, nan, nan}
 	case total.finite > 0:
 		count := float64(total.finite)
 		out.Figures = &Figures{

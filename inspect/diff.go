@@ -29,6 +29,9 @@ type DiffOptions struct {
 	IgnoreDType bool
 	// IgnoreBlobs, IgnoreAttributes and IgnorePrograms leave these out.
 	IgnoreBlobs, IgnoreAttributes, IgnorePrograms bool
+	// RenameA, if not nil, returns the name under which a tensor or blob of a is
+	// compared, filtered and reported.
+	RenameA func(name string) string
 	// Filter, if not nil, says which names of tensors and blobs are compared; attributes
 	// and programs then are not.
 	Filter func(name string) bool
@@ -166,7 +169,8 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		return nil, errors.New("inspect: a tolerance is negative or NaN")
 	}
 	report := &DiffReport{Differences: []Difference{}}
-	pairs := pairsOf(d.tensors(a), d.tensors(b), func(t *tensor.Tensor) string { return t.Name })
+	pairs := pairsOf(d.tensors(a, true), d.tensors(b, false),
+		func(t *tensor.Tensor) string { return t.Name })
 	report.Tensors = len(pairs)
 	var blobs []pair[namedBlob]
 	total := int64(0)
@@ -176,7 +180,8 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		}
 	}
 	if !d.IgnoreBlobs {
-		blobs = pairsOf(d.blobs(a), d.blobs(b), func(b namedBlob) string { return b.name })
+		blobs = pairsOf(d.blobs(a, true), d.blobs(b, false),
+			func(b namedBlob) string { return b.name })
 		report.Blobs = len(blobs)
 	}
 	for _, p := range blobs {
@@ -257,11 +262,23 @@ func pairsOf[T any](as, bs []T, name func(T) string) []pair[T] {
 	return all
 }
 
+// nameOf is the name under which what is named name in a or b is compared.
+func (d *differ) nameOf(name string, inA bool) string {
+	if inA && d.RenameA != nil {
+		return d.RenameA(name)
+	}
+	return name
+}
+
 func (d *differ) isWanted(name string) bool { return d.Filter == nil || d.Filter(name) }
 
-func (d *differ) tensors(f *tensorfile.File) []*tensor.Tensor {
+func (d *differ) tensors(f *tensorfile.File, inA bool) []*tensor.Tensor {
 	return slices.Collect(func(yield func(*tensor.Tensor) bool) {
 		for t := range f.Tensors() {
+			if name := d.nameOf(t.Name, inA); name != t.Name {
+				x := *d.resolve(t)
+				x.Name, t = name, &x
+			}
 			if d.isWanted(t.Name) && !yield(t) {
 				return
 			}
@@ -274,9 +291,9 @@ type namedBlob struct {
 	data tensor.Blob
 }
 
-func (d *differ) blobs(f *tensorfile.File) (all []namedBlob) {
+func (d *differ) blobs(f *tensorfile.File, inA bool) (all []namedBlob) {
 	for name, b := range f.Blobs() {
-		if d.isWanted(name) {
+		if name = d.nameOf(name, inA); d.isWanted(name) {
 			all = append(all, namedBlob{name, b})
 		}
 	}
@@ -290,7 +307,12 @@ type differences struct {
 }
 
 func (d *differences) change(name, what string, a, b any) {
-	d.list = append(d.list, Difference{Kind: d.kind, Name: name, Change: what, A: a, B: b})
+	d.add(name, Difference{Change: what, A: a, B: b})
+}
+
+func (d *differences) add(name string, x Difference) {
+	x.Kind, x.Name = d.kind, name
+	d.list = append(d.list, x)
 }
 
 // oneSided notes what only one file has.
@@ -306,13 +328,9 @@ func (d *differences) oneSided(name string, inA bool) {
 func (d *differences) compared(name string, c *Comparison, err error) {
 	switch {
 	case err != nil:
-		d.list = append(d.list,
-			Difference{Kind: d.kind, Name: name, Change: ChangeError, Err: err,
-				Error: err.Error()})
+		d.add(name, Difference{Change: ChangeError, Err: err, Error: err.Error()})
 	case !c.Equal():
-		d.list = append(d.list,
-			Difference{Kind: d.kind, Name: name, Change: ChangeValues, A: c.A, B: c.B,
-				Comparison: c})
+		d.add(name, Difference{Change: ChangeValues, A: c.A, B: c.B, Comparison: c})
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -44,13 +43,13 @@ func charactersOf(t *tensor.Tensor) (c characters, ok bool) {
 	}
 	shape := append(slices.Clone(t.Shape), int64(n))
 	elements, fits := shape.Elements()
-	size, fits2 := align.Mul(elements, int64(d.Size()))
+	size, isSized := d.Bytes(elements)
 	order := slices.Clone(t.Order)
 	if order != nil {
 		order = append(order, len(t.Shape))
 	}
 	chars := &tensor.Tensor{Name: t.Name, DType: d, Shape: shape, Order: order, Data: t.Data}
-	return characters{chars, int(n), word[0] == '>'}, fits && fits2 && size == t.Data.Size()
+	return characters{chars, int(n), word[0] == '>'}, fits && isSized && size == t.Data.Size()
 }
 
 // texts calls use with each text, in quotes.

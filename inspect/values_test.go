@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/inspect"
-	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -73,13 +73,13 @@ func TestTextIsPrinted(t *testing.T) {
 		{array("<U1", "False", "()", wide("x")), `"x"`, `"x"`},
 		{array("<U1", "False", "(1,)", "\xff\xff\xff\x7f"), `["\ufffd"]`, `["\ufffd"]`},
 	} {
-		r, err := npy.OpenBytes([]byte(c.file), nil)
+		r, err := tensorfile.OpenBytes([]byte(c.file), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for isJSON, want := range map[bool]string{false: c.text, true: c.json} {
 			var out strings.Builder
-			err := inspect.WriteValues(t.Context(), &out, r.Array(),
+			err := inspect.WriteValues(t.Context(), &out, r.Tensor("data"),
 				&inspect.ValuesOptions{JSON: isJSON})
 			if err != nil || out.String() != want || isJSON && !json.Valid([]byte(out.String())) {
 				t.Errorf("%s: %v", out.String(), err)
@@ -88,11 +88,11 @@ func TestTextIsPrinted(t *testing.T) {
 	}
 	// Text of no length would be output without input.
 	c := array("<U0", "False", "(1000000000000,)", "")
-	r, err := npy.OpenBytes([]byte(c), nil)
+	r, err := tensorfile.OpenBytes([]byte(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inspect.WriteValues(t.Context(), io.Discard, r.Array(), nil); err == nil {
+	if err := inspect.WriteValues(t.Context(), io.Discard, r.Tensor("data"), nil); err == nil {
 		t.Error("texts without characters are printed")
 	}
 }

@@ -20,6 +20,8 @@ type comparison struct {
 	top  int
 
 	namesOnly bool
+	renames   renames
+	nameMap   *nameMap // of --map, nil for none
 	lister
 }
 
@@ -36,9 +38,17 @@ is 1 when something differs.
 
 --dequantize compares the weights that quantised tensors make up, whatever their dtypes.
 
+--rename and --rename-regex give tensors of A the names that they have in B: 'model.*=*' for
+checkpoints of Lightning, 'module.*=*' for DataParallel. --map hf-gguf does so for the names that
+Llama, Mistral, Qwen2 and Qwen3 have at Hugging Face and in .gguf files, either of which may be A.
+It compares tensors alone, by their values: with --dequantize where some are quantised. The rows
+of the query and key weights, which llama.cpp stores in another order for the architecture llama,
+are compared in that order. Experts, which llama.cpp joins, are only in one.
+
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
 		Example: `  tensorfile diff model.safetensors model.zt
-  tensorfile diff --tolerance 1e-6 --stat --top 10 base.gguf tuned.gguf`,
+  tensorfile diff --tolerance 1e-6 --stat --top 10 base.gguf tuned.gguf
+  tensorfile diff --map hf-gguf --dequantize --stat Llama-3/ llama-3.gguf`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.opts.Numeric = cmd.Flags().Changed("tolerance") || cmd.Flags().Changed("relative")
@@ -51,6 +61,9 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 			var unmatched error
 			err := a.with(args[0], func(x *input) error {
 				return a.with(args[1], func(y *input) error {
+					if err := c.mapNames(a, x, y); err != nil {
+						return err
+					}
 					c.noteNames(a, x)
 					c.noteNames(a, y)
 					if unmatched = c.unmatched(a, nil); unmatched != nil {
@@ -77,6 +90,9 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 		return nil
 	}, "ignore", words, "leave out `KINDS`: attributes, blobs")
 	c.filterFlag(f)
+	c.renames.flags(f)
+	choices(f, &c.nameMap, "map", "map", nameMaps,
+		"names of the tensors of A in B by `MAP`: hf-gguf")
 	f.BoolVar(&c.namesOnly, "names-only", false, "print only the names of what differs")
 	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
 	number(f, &c.top, "top", 1, math.MaxInt,
@@ -103,6 +119,9 @@ func (a *app) diff(x, y *input, c *comparison) error {
 	opts.IgnoreDType = opts.IgnoreDType || a.dequantize != tensor.Unknown
 	if len(c.filter) > 0 {
 		opts.Filter = c.passes
+	}
+	if len(c.renames) > 0 {
+		opts.RenameA = func(name string) string { return c.renames.newName(name, nil) }
 	}
 	var end func()
 	opts.Progress, end = a.progress(x.name)
@@ -141,27 +160,23 @@ func (a *app) diff(x, y *input, c *comparison) error {
 				fmt.Fprintln(a.out, escape(d.Name))
 			}
 		}
-	case c.stat || c.top > 0:
-		if !report.Equal {
-			fmt.Fprintln(a.out, summary)
-		}
-		a.printFigures(report, c.stat)
-	default:
-		if !report.Equal {
-			fmt.Fprintln(a.out, summary)
-		}
-		for _, d := range report.Differences {
-			if d.Err == nil {
-				fmt.Fprintln(a.out, differenceLine(d))
-			}
-		}
-	}
-	if report.Equal && !a.quiet && !c.namesOnly {
+	case report.Equal:
 		line := "the same: " + count(report.Tensors, "tensor")
 		if report.Blobs > 0 {
 			line += ", " + count(report.Blobs, "blob")
 		}
-		fmt.Fprintln(a.out, line)
+		a.printLine(line)
+	default:
+		a.printLine(summary)
+		rest := report.Differences
+		if c.stat || c.top > 0 {
+			rest = a.printFigures(rest, c.stat)
+		}
+		for _, d := range rest {
+			if d.Err == nil {
+				a.printLine(differenceLine(d))
+			}
+		}
 	}
 	return nil
 }
@@ -207,32 +222,35 @@ func sides(d inspect.Difference) string {
 	return a + ", " + b
 }
 
-// printFigures shows tensors that differ in a table, everything else as lines.
-func (a *app) printFigures(r *inspect.DiffReport, stat bool) {
-	titles := []string{"NAME", ">DIFFERENT", ">OF", ">LARGEST"}
+// printFigures shows tensors whose values differ in a table, and returns what else does.
+func (a *app) printFigures(list []inspect.Difference, stat bool) (rest []inspect.Difference) {
+	titles := []string{"NAME", ">DIFFERENT", ">OF", ">NAN/INF", ">LARGEST"}
 	if stat {
 		titles = append(titles, ">MEAN", ">RMS", ">RELATIVE", ">COSINE")
 	}
 	t := newTable(titles...)
-	t.spare = []int{2, 4, 7, 5}[:1+len(titles)/8*3] // of, mean, cosine, RMS
-	rest := slices.DeleteFunc(slices.Clone(r.Differences), func(d inspect.Difference) bool {
+	t.spare = []int{2, 5, 8, 6}[:1+len(titles)/9*3] // of; mean, cosine, RMS
+	allFinite := true
+	for _, d := range list {
 		if d.Comparison == nil {
-			return false
+			rest = append(rest, d)
+			continue
 		}
-		cells := []string{escape(d.Name), fmt.Sprint(d.Different), fmt.Sprint(d.Of),
+		cells := []string{escape(d.Name), fmt.Sprint(d.Different), fmt.Sprint(d.Of), "",
 			shortNumber(d.Largest)}
+		if d.NotFinite > 0 {
+			cells[3], allFinite = fmt.Sprint(d.NotFinite), false
+		}
 		if d.Figures != nil {
 			for _, v := range []inspect.Float{d.Mean, d.RMS, d.RelativeRMS, d.Cosine} {
 				cells = append(cells, shortNumber(v))
 			}
 		}
 		t.add(cells...)
-		return true
-	})
-	t.print(a)
-	for _, d := range rest {
-		if d.Err == nil {
-			fmt.Fprintln(a.out, differenceLine(d))
-		}
 	}
+	t.print(a)
+	if stat && !allFinite {
+		a.printLine("MEAN, RMS, RELATIVE and COSINE are of pairs of finite values")
+	}
+	return rest
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/npy"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/safetensors"
@@ -61,6 +62,71 @@ func checkCommand(t *testing.T, status int, want string, args ...string) {
 	if s, out := command(t, args...); s != status || !strings.Contains(out, want) {
 		t.Errorf("%q: exit status %d, want %d and %q:\n%s", args, s, status, want, out)
 	}
+}
+
+// --map finds the tensors of a .gguf that llama.cpp makes of a model of Hugging Face,
+// from either side, and the rows that it moves.
+func TestDiffMapsNames(t *testing.T) {
+	const heads, shared, size = 4, 2, 6 // of queries, of keys; rows of a head
+	values := func(rows int, order func(row int) int) []float32 {
+		var all []float32
+		for row := range rows {
+			for column := range 3 {
+				all = append(all, float32(100*order(row)+column))
+			}
+		}
+		return all
+	}
+	same := func(row int) int { return row }
+	turned := func(row int) int { // 0 3 1 4 2 5 of each head
+		head, i := row/size, row%size
+		return head*size + i%2*size/2 + i/2
+	}
+	weight := func(name string, rows int, order func(int) int) *tensor.Tensor {
+		return tensor.New(name, tensor.Shape{int64(rows), 3}, values(rows, order))
+	}
+	metadata := func(architecture string) []gguf.KeyValue {
+		var all []gguf.KeyValue
+		for _, kv := range []struct {
+			key   string
+			value any
+		}{{"general.architecture", architecture}, {"llama.attention.head_count", uint32(heads)},
+			{"llama.attention.head_count_kv", uint32(shared)}} {
+			v, err := gguf.NewValue(kv.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, gguf.KeyValue{Key: kv.key, Value: v})
+		}
+		return all
+	}
+	dir := t.TempDir()
+	hf := created(t, dir, "hf.safetensors", st(safetensorsOptions),
+		weight("model.embed_tokens.weight", 5, same),
+		weight("model.layers.10.self_attn.q_proj.weight", heads*size, same),
+		weight("model.layers.10.self_attn.k_proj.weight", shared*size, same),
+		weight("model.layers.10.mlp.up_proj.weight", 8, same),
+		weight("model.norm.weight", 1, same), weight("lm_head.weight", 5, same))
+	made := func(name, architecture string, order func(int) int) string {
+		return created(t, dir, name, func(w io.Writer) writer {
+			return gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata(architecture)})
+		}, weight("token_embd.weight", 5, same), weight("blk.10.attn_q.weight", heads*size, order),
+			weight("blk.10.attn_k.weight", shared*size, order),
+			weight("blk.10.ffn_up.weight", 8, same), weight("output_norm.weight", 1, same),
+			weight("output.weight", 5, same))
+	}
+	llama, other := made("llama.gguf", "llama", turned), made("qwen3.gguf", "qwen3", same)
+	for _, file := range []string{llama, other} {
+		checkCommand(t, 0, "the same: 6 tensors", "diff", "--map", "hf-gguf", hf, file)
+		checkCommand(t, 0, "the same: 6 tensors", "diff", "--map", "hf-gguf", file, hf)
+	}
+	checkCommand(t, 1, "2 of 6 tensors differ", "diff", "--map", "hf-gguf", hf,
+		made("plain.gguf", "llama", same))
+	checkCommand(t, 0, "architecture \"gemma\" may", "diff", "--map", "hf-gguf", hf,
+		made("gemma.gguf", "gemma", same))
+	checkCommand(t, 2, "a .gguf with a file of another format", "diff", "--map", "hf-gguf", hf, hf)
+	checkCommand(t, 2, "a .gguf with a file of another format", "diff", "--map", "hf-gguf", llama,
+		other)
 }
 
 func TestDiffShowsNumbersAndTextApart(t *testing.T) {

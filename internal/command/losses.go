@@ -116,7 +116,7 @@ func (c *conversion) result(from, out string, losses []convert.Loss,
 		d.Version = c.target.Writes()[0]
 	}
 	for _, l := range losses {
-		d.Losses = append(d.Losses, lossRow{l.Kind.String(), l.Field, l.Reason, l.Requested,
+		d.Losses = append(d.Losses, lossRow{l.Kind.String(), l.Field, l.Why(), l.Requested,
 			l.Requested || c.opts.Allow&l.Kind != 0})
 	}
 	return d

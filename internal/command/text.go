@@ -74,18 +74,31 @@ func wrap(text string) string {
 		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
 			continue
 		}
-		line := ""
-		var lines []string
-		for _, word := range strings.Fields(p) {
-			if line != "" && len(line)+1+len(word) > 80 {
-				lines, line = append(lines, line), ""
-			}
-			line = strings.TrimPrefix(line+" "+word, " ")
-		}
-		paragraphs[i] = strings.Join(append(lines, line), "\n")
+		paragraphs[i] = fill(p, 80, "")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
+
+// fill breaks text between words into lines of so many columns, 0 for any number. Lines
+// after the first one have the indent.
+func fill(text string, width int, indent string) string {
+	line := ""
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		if line != "" && width > 0 && columns([]byte(line))+1+columns([]byte(word)) > width {
+			lines, line = append(lines, line), indent+word
+		} else {
+			if line != "" {
+				line += " "
+			}
+			line += word
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+// printLine prints a sentence, on lines that fit.
+func (a *app) printLine(text string) { fmt.Fprintln(a.out, fill(text, a.width(), "  ")) }
 
 // A table aligns its columns. A column without any text is not shown. All cells
 // stand in one piece of memory, since a file may have very many.
