@@ -27,7 +27,8 @@ info $IN $SOUND
 ls $IN
 ls $IN --fold --parts --sort -bytes
 info $IN --types
-diff $IN $SOUND --names-only
+diff $IN $SOUND --names-only --rename *=x* --rename-regex ^x=y
+diff $IN $SOUND --map hf-gguf
 list $IN --filter *a*
 ls -r $DIR --strict
 ls -
@@ -61,7 +62,7 @@ cat $IN $NAME
 cat $IN $NAME --raw
 cat $IN $NAME --npy
 cat $IN $NAME * -o $OUT/x -n
-cat $IN * --dtype float32
+cat $IN * --dtype float32 --filter *a*
 cat $IN $NAME --raw -o $OUT/x --force
 cat $IN $NAME[0]
 cat $IN $NAME --part values
@@ -69,7 +70,7 @@ cat $IN $NAME --all
 cat $IN $NAME --dequantize
 ls $IN --dequantize
 hash $IN --content --dequantize
-stats $IN --dequantize --bins 4
+stats $IN --dequantize --bins 4 --filter *a*
 diff $IN $SOUND --dequantize --stat
 check $DIR
 check $DIR --deep
@@ -82,7 +83,7 @@ clean $DIR --yes
 clean $DIR --yes -n
 recover $FILE -n
 recover $FILE
-extract $IN -o $OUT/e
+extract $IN -o $OUT/e --dtype float32
 extract $IN -o $OUT --force --filter *a*
 extract $IN $OUT/e -n
 split $IN $OUT/s --max 64 -n
@@ -90,12 +91,13 @@ split $IN -o $OUT/s --max 64
 split $IN -o $OUT --max 1K --name x --force
 merge $IN $SOUND $OUT/m.zt --allow all
 merge $IN $SOUND -o $OUT/m.npz --to npz --allow all --force
-merge $IN $SOUND $OUT/m.zt --allow all -n
+merge $IN $SOUND $OUT/m.zt --allow all -n --filter *a* --attributes a*
 merge $IN $SOUND $OUT/m.gguf --allow all --dequantize
 edit $IN $OUT/edited --set a=b
 edit $IN $OUT/edited --rename *=x* --rename-regex ^x=y
 edit $IN -o $OUT/edited --drop $NAME --force
 edit $IN $OUT/edited --unset a --dry-run
+edit $IN $OUT/edited --filter *a* --attributes none --force
 edit $IN $OUT/edited --modernize
 edit $IN $OUT/edited --set-file a=$SOUND --set b:uint32=1
 edit $FILE --in-place --header-only --set a=b
@@ -120,7 +122,7 @@ convert $IN $OUT/c --to safetensors --allow all --dtype float32=bfloat16 --dtype
 convert $IN $OUT/c --to npz --allow all --dtype float32=float16 --row-major
 convert $IN $OUT/c --to ztensor@1.0 --allow all --sparse sparse_coo --filter *a*
 convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x* --rename-regex ^x=y
-convert $IN $OUT/c --to ptd --allow all --dry-run
+convert $IN $OUT/c --to ptd --allow all --attributes none --dry-run
 verify --jobs 1 --jsonl $IN
 verify $IN --sarif $OUT/x.sarif
 ls --jobs 1 $IN
