@@ -38,6 +38,10 @@ data = bytearray(open("tuned.safetensors", "rb").read())
 data[-1] ^= 1
 open("tuned.safetensors", "wb").write(data)
 PY
+tensorfile edit -q model.safetensors ddp.safetensors --rename 'layers.*=module.layers.*'
+tensorfile edit -q model.safetensors hf.safetensors --rename 'layers.*.weight=model.layers.*.mlp.up_proj.weight'
+tensorfile convert -q model.safetensors plain.gguf --rename 'layers.*.weight=blk.*.ffn_up.weight'
+tensorfile edit -q plain.gguf llama.gguf --set general.architecture=llama
 mkdir models weights
 tensorfile split -q model.safetensors -o models/tiny --max 300B
 cp model.safetensors weights/
@@ -68,6 +72,7 @@ shows "a difference of one element is found" "layers.19.weight          1   8"
 shows "content ids of two formats are equal" "$(tensorfile hash --content model.zt | awk '{print $1}')"
 shows "SQL sums the bytes of a dtype" "bfloat16"
 
+shows "names of one side are mapped" "the same: 20 tensors"
 shows "the skill finds a changed tensor" "layers.19.weight"
 grep -q '"results": \[\]' tensorfile.sarif && passed=$((passed + 1)) || fail "no report of code scanning"
 

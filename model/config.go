@@ -17,6 +17,7 @@ import (
 // Config is what config.json says of the weights, and of the model: 0 where it does not
 // say it.
 type Config struct {
+	ModelType     string   `json:"model_type,omitempty"`
 	DType         string   `json:"dtype,omitempty"`
 	Architectures []string `json:"architectures,omitempty"`
 	// TieWordEmbeddings: the output layer may be absent.
@@ -56,6 +57,7 @@ func (m *Model) readConfig(part string) *Config {
 	top.get(&text, "text_config") // of a model that has more than text
 	c := &Config{}
 	for _, from := range []configJSON{text, top} {
+		from.get(&c.ModelType, "model_type")
 		from.get(&c.DType, "dtype", "torch_dtype")
 		from.get(&c.Architectures, "architectures")
 		from.get(&c.TieWordEmbeddings, "tie_word_embeddings")

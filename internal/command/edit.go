@@ -361,7 +361,8 @@ func (c *changes) apply(ed tensorfile.Edit, in *input) error {
 		if v := c.attributes[k]; v == nil {
 			err = ed.RemoveAttribute(k)
 		} else if err = ed.SetAttribute(k, *v); errors.Is(err, tensor.ErrDType) {
-			err = wrong("tensorfile info, which shows the old value", "--set: %w", err)
+			err = wrong("tensorfile info --types, which shows old values, or KEY:TYPE=VALUE",
+				"--set %s: %w", escape(k), err)
 		}
 		errs = append(errs, err)
 	}

@@ -1,10 +1,12 @@
 package command
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,27 +42,24 @@ func typesOf(r *gguf.Reader) map[string]string {
 	return types
 }
 
+//go:embed gguf_keys.txt
+var ggufKeys string
+
 // ggufDefined returns the type that files have for a key that GGUF defines, "" for
-// strings and other keys.
-func ggufDefined(key string) string {
-	_, name, _ := strings.Cut(key, ".") // after general, tokenizer, or an architecture
-	switch name {
-	case "alignment", "quantization_version", "file_type", "context_length",
-		"embedding_length", "block_count", "feed_forward_length", "leading_dense_block_count",
-		"vocab_size", "expert_count", "expert_used_count", "expert_shared_count",
-		"attention.head_count", "attention.head_count_kv", "attention.key_length",
-		"attention.value_length", "attention.sliding_window", "rope.dimension_count",
-		"rope.scaling.original_context_length", "ggml.bos_token_id", "ggml.eos_token_id",
-		"ggml.eot_token_id", "ggml.unknown_token_id", "ggml.separator_token_id",
-		"ggml.padding_token_id", "ggml.mask_token_id":
-		return gguf.TypeUint32.String()
-	case "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon",
-		"attention.max_alibi_bias", "attention.clamp_kqv", "attention.scale", "rope.freq_base",
-		"rope.scaling.factor", "rope.scaling.attn_factor":
-		return gguf.TypeFloat32.String()
-	case "use_parallel_residual", "rope.scaling.finetuned", "attention.causal",
-		"ggml.add_bos_token", "ggml.add_eos_token", "ggml.add_space_prefix":
-		return gguf.TypeBool.String()
+// strings and other keys. A number for each layer is in an array.
+func ggufDefined(key, value string) (typeName string) {
+	_, ofArchitecture, _ := strings.Cut(key, ".")
+	for line := range strings.Lines(ggufKeys) {
+		switch words := strings.Fields(line); {
+		case line[0] == '#':
+		case line[0] != ' ':
+			typeName = words[0]
+		case slices.Contains(words, key), slices.Contains(words, "."+ofArchitecture):
+			if strings.HasPrefix(value, "[") && typeName[0] != '[' {
+				typeName = "[]" + typeName
+			}
+			return typeName
+		}
 	}
 	return ""
 }
@@ -94,7 +93,7 @@ func (e *editing) cutTypes(has func(key string) bool) map[string]string {
 		}
 		key, typeName := ggufKeyType(c.key)
 		if typeName == "" && !has(key) {
-			typeName = ggufDefined(key)
+			typeName = ggufDefined(key, *c.value)
 		}
 		if c.key = key; typeName != "" {
 			types[key] = typeName
@@ -119,8 +118,13 @@ func (a *app) adviseGGUF(in *input, c *changes, types map[string]string) {
 		if v == nil || types[k] != "" || in.hasAttribute(k) {
 			continue
 		}
-		if _, err := strconv.ParseFloat(*v, 64); err == nil {
+		_, err := strconv.ParseFloat(*v, 64)
+		switch {
+		case err == nil:
 			a.note("%s: %s becomes a string; %s:uint32=%s for a number, or another type",
+				display(in.name), quote(k), k, *v)
+		case *v == "true", *v == "false", strings.HasPrefix(*v, "["):
+			a.note("%s: %s becomes a string; %s:TYPE=%s for bool, []string, or another type",
 				display(in.name), quote(k), k, *v)
 		}
 	}
