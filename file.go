@@ -15,6 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // A File is an open tensor file of any format. It may be used by several
@@ -70,6 +71,29 @@ func (f *File) Version() string { return f.r.Version() }
 
 // Size is the size of the file in bytes.
 func (f *File) Size() int64 { return f.size }
+
+// TotalSize is the size of the file and of all files that it names as its shards, in
+// bytes. It opens none of them.
+func (f *File) TotalSize() int64 {
+	n := f.size
+	switch r := f.r.(type) {
+	case interface{ TotalSize() int64 }: // several files as one
+		return r.TotalSize()
+	case *ztensor.Reader:
+		for s := range r.Shards() {
+			n += s.Size
+		}
+	case interface {
+		ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]]
+	}:
+		for _, spans := range r.ShardSpans() {
+			for s := range spans {
+				n += s.Size
+			}
+		}
+	}
+	return n
+}
 
 // Len is the number of tensors.
 func (f *File) Len() int { return f.r.Len() }

@@ -34,7 +34,7 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.D
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob),
-		left: format.DecodedTotal(f.limits, f.size)}
+		budget: format.NewBudget(f.limits, f.TotalSize())}
 	workers := runtime.GOMAXPROCS(0)
 	if f.far() != nil {
 		workers = loadFlight
@@ -117,13 +117,13 @@ type loadJob struct {
 }
 
 type loader struct {
-	f     *File
-	ctx   context.Context
-	jobs  chan loadJob
-	near  []loadPart // adjacent, not yet sent
-	start int64      // of near in the file
-	end   int64
-	left  int64 // bytes that may still be decoded
+	f      *File
+	ctx    context.Context
+	jobs   chan loadJob
+	near   []loadPart // adjacent, not yet sent
+	start  int64      // of near in the file
+	end    int64
+	budget *format.Budget
 }
 
 func (l *loader) send(j loadJob) {
@@ -153,10 +153,8 @@ func (l *loader) add(t *tensor.Tensor, dst tensor.Dst) error {
 	b := data(t)
 	size := b.Size()
 	st, ok := b.Stored()
-	if ok && st.Encoding != "raw" {
-		if l.left -= max(size, int64(len(p))); l.left < 0 {
-			return fmt.Errorf("%w: more bytes are decoded than the limit", tensor.ErrLimit)
-		}
+	if err := l.budget.Add(*b); err != nil {
+		return err
 	}
 	if l.f.far() == nil || !ok || st.Encoding != "raw" || st.Digest != "" || st.File != "" ||
 		!plain && size > loadPiece || size == 0 || !align.Within(st.Offset, size, l.f.size) {

@@ -50,29 +50,6 @@ func Shards(f *tensorfile.File) (names []string) {
 	return names
 }
 
-// TotalSize returns the size of a file and of all shards that it refers to, in bytes.
-func TotalSize(f *tensorfile.File) int64 {
-	n := f.Size()
-	switch r := f.Sys().(type) {
-	case *ztensor.Reader: // whose shards are not opened for that
-		for s := range r.Shards() {
-			n += s.Size
-		}
-	case sharded:
-		for _, spans := range r.ShardSpans() {
-			for s := range spans {
-				n += s.Size
-			}
-		}
-	case joined:
-		n = r.IndexSize()
-		for _, f := range r.Files() {
-			n += TotalSize(f)
-		}
-	}
-	return n
-}
-
 // FileOf returns the name of the file that has the bytes of a tensor, the tensor at i of
 // f, which are stored as st says; "" if that is f.
 func FileOf(f *tensorfile.File, i int, st tensor.Stored) string {

@@ -70,7 +70,7 @@ func FormatName(f *tensorfile.File) string {
 // recognise them, and what quant.Find reads. cfg is what the configuration of the model
 // says of quantised weights, and may be nil.
 func NewInfo(f *tensorfile.File, cfg *quant.Config) *Info {
-	d := &Info{Format: FormatName(f), Version: f.Version(), Size: TotalSize(f),
+	d := &Info{Format: FormatName(f), Version: f.Version(), Size: f.TotalSize(),
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
 	for t := range f.Tensors() {
 		n, _ := t.Shape.Elements()

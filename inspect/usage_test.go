@@ -28,8 +28,8 @@ func TestUsageAddsUpToTheSize(t *testing.T) {
 		found++
 		u := NewUsage(f, nil)
 		if sum := u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused; u.Size != sum ||
-			sum != TotalSize(f) {
-			t.Errorf("%s: %+v adds up to %d of %d", name, u, sum, TotalSize(f))
+			sum != f.TotalSize() {
+			t.Errorf("%s: %+v adds up to %d of %d", name, u, sum, f.TotalSize())
 		}
 		n := int64(0)
 		for _, g := range u.Groups {

@@ -128,6 +128,15 @@ func (r *reader) Size() int64 {
 	return n
 }
 
+// TotalSize is Size with the shards that the files name.
+func (r *reader) TotalSize() int64 {
+	n := r.index
+	for _, f := range r.files {
+		n += f.TotalSize()
+	}
+	return n
+}
+
 func (r *reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	return func(yield func(string, tensor.Blob) bool) {
 		for _, f := range r.files {

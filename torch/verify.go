@@ -63,13 +63,18 @@ type verifier struct {
 
 // count sums up what will be read, under the limit.
 func (v *verifier) count(r *Reader) error {
-	left := format.DecodedTotal(r.limits, r.Size())
-	add := func(n int64) error {
-		if v.total += n; n > left {
-			return errs.At(-1, "", tensor.ErrLimit,
-				"all data is more than the limit for one operation")
+	size := r.Size()
+	for _, spans := range r.ShardSpans() {
+		for s := range spans {
+			size += s.Size
 		}
-		left -= n
+	}
+	budget := format.NewBudget(r.limits, size)
+	add := func(b tensor.Blob) error {
+		v.total += max(b.Size(), 0)
+		if err := budget.Add(b); err != nil {
+			return errs.Wrap(-1, "", err)
+		}
 		return nil
 	}
 	for _, c := range r.parts {
@@ -77,15 +82,14 @@ func (v *verifier) count(r *Reader) error {
 			continue
 		}
 		for i := range c.zip.Members {
-			if err := add(c.zip.Members[i].Size()); err != nil {
+			if err := add(c.zip.Members[i].Blob(0, "")); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range r.tensors {
-		t := &r.tensors[i]
-		if t.Size() >= 0 {
-			if err := add(t.Size()); err != nil {
+		for b := range format.Blobs(&r.tensors[i]) {
+			if err := add(b); err != nil {
 				return err
 			}
 		}

@@ -3,14 +3,13 @@ package command
 import (
 	"slices"
 
-	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // checkDecodedTotal compares what is to be decoded with the limit, before anything is.
 func (a *app) checkDecodedTotal(in *input, l *lister) error {
-	size := inspect.TotalSize(in.File)
+	size := in.TotalSize()
 	return format.CheckDecoded(a.limits, size, func(yield func(tensor.Blob) bool) {
 		for r := range in.eachRow() {
 			if !l.passes(r.name) {
@@ -32,5 +31,5 @@ func (a *app) checkDecodedTotal(in *input, l *lister) error {
 
 // checkDecoded is checkDecodedTotal of one tensor or blob.
 func (a *app) checkDecoded(in *input, blobs ...tensor.Blob) error {
-	return format.CheckDecoded(a.limits, inspect.TotalSize(in.File), slices.Values(blobs))
+	return format.CheckDecoded(a.limits, in.TotalSize(), slices.Values(blobs))
 }

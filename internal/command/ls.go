@@ -199,7 +199,7 @@ type lsDocument struct {
 
 func (l *lister) document(in *input) *lsDocument {
 	d := &lsDocument{File: in.name, Format: inspect.FormatName(in.File), Version: in.Version(),
-		Size: inspect.TotalSize(in.File), Attributes: inspect.Attributes(in.File),
+		Size: in.TotalSize(), Attributes: inspect.Attributes(in.File),
 		Tensors: []tensorRow{}, Blobs: []blobRow{}, Warnings: in.warnings()}
 	for r := range l.each(in) {
 		d.Tensors = append(d.Tensors, r.document())

@@ -37,7 +37,7 @@ func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 			return nil, inspect.ErrExternal
 		}
 	}
-	err = format.CheckDecoded(f.Limits, inspect.TotalSize(f.File), format.Blobs(t))
+	err = format.CheckDecoded(f.Limits, f.File.TotalSize(), format.Blobs(t))
 	switch {
 	case err != nil:
 		return nil, err
