@@ -78,7 +78,7 @@ func (c *chunked) covered(n int64) error {
 	if sum != n {
 		return shardError("", c.name, "chunks of %d elements for the %d of %v", sum, n, c.shape)
 	}
-	if !ok || cells > 1<<20+64*int64(len(c.chunks)) {
+	if !ok || cells > 1<<12+64*int64(len(c.chunks)) {
 		return errs.At(-1, printable(c.name), tensor.ErrLimit,
 			"chunks divide it into too many cells")
 	}

@@ -66,9 +66,9 @@ func openLedger(name, job string) (l *ledger, err error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		end += int64(len(line))
-		e := ledgerLine{listItem: listItem{Size: -1}}
-		if err := json.Unmarshal(line, &e); err != nil || e.File == "" || e.Exit == nil {
-			return nil, fmt.Errorf("line %d: not a line of a ledger", n)
+		e, err := parseLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if e.Job == job && *e.Exit != statusUnreadable {
 			l.done[keyOf(e.listItem, job)] = *e.Exit
@@ -85,10 +85,20 @@ func openLedger(name, job string) (l *ledger, err error) {
 const lineStart = `{"file": "`
 
 // isTorn reports whether a line without an end can be one of a ledger, and not of some
-// other file whose name was given by mistake.
+// other file whose name was given by mistake: one that is whole must be a ledger's.
 func isTorn(line []byte) bool {
 	n := min(len(line), len(lineStart))
-	return string(line[:n]) == lineStart[:n]
+	_, err := parseLine(line)
+	return string(line[:n]) == lineStart[:n] && (err == nil || !json.Valid(line))
+}
+
+// parseLine returns what a line of a ledger says.
+func parseLine(line []byte) (ledgerLine, error) {
+	e := ledgerLine{listItem: listItem{Size: -1}}
+	if err := json.Unmarshal(line, &e); err != nil || e.File == "" || e.Exit == nil {
+		return e, errors.New("not a line of a ledger")
+	}
+	return e, nil
 }
 
 // readLine returns a line with its end, and io.EOF for what has none.
