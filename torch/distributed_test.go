@@ -293,7 +293,8 @@ func TestCellsAreInProportionToChunks(t *testing.T) {
 	c := chunked{name: "w", shape: tensor.Shape{100, 100, 100}}
 	for i := range int64(125) {
 		at := i % 81
-		c.chunks = append(c.chunks, chunk{offsets: []int64{at, at, at}, sizes: []int64{20, 20, 20}})
+		c.chunks = append(c.chunks,
+			chunk{offsets: []int64{at, at, at}, sizes: []int64{20, 20, 20}})
 	}
 	if err := c.covered(100 * 100 * 100); !errors.Is(err, tensor.ErrLimit) {
 		t.Error(err)

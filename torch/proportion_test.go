@@ -8,8 +8,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestVerifyReadsInProportionToTheFile: a storage of 16 bytes that is repeated by strides,
-// or by many tensors, is not read without an end.
+// TestVerifyReadsInProportionToTheFile: a storage of 16 bytes that is repeated by
+// strides, or by many tensors, is not read without an end.
 func TestVerifyReadsInProportionToTheFile(t *testing.T) {
 	one := storageOf("FloatStorage", "0", 4)
 	for _, c := range []struct {

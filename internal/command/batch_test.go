@@ -64,32 +64,33 @@ func withoutListFields(t *testing.T, text string) (lines []string) {
 	return lines
 }
 
-// TestLedgerKeepsFilesOfOthers: a line without an end is dropped only if a process that was
-// killed left it.
+// TestLedgerKeepsFilesOfOthers: a line without an end is dropped only if a process that
+// was killed left it.
 func TestLedgerKeepsFilesOfOthers(t *testing.T) {
-	for text, want := range map[string]struct {
-		after string
-		taken bool
+	const whole = `{"file": "a", "job": "verify", "exit": 0}`
+	for _, c := range []struct {
+		text, after string
+		taken       bool
 	}{
-		`{"file": "model.bin", "size": 7}`:               {`{"file": "model.bin", "size": 7}`, false},
-		`{"file": "a", "job": "verify", "exit": 0}`:      {"", true},
-		`{"file": "a", "job": "ver`:                      {"", true},
-		`{"files": ["a"]`:                                {`{"files": ["a"]`, false},
-		"{\"file\": \"a\", \"exit\": 0}\n{\"file\": \"b": {"{\"file\": \"a\", \"exit\": 0}\n", true},
+		{`{"file": "model.bin", "size": 7}`, `{"file": "model.bin", "size": 7}`, false},
+		{whole, "", true},
+		{whole[:30], "", true},
+		{`{"files": ["a"]`, `{"files": ["a"]`, false},
+		{whole + "\n" + whole[:14], whole + "\n", true},
 	} {
 		name := filepath.Join(t.TempDir(), "ledger")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		l, err := openLedger(name, "verify")
-		if (err == nil) != want.taken {
-			t.Errorf("%s: %v", text, err)
+		if (err == nil) != c.taken {
+			t.Errorf("%s: %v", c.text, err)
 		}
 		if err == nil {
 			l.close()
 		}
-		if got, _ := os.ReadFile(name); string(got) != want.after {
-			t.Errorf("%s: the file is now %q", text, got)
+		if got, _ := os.ReadFile(name); string(got) != c.after {
+			t.Errorf("%s: the file is now %q", c.text, got)
 		}
 	}
 }

@@ -69,7 +69,8 @@ func TestBudgetIsInProportionToTheFile(t *testing.T) {
 		{"compressed once and shared", 0, 1 << 10, times(1026, at(0, 100, "zstd", 1<<20)), true},
 		{"in no file", 0, 100, times(9, tensor.BlobFunc(1<<40, nil)), false},
 	} {
-		err := CheckDecoded(tensor.Limits{MaxDecodedTotal: c.limit}, c.file, slices.Values(c.blobs))
+		err := CheckDecoded(tensor.Limits{MaxDecodedTotal: c.limit}, c.file,
+			slices.Values(c.blobs))
 		if errors.Is(err, tensor.ErrLimit) != c.refused {
 			t.Errorf("%s: %v", c.name, err)
 		}
