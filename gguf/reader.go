@@ -45,9 +45,9 @@ type extent struct {
 }
 
 // Stored is for tensor.Blob.
-func (e *extent) Stored() tensor.Stored {
+func (e *extent) Stored() (tensor.Stored, bool) {
 	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw",
-		Type: e.word}
+		Type: e.word}, true
 }
 
 // Detect reports whether a file begins like one of this format.

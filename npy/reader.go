@@ -146,8 +146,8 @@ type unknown struct {
 }
 
 // Stored is for tensor.Blob.
-func (u *unknown) Stored() tensor.Stored {
-	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.descr}
+func (u *unknown) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: "raw", Type: u.descr}, true
 }
 
 // Version returns the version of the header, such as "1.0".

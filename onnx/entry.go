@@ -206,18 +206,18 @@ func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
 
 // unreadable is data that reading fails for.
 type unreadable struct {
+	tensor.Computed
 	size int64
 	word string // of the dtype, where it has no name here
 	err  error
 }
 
 func (u *unreadable) Size() int64                             { return u.size }
-func (u *unreadable) Bytes() ([]byte, bool)                   { return nil, false }
 func (u *unreadable) ReadAt(p []byte, off int64) (int, error) { return 0, u.err }
 func (u *unreadable) ReadInto(p []byte) error                 { return u.err }
 func (u *unreadable) Open() (io.ReadCloser, error)            { return nil, u.err }
-func (u *unreadable) Stored() tensor.Stored {
-	return tensor.Stored{Offset: -1, Type: u.word}
+func (u *unreadable) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: -1, Type: u.word}, true
 }
 
 // unnamed is elements of a dtype without a name here, as they are stored: strings with
@@ -228,6 +228,8 @@ type unnamed struct {
 	encoding string
 }
 
-func (u *unnamed) Stored() tensor.Stored {
-	return tensor.Stored{Offset: u.Offset(), Size: u.Size(), Encoding: u.encoding, Type: u.word}
+func (u *unnamed) Stored() (tensor.Stored, bool) {
+	st, ok := u.Extent.Stored()
+	st.Encoding, st.Type = u.encoding, u.word
+	return st, ok
 }

@@ -288,13 +288,19 @@ func (x *external) ReadAt(p []byte, off int64) (int, error) {
 
 // Stored is for Blob. A tensor without its file has no size: reading allocates nothing
 // for it.
-func (x *external) Stored() tensor.Stored {
+func (x *external) Stored() (tensor.Stored, bool) {
 	st := tensor.Stored{Offset: x.off, Encoding: "raw", File: x.file.name}
 	if _, err := x.open(); err == nil {
 		st.Size = x.size
 	}
-	return st
+	return st, true
 }
+
+// ReadInto is for Blob.
+func (x *external) ReadInto(p []byte) error { return tensor.ReadFull(x, p) }
+
+// Seekable is for Blob.
+func (x *external) Seekable() bool { return true }
 
 // Open is for Blob.
 func (x *external) Open() (io.ReadCloser, error) {

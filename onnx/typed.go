@@ -20,6 +20,7 @@ type piece struct {
 // typed is the elements in a typed field, in the form of raw_data. It is the source of a
 // Blob.
 type typed struct {
+	tensor.Computed
 	src    *source.Source
 	pieces []piece
 	field  uint32
@@ -46,19 +47,16 @@ func (p *parser) typed(e *entry, x *proto, t *typedField, n, size int64) tensor.
 		return p.refuse(x.at, 0, fieldNames[t.field], "elements of a tensor that has none")
 	}
 	p.charge(192)
-	return tensor.NewBlob(&typed{p.r.src, t.pieces, t.field, size, entriesOf(x.dataType, n),
+	return tensor.NewBlob(&typed{tensor.Computed{}, p.r.src, t.pieces, t.field, size,
+		entriesOf(x.dataType, n),
 		d.dtype.Bits() * int(d.inEntry) / 8 / int(d.entries), d.dtype,
 		p.where(fieldNames[t.field])})
 }
 
-func (t *typed) Size() int64           { return t.size }
-func (t *typed) Bytes() ([]byte, bool) { return nil, false }
-
-// Seekable is for Blob: entries differ in length.
-func (t *typed) Seekable() bool { return false }
+func (t *typed) Size() int64 { return t.size }
 
 // Stored is for Blob. Elements in several places have no offset.
-func (t *typed) Stored() tensor.Stored {
+func (t *typed) Stored() (tensor.Stored, bool) {
 	st := tensor.Stored{Offset: t.pieces[0].off, Encoding: fieldNames[t.field]}
 	if len(t.pieces) > 1 {
 		st.Offset = -1
@@ -66,7 +64,7 @@ func (t *typed) Stored() tensor.Stored {
 	for _, x := range t.pieces {
 		st.Size += x.n
 	}
-	return st
+	return st, true
 }
 
 // Open is for Blob.

@@ -298,7 +298,8 @@ func BenchmarkSave(b *testing.B) {
 	at := int64(0)
 	for t := range r.Tensors() {
 		data, _ := model[len(pieces)/2].Value.Data.Bytes()
-		start := t.Data.Source().(interface{ Offset() int64 }).Offset()
+		st, _ := t.Data.Stored()
+		start := st.Offset
 		pieces = append(pieces, slices.Clone(image.Bytes()[at:start]), data)
 		at = start + t.Size()
 	}

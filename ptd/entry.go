@@ -33,12 +33,12 @@ type payload struct {
 
 // Stored returns where the data is, and its type in the file's word where it has no
 // other.
-func (l *payload) Stored() tensor.Stored {
+func (l *payload) Stored() (tensor.Stored, bool) {
 	s := tensor.Stored{Offset: l.Offset(), Size: l.Size(), Encoding: "raw"}
 	if l.scalar.DType() == tensor.Unknown {
 		s.Type = l.scalar.String()
 	}
-	return s
+	return s, true
 }
 
 // A row is an entry in the tables of a file: where its fields are, for errors.

@@ -79,7 +79,7 @@ func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
 			"not a permutation of %d dimensions", len(i.Shape))
 	case !i.DType.Known():
 		// Its length is not known: all bytes up to the next one stand for it.
-		return tensor.NewBlob(&opaque{blobSource: r.extentOf(x), word: word})
+		return tensor.NewBlob(&opaque{r.extentOf(x), word})
 	case !known:
 		err = r.malformed(s.field(ptefb.SlotTensorSizes), "%v of %v is negative or overflows",
 			i.Shape, i.DType)
@@ -197,13 +197,7 @@ func (r *Reader) inline(t flatbuffers.Table, slot int) (extent, bool) {
 	return extent{r.at + int64(fb.FieldTarget(t, slot)) + 4, int64(len(b))}, ok
 }
 
-// blobSource is what internal/source hands out.
-type blobSource interface {
-	tensor.Source
-	Offset() int64
-}
-
-func (r *Reader) extentOf(e extent) blobSource {
+func (r *Reader) extentOf(e extent) tensor.Source {
 	x, err := r.in.Extent(e.off, e.size)
 	if err != nil { // only of a file that shrank: all ranges were checked
 		return &missing{size: e.size, err: errs.Wrap(-1, "", err)}
@@ -225,30 +219,30 @@ func (r *Reader) blob(off, size int64) tensor.Blob {
 
 // opaque is a range of the file whose dtype has no name.
 type opaque struct {
-	blobSource
+	tensor.Source
 	word string // the file's number for the type
 }
 
-func (o *opaque) Stored() tensor.Stored {
-	return tensor.Stored{Offset: o.Offset(), Size: o.Size(), Encoding: "raw", Type: o.word}
+func (o *opaque) Stored() (tensor.Stored, bool) {
+	st, ok := o.Source.Stored()
+	st.Type = o.word
+	return st, ok
 }
 
 // missing stands for bytes that are not where the program says.
 type missing struct {
+	tensor.Computed
 	size int64
 	word string
 	err  error
 }
 
 func (m *missing) Size() int64                       { return m.size }
-func (m *missing) Offset() int64                     { return -1 }
-func (m *missing) Bytes() ([]byte, bool)             { return nil, false }
 func (m *missing) ReadAt([]byte, int64) (int, error) { return 0, m.err }
 func (m *missing) ReadInto([]byte) error             { return m.err }
 func (m *missing) Open() (io.ReadCloser, error)      { return nil, m.err }
-func (m *missing) CheckView() error                  { return m.err }
 
 // Stored has no bytes in the file, so that nobody allocates what the program declares.
-func (m *missing) Stored() tensor.Stored {
-	return tensor.Stored{Offset: -1, Encoding: "raw", Type: m.word}
+func (m *missing) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: -1, Encoding: "raw", Type: m.word}, true
 }

@@ -187,7 +187,7 @@ func (f *finder) fail(w *Weight, err error) {
 	w.Err = err
 	n, _ := w.Tensor.Shape.Elements()
 	size, _ := tensor.F32.Bytes(n)
-	w.Tensor.Data = tensor.NewBlob(&refused{size, err})
+	w.Tensor.Data = tensor.NewBlob(&refused{size: size, err: err})
 }
 
 // settle decides about weights that lack a part.

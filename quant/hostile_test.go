@@ -413,7 +413,8 @@ type counting struct {
 	read *int64
 }
 
-func (c *counting) Bytes() ([]byte, bool) { return nil, false }
+func (c *counting) Bytes() ([]byte, bool)   { return nil, false }
+func (c *counting) ReadInto(p []byte) error { return tensor.ReadFull(c, p) }
 func (c *counting) ReadAt(p []byte, off int64) (int, error) {
 	*c.read += int64(len(p))
 	return c.Blob.ReadAt(p, off)
@@ -428,7 +429,7 @@ func TestErrorsOfReadingPass(t *testing.T) {
 			size := at.Data.Size()
 			failing := readtest.Failing(bytes.NewReader(bytesOf(&at)), max(0, size-1))
 			broken := at
-			broken.Data = tensor.NewBlob(&plainSource{failing, size})
+			broken.Data = tensor.NewBlob(&plainSource{ReaderAt: failing, size: size})
 			parts := slices.Clone(s.tensors)
 			parts[i] = &broken
 			set := quant.Find(&model{parts, s.attributes}, config(t, s.config))
@@ -441,12 +442,15 @@ func TestErrorsOfReadingPass(t *testing.T) {
 }
 
 type plainSource struct {
+	tensor.Computed
 	io.ReaderAt
 	size int64
 }
 
-func (s *plainSource) Size() int64           { return s.size }
-func (s *plainSource) Bytes() ([]byte, bool) { return nil, false }
+func (s *plainSource) Size() int64                  { return s.size }
+func (s *plainSource) Seekable() bool               { return true }
+func (s *plainSource) ReadInto(p []byte) error      { return tensor.ReadFull(s, p) }
+func (s *plainSource) Open() (io.ReadCloser, error) { return tensor.Stream(s), nil }
 
 // Parts that can only be decoded from their start are decoded once.
 func TestCompressedPartsAreDecodedOnce(t *testing.T) {

@@ -10,10 +10,15 @@ import (
 )
 
 // zeros is a source of bytes that take no memory.
-type zeros int64
+type zeros struct {
+	tensor.Computed
+	size int64
+}
 
-func (z zeros) Size() int64           { return int64(z) }
-func (z zeros) Bytes() ([]byte, bool) { return nil, false }
+func (z zeros) Size() int64                  { return z.size }
+func (z zeros) Seekable() bool               { return true }
+func (z zeros) ReadInto(p []byte) error      { return tensor.ReadFull(z, p) }
+func (z zeros) Open() (io.ReadCloser, error) { return tensor.Stream(z), nil }
 func (z zeros) ReadAt(p []byte, _ int64) (int, error) {
 	clear(p)
 	return len(p), nil
@@ -23,7 +28,8 @@ func (z zeros) ReadAt(p []byte, _ int64) (int, error) {
 func hollow(name string, d tensor.DType, shape ...int64) *tensor.Tensor {
 	n, _ := tensor.Shape(shape).Elements()
 	size, _ := d.Bytes(n)
-	return &tensor.Tensor{Name: name, DType: d, Shape: shape, Data: tensor.NewBlob(zeros(size))}
+	return &tensor.Tensor{Name: name, DType: d, Shape: shape,
+		Data: tensor.NewBlob(zeros{size: size})}
 }
 
 // Streaming a weight holds a few pieces of it, whatever its size, and of one that is

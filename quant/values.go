@@ -13,6 +13,7 @@ import (
 // values are the numbers of a matrix as little-endian float32, in row-major order of the
 // weight, computed as they are read: a tensor.Source.
 type values struct {
+	tensor.Computed
 	matrix     *matrix
 	transposed bool // the weight has the rows of the file as columns
 	scheme     string
@@ -147,12 +148,9 @@ func (v *values) decode(dst []float32, p *panel, r rect, t *tile) {
 // Size is for tensor.Source.
 func (v *values) Size() int64 { return 4 * v.elements() }
 
-// Bytes is for tensor.Source.
-func (v *values) Bytes() ([]byte, bool) { return nil, false }
-
 // Stored says how many bytes of files the numbers are made of, in several places.
-func (v *values) Stored() tensor.Stored {
-	return tensor.Stored{Offset: -1, Size: v.stored(), Encoding: v.scheme}
+func (v *values) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: -1, Size: v.stored(), Encoding: v.scheme}, true
 }
 
 // Seekable reports that ReadAt costs no more than it reads.

@@ -2,6 +2,7 @@ package quant
 
 import (
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 
@@ -134,16 +135,20 @@ func Find(src Source, cfg *Config) *Set {
 
 // refused is the data of a weight without numbers.
 type refused struct {
+	tensor.Computed
 	size int64
 	err  error
 }
 
 func (r *refused) Size() int64                       { return r.size }
-func (r *refused) Bytes() ([]byte, bool)             { return nil, false }
+func (r *refused) ReadInto([]byte) error             { return r.err }
+func (r *refused) Open() (io.ReadCloser, error)      { return nil, r.err }
 func (r *refused) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 
 // Stored keeps callers from allocating what will not be read.
-func (r *refused) Stored() tensor.Stored { return tensor.Stored{Offset: -1, Encoding: "none"} }
+func (r *refused) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: -1, Encoding: "none"}, true
+}
 
 // errorf returns an error about a weight.
 func errorf(class error, name, format string, args ...any) error {

@@ -356,7 +356,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // is full.
 func TestMemoryIsBoundedByDefault(t *testing.T) {
 	const n = 1 << 30
-	zeros := func(size int64) tensor.Blob { return tensor.NewBlob(bomb(size)) }
+	zeros := func(size int64) tensor.Blob { return tensor.NewBlob(bomb{size: size}) }
 	x := &tensor.Tensor{Name: "x", DType: tensor.U8, Shape: tensor.Shape{n}, Scheme: sparse.COO,
 		Parts: []tensor.Part{
 			{Role: "values", DType: tensor.U8, Data: zeros(n)},
@@ -371,17 +371,22 @@ func TestMemoryIsBoundedByDefault(t *testing.T) {
 }
 
 // A bomb takes 100 bytes in its file and decodes to zeros.
-type bomb int64
+type bomb struct {
+	tensor.Computed
+	size int64
+}
 
-func (b bomb) Size() int64           { return int64(b) }
-func (b bomb) Bytes() ([]byte, bool) { return nil, false }
-func (b bomb) Stored() tensor.Stored { return tensor.Stored{Size: 100, Encoding: "zstd"} }
+func (b bomb) Size() int64                  { return b.size }
+func (b bomb) Open() (io.ReadCloser, error) { return tensor.Stream(b), nil }
+func (b bomb) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Size: 100, Encoding: "zstd"}, true
+}
 func (b bomb) ReadInto(p []byte) error {
 	clear(p)
 	return nil
 }
 func (b bomb) ReadAt(p []byte, off int64) (int, error) {
-	n := min(int64(len(p)), int64(b)-off)
+	n := min(int64(len(p)), b.size-off)
 	clear(p[:n])
 	if n < int64(len(p)) {
 		return int(n), io.EOF

@@ -9,27 +9,67 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 )
 
-// A Source is what a Blob reads. All methods may be called at the same time
-// from several goroutines.
-//
-// A Source may have more methods, which a Blob then uses:
-//
-//	ReadInto(p []byte) error       // all bytes, len(p) is Size: one step for a decoder
-//	Open() (io.ReadCloser, error)  // a stream, which checks a digest by io.EOF
-//	Stored() Stored                // where and how the bytes are in the file
-//	Offset() int64                 // the same for plain bytes of the file
-//	Identity() any                 // see Blob.Identity; nil for the pointer's
-//	Memory() ([]byte, bool)        // see Blob.Memory; without it, not in memory
-//	CheckView() error              // fails where the bytes must not be borrowed
-//	Seekable() bool                // whether ReadAt costs only what it reads; without
-//	                               // it, whether the bytes are stored plain
+// A Source is what a Blob reads; a Blob is one itself. All methods may be called at the
+// same time from several goroutines. A Source of bytes that are made as they are read
+// embeds [Computed].
 type Source interface {
 	// Size is the number of (decoded) bytes, -1 where it is known only after decoding.
 	Size() int64
+	// ReadAt fills p from off or fails, as io.ReaderAt asks. Where the bytes must not be
+	// borrowed, or cannot be read, it fails for an empty p too.
+	ReadAt(p []byte, off int64) (int, error)
+	// ReadInto fills p with all bytes; len(p) is Size, or how many bytes are decoded.
+	// [ReadFull] does it by ReadAt.
+	ReadInto(p []byte) error
+	// Open streams the bytes, and checks a digest before io.EOF. [Stream] does it by
+	// ReadAt.
+	Open() (io.ReadCloser, error)
 	// Bytes returns all bytes without a copy, or false. The slice is borrowed.
 	Bytes() ([]byte, bool)
-	// ReadAt fills p from off or fails, as io.ReaderAt asks.
-	ReadAt(p []byte, off int64) (int, error)
+	// Memory is Bytes where they are in ordinary memory: see Blob.Memory.
+	Memory() ([]byte, bool)
+	// Stored says where and how the bytes are in the file; false if they are in none.
+	Stored() (Stored, bool)
+	// Seekable reports whether ReadAt costs only what it reads.
+	Seekable() bool
+	// Identity is a key for the bytes: see Blob.Identity. nil stands for the Source, if
+	// it is a pointer.
+	Identity() any
+}
+
+// Computed is embedded by a Source whose bytes are made as they are read, each time from
+// the start, and so are in no file and no memory.
+type Computed struct{}
+
+// Bytes returns false.
+func (Computed) Bytes() ([]byte, bool) { return nil, false }
+
+// Memory returns false.
+func (Computed) Memory() ([]byte, bool) { return nil, false }
+
+// Stored returns false.
+func (Computed) Stored() (Stored, bool) { return Stored{}, false }
+
+// Seekable returns false.
+func (Computed) Seekable() bool { return false }
+
+// Identity returns nil.
+func (Computed) Identity() any { return nil }
+
+// Stream reads the bytes of src from the start by its ReadAt.
+func Stream(src Source) io.ReadCloser { return io.NopCloser(&sectionStream{src: src}) }
+
+// ReadFull fills p with the first bytes of src by one ReadAt. Fewer bytes are
+// io.ErrUnexpectedEOF.
+func ReadFull(src Source, p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := src.ReadAt(p, 0)
+	if n == len(p) {
+		return nil
+	}
+	return unexpected(err)
 }
 
 // Stored says where and how a blob is in its file.
@@ -66,7 +106,7 @@ func BlobOf(b []byte) Blob {
 // time anew. Reading at an offset skips what comes before, and reading more or
 // fewer than size bytes is io.ErrUnexpectedEOF or ErrMalformed.
 func BlobFunc(size int64, open func() (io.ReadCloser, error)) Blob {
-	return Blob{&stream{size, open}}
+	return Blob{&stream{size: size, open: open}}
 }
 
 // Size is the number of bytes that reading gives, or -1 where it is known
@@ -97,10 +137,8 @@ func (b Blob) Identity() any {
 	if p, ok := b.src.Bytes(); ok && len(p) > 0 {
 		return place{&p[0], len(p)}
 	}
-	if s, ok := b.src.(interface{ Identity() any }); ok {
-		if id := s.Identity(); id != nil {
-			return id
-		}
+	if id := b.src.Identity(); id != nil {
+		return id
 	}
 	if reflect.TypeOf(b.src).Kind() == reflect.Pointer {
 		return b.src
@@ -117,18 +155,7 @@ func (b Blob) Bytes() ([]byte, bool) {
 	if b.src == nil {
 		return nil, true
 	}
-	if b.checkView() != nil {
-		return nil, false
-	}
 	return b.src.Bytes()
-}
-
-// checkView returns an error where the bytes must not be borrowed.
-func (b Blob) checkView() error {
-	if c, ok := b.src.(interface{ CheckView() error }); ok {
-		return c.CheckView()
-	}
-	return nil
 }
 
 // Memory returns the bytes where they are in ordinary memory and have no digest:
@@ -136,42 +163,22 @@ func (b Blob) checkView() error {
 // memory of a mapped file, which faults in any goroutine that touches it after the
 // file was truncated: writers read from Memory, or from the stream of Open.
 func (b Blob) Memory() ([]byte, bool) {
-	switch s := b.src.(type) {
-	case nil:
+	if b.src == nil {
 		return nil, true
-	case interface{ Memory() ([]byte, bool) }:
-		return s.Memory()
 	}
-	return nil, false
+	return b.src.Memory()
 }
 
 // Seekable reports whether ReadAt costs only what it reads, not what comes before.
-func (b Blob) Seekable() bool {
-	switch s := b.src.(type) {
-	case nil, inMemory:
-		return true
-	case *section:
-		return Blob{s.src}.Seekable()
-	case interface{ Seekable() bool }:
-		return s.Seekable()
-	}
-	if st, ok := b.Stored(); ok {
-		return st.Encoding == "raw"
-	}
-	_, streams := b.src.(interface{ Open() (io.ReadCloser, error) })
-	return !streams
-}
+func (b Blob) Seekable() bool { return b.src == nil || b.src.Seekable() }
 
 // Stored reports where in its file the blob is. It is false for blobs that come
 // from elsewhere.
 func (b Blob) Stored() (Stored, bool) {
-	switch s := b.src.(type) {
-	case interface{ Stored() Stored }:
-		return s.Stored(), true
-	case interface{ Offset() int64 }:
-		return Stored{Offset: s.Offset(), Size: b.src.Size(), Encoding: "raw"}, true
+	if b.src == nil {
+		return Stored{}, false
 	}
-	return Stored{}, false
+	return b.src.Stored()
 }
 
 // ReadInto fills p, whose length must be Size; for a blob of unknown size that
@@ -182,23 +189,10 @@ func (b Blob) ReadInto(p []byte) error {
 		return fmt.Errorf("tensor: ReadInto requires a buffer of %d bytes, not %d: %w", size,
 			len(p), io.ErrShortBuffer)
 	}
-	switch s := b.src.(type) {
-	case nil:
-		return nil
-	case interface{ ReadInto(p []byte) error }:
-		return s.ReadInto(p)
-	}
-	if size < 0 {
-		return readStream(b, p)
-	}
-	if len(p) == 0 {
+	if b.src == nil {
 		return nil
 	}
-	n, err := b.src.ReadAt(p, 0)
-	if n == len(p) {
-		return nil
-	}
-	return unexpected(err)
+	return b.src.ReadInto(p)
 }
 
 // ReadAt fills p from off, as io.ReaderAt asks: what is beyond the end of the
@@ -297,13 +291,10 @@ func (b Blob) plausible() bool {
 // Open streams the bytes from the start. Where the file has a digest, the
 // stream checks it before it returns io.EOF. Close it.
 func (b Blob) Open() (io.ReadCloser, error) {
-	switch s := b.src.(type) {
-	case nil:
+	if b.src == nil {
 		return io.NopCloser(bytes.NewReader(nil)), nil
-	case interface{ Open() (io.ReadCloser, error) }:
-		return s.Open()
 	}
-	return io.NopCloser(&sectionStream{src: b.src}), nil
+	return b.src.Open()
 }
 
 // WriteTo writes all bytes to w, in pieces of 1 MiB where they are not in

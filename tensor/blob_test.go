@@ -11,16 +11,16 @@ import (
 
 // coded is a Source with nothing but a stream, of a size that it declares.
 type coded struct {
+	Computed
 	data     []byte
 	declared int64
 	stored   int64
 }
 
-func (c *coded) Size() int64           { return c.declared }
-func (c *coded) Bytes() ([]byte, bool) { return nil, false }
-func (c *coded) Stored() Stored {
-	return Stored{Offset: 64, Size: c.stored,
-		Encoding: "zstd"}
+func (c *coded) Size() int64             { return c.declared }
+func (c *coded) ReadInto(p []byte) error { return readStream(Blob{c}, p) }
+func (c *coded) Stored() (Stored, bool) {
+	return Stored{Offset: 64, Size: c.stored, Encoding: "zstd"}, true
 }
 func (c *coded) Open() (io.ReadCloser, error) {
 	return io.NopCloser(iotest.OneByteReader(bytes.NewReader(c.data))), nil
@@ -37,11 +37,24 @@ func (c *coded) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // plain is a Source of bytes in a file that cannot be borrowed.
-type plain struct{ *bytes.Reader }
+type plain struct {
+	Computed
+	*bytes.Reader
+}
 
-func (p plain) Size() int64           { return p.Reader.Size() }
-func (p plain) Bytes() ([]byte, bool) { return nil, false }
-func (p plain) Offset() int64         { return 128 }
+func (p plain) Size() int64                  { return p.Reader.Size() }
+func (p plain) Seekable() bool               { return true }
+func (p plain) ReadInto(b []byte) error      { return ReadFull(p, b) }
+func (p plain) Open() (io.ReadCloser, error) { return Stream(p), nil }
+func (p plain) Stored() (Stored, bool) {
+	return Stored{Offset: 128, Size: p.Size(), Encoding: "raw"}, true
+}
+
+func plainOf(b []byte) Blob { return NewBlob(plain{Reader: bytes.NewReader(b)}) }
+
+func codedOf(b []byte, declared, stored int64) Blob {
+	return NewBlob(&coded{data: b, declared: declared, stored: stored})
+}
 
 func opener(s string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
@@ -58,8 +71,8 @@ func TestEveryBlobReadsTheSameWay(t *testing.T) {
 	for name, b := range map[string]Blob{
 		"memory":  BlobOf([]byte(text)),
 		"section": long,
-		"plain":   NewBlob(plain{bytes.NewReader([]byte(text))}),
-		"coded":   NewBlob(&coded{[]byte(text), 16, 10}),
+		"plain":   plainOf([]byte(text)),
+		"coded":   codedOf([]byte(text), 16, 10),
 		"stream":  BlobFunc(16, opener(text)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +185,7 @@ func TestStreamsThatDoNotKeepTheirPromise(t *testing.T) {
 }
 
 func TestUnknownSize(t *testing.T) {
-	b := NewBlob(&coded{[]byte("abc"), -1, 3})
+	b := codedOf([]byte("abc"), -1, 3)
 	if p, err := b.ReadAll(); err != nil || string(p) != "abc" {
 		t.Errorf("%q, %v", p, err)
 	}
@@ -192,7 +205,7 @@ func TestUnknownSize(t *testing.T) {
 }
 
 func TestADeclaredSizeIsNotAllocated(t *testing.T) {
-	b := NewBlob(&coded{[]byte("tiny"), 1 << 40, 4})
+	b := codedOf([]byte("tiny"), 1<<40, 4)
 	if _, err := b.ReadAll(); !errors.Is(err, ErrMalformed) {
 		t.Error(err)
 	}
@@ -215,11 +228,11 @@ func TestBytesCannotReachPastTheBlob(t *testing.T) {
 }
 
 func TestStored(t *testing.T) {
-	if s, ok := NewBlob(plain{bytes.NewReader(make([]byte, 4))}).Stored(); !ok ||
+	if s, ok := plainOf(make([]byte, 4)).Stored(); !ok ||
 		s != (Stored{Offset: 128, Size: 4, Encoding: "raw"}) {
 		t.Errorf("%+v, %v", s, ok)
 	}
-	if s, ok := NewBlob(&coded{nil, 9, 5}).Stored(); !ok || s.Size != 5 || s.Encoding != "zstd" {
+	if s, ok := codedOf(nil, 9, 5).Stored(); !ok || s.Size != 5 || s.Encoding != "zstd" {
 		t.Errorf("%+v, %v", s, ok)
 	}
 }
@@ -288,12 +301,14 @@ func (p *placed) Identity() any {
 
 // answers is a Source that says the same to every ReadAt.
 type answers struct {
+	Computed
 	size int64
 	n    func(asked int) int
 }
 
 func (a answers) Size() int64                           { return a.size }
-func (a answers) Bytes() ([]byte, bool)                 { return nil, false }
+func (a answers) ReadInto(p []byte) error               { return ReadFull(a, p) }
+func (a answers) Open() (io.ReadCloser, error)          { return Stream(a), nil }
 func (a answers) ReadAt(p []byte, _ int64) (int, error) { return a.n(len(p)), nil }
 func (a answers) Read(p []byte) (int, error)            { return a.n(len(p)), nil }
 
@@ -304,13 +319,13 @@ func TestSourcesThatMiscount(t *testing.T) {
 		"too many": func(asked int) int { return asked + 1 },
 	} {
 		for _, size := range []int64{4, 2 << 20, -1} {
-			blobs := []Blob{NewBlob(answers{size, n})}
+			blobs := []Blob{NewBlob(answers{size: size, n: n})}
 			if name != "nothing" { // which is what an io.Reader may answer
 				blobs = append(blobs,
 					BlobFunc(size,
 						func() (io.ReadCloser,
 							error) {
-							return io.NopCloser(answers{size, n}), nil
+							return io.NopCloser(answers{size: size, n: n}), nil
 						}))
 			}
 			if size > 0 {
@@ -340,8 +355,13 @@ func TestSourcesThatMiscount(t *testing.T) {
 }
 
 // An emptySource has no bytes, which are in memory.
-type emptySource struct{ _ int }
+type emptySource struct {
+	Computed
+	_ int
+}
 
 func (*emptySource) Size() int64                       { return 0 }
 func (*emptySource) Bytes() ([]byte, bool)             { return []byte{}, true }
 func (*emptySource) ReadAt([]byte, int64) (int, error) { return 0, nil }
+func (*emptySource) ReadInto([]byte) error             { return nil }
+func (e *emptySource) Open() (io.ReadCloser, error)    { return Stream(e), nil }

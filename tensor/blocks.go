@@ -43,13 +43,14 @@ func numbers(t *Tensor) (*Tensor, error) {
 	}
 	out := &Tensor{Name: t.Name, DType: F32, Shape: t.Shape}
 	if n > 0 {
-		out.Data = NewBlob(&dequantizer{kind, blocks})
+		out.Data = NewBlob(&dequantizer{kind: kind, blocks: blocks})
 	}
 	return out, nil
 }
 
 // A dequantizer is the little-endian float32 values of quantised blocks.
 type dequantizer struct {
+	Computed
 	kind   ggml.Type
 	blocks Blob
 }
@@ -57,8 +58,9 @@ type dequantizer struct {
 // dequantizeBytes is how many bytes of blocks are read at a time, at most.
 const dequantizeBytes = 64 << 10
 
-func (d *dequantizer) Size() int64           { return d.blocks.Size() / d.kind.Bytes * d.width() }
-func (d *dequantizer) Bytes() ([]byte, bool) { return nil, false }
+func (d *dequantizer) Size() int64 { return d.blocks.Size() / d.kind.Bytes * d.width() }
+
+func (d *dequantizer) ReadInto(p []byte) error { return ReadFull(d, p) }
 
 // Seekable is for Blob.
 func (d *dequantizer) Seekable() bool { return d.blocks.Seekable() }

@@ -88,12 +88,15 @@ func TestSliceOfBlocksReadsOnlyThem(t *testing.T) {
 }
 
 type countingSource struct {
+	Computed
 	b []byte
 	n int
 }
 
-func (c *countingSource) Size() int64           { return int64(len(c.b)) }
-func (c *countingSource) Bytes() ([]byte, bool) { return nil, false }
+func (c *countingSource) Size() int64                  { return int64(len(c.b)) }
+func (c *countingSource) Seekable() bool               { return true }
+func (c *countingSource) ReadInto(p []byte) error      { return ReadFull(c, p) }
+func (c *countingSource) Open() (io.ReadCloser, error) { return Stream(c), nil }
 func (c *countingSource) ReadAt(p []byte, off int64) (int, error) {
 	n := copy(p, c.b[off:])
 	c.n += n

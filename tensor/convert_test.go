@@ -1,7 +1,6 @@
 package tensor
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -63,7 +62,7 @@ func randomTensor(d DType, n int, seed uint64) *Tensor {
 func streamed(t *Tensor) *Tensor {
 	b, _ := t.Data.Bytes()
 	out := *t
-	out.Data = NewBlob(plain{bytes.NewReader(b)})
+	out.Data = plainOf(b)
 	return &out
 }
 

@@ -59,16 +59,13 @@ type gathered struct {
 }
 
 // Stored reports that the elements are not at one place of the file.
-func (g *gathered) Stored() Stored {
+func (g *gathered) Stored() (Stored, bool) {
 	st := Stored{Offset: -1, Size: min(g.size, g.data.Size()), Encoding: "strided"}
 	if in, ok := g.data.Stored(); ok {
 		st.File = in.File
 	}
-	return st
+	return st, true
 }
-
-// Seekable is for Blob.Section.
-func (g *gathered) Seekable() bool { return g.data.Seekable() }
 
 func (g *gathered) check() error {
 	if g.size > g.max {

@@ -183,15 +183,16 @@ func (p *part) borrow(b []byte, ok bool) ([]byte, bool) {
 	return b[off : off+p.size : off+p.size], true
 }
 
-// CheckView is for Blob.Bytes.
-func (p *part) CheckView() error { return p.data.checkView() }
+func (p *part) Stored() (Stored, bool) { return Stored{}, false }
+func (p *part) Seekable() bool         { return p.data.Seekable() }
+func (p *part) Identity() any          { return nil }
 
 // Open is for Blob.Open. No byte of data that must be decoded from its start is decoded
 // twice.
 func (p *part) Open() (io.ReadCloser, error) {
 	switch {
 	case p.data.Seekable():
-		return io.NopCloser(&sectionStream{src: p}), nil
+		return Stream(p), nil
 	case p.ascending():
 		r, err := p.data.Open()
 		if err != nil {
@@ -207,7 +208,7 @@ func (p *part) Open() (io.ReadCloser, error) {
 	}
 	of := *p
 	of.data = BlobOf(b)
-	return io.NopCloser(&sectionStream{src: &of}), nil
+	return Stream(&of), nil
 }
 
 // ReadInto is for Blob.ReadInto.
@@ -233,12 +234,14 @@ type closing struct {
 
 // A forward is a Source over a stream, whose reads must not go back.
 type forward struct {
+	Computed
 	size, at int64
 	r        io.Reader
 }
 
-func (f *forward) Size() int64           { return f.size }
-func (f *forward) Bytes() ([]byte, bool) { return nil, false }
+func (f *forward) Size() int64                  { return f.size }
+func (f *forward) ReadInto(p []byte) error      { return ReadFull(f, p) }
+func (f *forward) Open() (io.ReadCloser, error) { return Stream(f), nil }
 
 func (f *forward) ReadAt(p []byte, off int64) (int, error) {
 	if off < f.at {
@@ -267,6 +270,9 @@ const (
 func (p *part) ReadAt(b []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("tensor: negative offset %d", off)
+	}
+	if len(b) == 0 {
+		return p.data.ReadAt(nil, 0)
 	}
 	short := int64(len(b)) > p.size-off
 	if short {

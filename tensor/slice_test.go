@@ -111,8 +111,8 @@ func TestSliceAgreesWithTheDefinition(t *testing.T) {
 		}
 		shape, want := naive(t, x, index)
 		raw, _ := x.Data.Bytes()
-		encoded := NewBlob(&coded{raw, int64(len(raw)), 9})
-		for _, data := range []Blob{x.Data, NewBlob(plain{bytes.NewReader(raw)}), encoded} {
+		encoded := codedOf(raw, int64(len(raw)), 9)
+		for _, data := range []Blob{x.Data, plainOf(raw), encoded} {
 			y := *x
 			y.Data = data
 			got, err := Slice(&y, index...)
@@ -168,7 +168,7 @@ func (c *counting) ReadAt(p []byte, off int64) (int, error) {
 
 func TestSliceReadsWhatItNeeds(t *testing.T) {
 	const rows, columns = 1000, 20_000
-	src := &counting{plain: plain{bytes.NewReader(make([]byte, rows*columns))}}
+	src := &counting{plain: plain{Reader: bytes.NewReader(make([]byte, rows*columns))}}
 	x := &Tensor{Name: "x", DType: U8, Shape: Shape{rows, columns}, Data: NewBlob(src)}
 	for _, c := range []struct {
 		index       []Index

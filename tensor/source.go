@@ -14,6 +14,13 @@ type inMemory []byte
 func (m inMemory) Size() int64            { return int64(len(m)) }
 func (m inMemory) Bytes() ([]byte, bool)  { return m[:len(m):len(m)], true }
 func (m inMemory) Memory() ([]byte, bool) { return m.Bytes() }
+func (m inMemory) Stored() (Stored, bool) { return Stored{}, false }
+func (m inMemory) Seekable() bool         { return true }
+func (m inMemory) Identity() any          { return nil }
+
+func (m inMemory) ReadInto(p []byte) error      { return ReadFull(m, p) }
+func (m inMemory) Open() (io.ReadCloser, error) { return Stream(m), nil }
+
 func (m inMemory) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > int64(len(m)) {
 		return 0, io.EOF
@@ -34,8 +41,22 @@ type section struct {
 func (s *section) Size() int64 { return s.n }
 
 func (s *section) Bytes() ([]byte, bool)  { return s.of(s.src.Bytes()) }
-func (s *section) Memory() ([]byte, bool) { return s.of(Blob{s.src}.Memory()) }
-func (s *section) CheckView() error       { return Blob{s.src}.checkView() }
+func (s *section) Memory() ([]byte, bool) { return s.of(s.src.Memory()) }
+func (s *section) Seekable() bool         { return s.src.Seekable() }
+func (s *section) Identity() any          { return nil }
+
+func (s *section) ReadInto(p []byte) error      { return ReadFull(s, p) }
+func (s *section) Open() (io.ReadCloser, error) { return Stream(s), nil }
+
+// Stored is the place of plain bytes; other bytes have none of their own.
+func (s *section) Stored() (Stored, bool) {
+	st, ok := s.src.Stored()
+	if !ok || st.Encoding != "raw" || st.Offset < 0 || st.Digest != "" {
+		return Stored{}, false
+	}
+	st.Offset, st.Size = st.Offset+s.off, s.n
+	return st, true
+}
 
 func (s *section) of(p []byte, ok bool) ([]byte, bool) {
 	if !ok || !align.Within(s.off, s.n, int64(len(p))) {
@@ -64,12 +85,12 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 
 // stream is a Source that can only be read from its start.
 type stream struct {
+	Computed
 	size int64
 	open func() (io.ReadCloser, error)
 }
 
-func (s *stream) Size() int64           { return s.size }
-func (s *stream) Bytes() ([]byte, bool) { return nil, false }
+func (s *stream) Size() int64 { return s.size }
 
 func (s *stream) Open() (io.ReadCloser, error) {
 	r, err := s.open()

@@ -20,7 +20,7 @@ func roundTrip[T Element](t *testing.T, data []T, wire []byte) {
 		t.Errorf("%v: file bytes %x, want %x", x.DType, got, wire)
 	}
 	stored := &Tensor{Name: "x", DType: x.DType, Shape: x.Shape,
-		Data: NewBlob(plain{bytes.NewReader(wire)})}
+		Data: plainOf(wire)}
 	if _, err := View[T](stored); !errors.Is(err, ErrNoView) {
 		t.Errorf("%v: a view of unmapped bytes: %v", x.DType, err)
 	}
@@ -114,7 +114,7 @@ func TestWhatCannotBeViewed(t *testing.T) {
 	f("early end", &Tensor{DType: F32, Shape: Shape{2}, Data: BlobFunc(8, opener("1234"))},
 		ErrNoView, io.ErrUnexpectedEOF)
 	f("zero elements", &Tensor{DType: F32, Shape: Shape{0, 1 << 62, 1 << 62},
-		Data: NewBlob(plain{bytes.NewReader(nil)})}, ErrNoView, nil)
+		Data: plainOf(nil)}, ErrNoView, nil)
 	if s, err := View[float32](&Tensor{DType: F32, Shape: Shape{0}}); le.HostIsLittle &&
 		(err != nil || s == nil) {
 		t.Errorf("an empty tensor: %v, %v", s, err)
@@ -126,7 +126,7 @@ func TestWhatCannotBeViewed(t *testing.T) {
 
 func TestBoolsAreScanned(t *testing.T) {
 	for _, data := range []Blob{BlobOf([]byte{1, 2, 0}),
-		NewBlob(plain{bytes.NewReader([]byte{1, 2, 0})}), NewBlob(&coded{[]byte{1, 2, 0}, 3, 1})} {
+		plainOf([]byte{1, 2, 0}), codedOf([]byte{1, 2, 0}, 3, 1)} {
 		x := &Tensor{Name: "b", DType: Bool, Shape: Shape{3}, Data: data}
 		if _, err := Load[bool](x); !errors.Is(err, ErrMalformed) {
 			t.Error(err)
@@ -146,7 +146,14 @@ type checked struct {
 	err error
 }
 
-func (c *checked) CheckView() error { return c.err }
+func (c *checked) Bytes() ([]byte, bool) { return c.inMemory, c.err == nil }
+
+func (c *checked) ReadAt(p []byte, off int64) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.inMemory.ReadAt(p, off)
+}
 
 func TestAViewAsksTheSourceFirst(t *testing.T) {
 	x := &Tensor{DType: U8, Shape: Shape{1}, Data: NewBlob(&checked{inMemory{7}, ErrChecksum})}
@@ -329,7 +336,7 @@ func TestSizeAndParts(t *testing.T) {
 		x.Check() != nil {
 		t.Errorf("%d, %v", x.Size(), x.Check())
 	}
-	x.Parts[0].Data = NewBlob(&coded{nil, -1, 1})
+	x.Parts[0].Data = codedOf(nil, -1, 1)
 	if x.Size() != -1 {
 		t.Error("a part of unknown size")
 	}
@@ -340,7 +347,7 @@ func TestSizeAndParts(t *testing.T) {
 
 func TestLoadIntoAllocatesNothing(t *testing.T) {
 	x := &Tensor{Name: "w", DType: F32, Shape: Shape{256},
-		Data: NewBlob(plain{bytes.NewReader(make([]byte, 1024))})}
+		Data: plainOf(make([]byte, 1024))}
 	dst := make([]float32, 256)
 	readtest.AllocatesNothing(t, func() {
 		if err := LoadInto(dst, x); err != nil {

@@ -10,6 +10,7 @@ import (
 
 // A chunked tensor is assembled from boxes of its elements.
 type chunked struct {
+	tensor.Computed
 	name   string
 	dtype  dtype
 	shape  tensor.Shape
@@ -122,17 +123,19 @@ func mark(taken []bool, edges [][]int64, k chunk) bool {
 	}
 }
 
-func (c *chunked) Size() int64           { return c.size }
-func (c *chunked) Bytes() ([]byte, bool) { return nil, false }
-func (c *chunked) Seekable() bool        { return true }
+func (c *chunked) Size() int64    { return c.size }
+func (c *chunked) Seekable() bool { return true }
 
-func (c *chunked) Stored() tensor.Stored {
+func (c *chunked) ReadInto(p []byte) error      { return tensor.ReadFull(c, p) }
+func (c *chunked) Open() (io.ReadCloser, error) { return tensor.Stream(c), nil }
+
+func (c *chunked) Stored() (tensor.Stored, bool) {
 	s := tensor.Stored{Offset: -1, Encoding: "chunks"}
 	for _, k := range c.chunks {
 		st, _ := k.data.Stored()
 		s.Size += st.Size
 	}
-	return s
+	return s, true
 }
 
 // ReadAt reads the runs of each chunk that are in the range.

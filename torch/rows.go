@@ -334,8 +334,8 @@ type named struct {
 	word string
 }
 
-func (n *named) Stored() tensor.Stored {
+func (n *named) Stored() (tensor.Stored, bool) {
 	st, _ := n.Blob.Stored()
 	st.Type = n.word
-	return st
+	return st, true
 }

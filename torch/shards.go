@@ -145,8 +145,8 @@ type inShard struct {
 	file string
 }
 
-func (s *inShard) Stored() tensor.Stored {
+func (s *inShard) Stored() (tensor.Stored, bool) {
 	st, _ := s.Blob.Stored()
 	st.File = s.file
-	return st
+	return st, true
 }

@@ -140,8 +140,10 @@ func (p *payload) check() error {
 	return p.member.CheckHeader()
 }
 
-func (e *inMember) Stored() tensor.Stored {
-	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", File: e.payload.file}
+func (e *inMember) Stored() (tensor.Stored, bool) {
+	st, ok := e.Extent.Stored()
+	st.File = e.payload.file
+	return st, ok
 }
 
 func (e *inMember) Bytes() ([]byte, bool) {
@@ -165,6 +167,9 @@ func (e *inMember) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return e.Extent.ReadAt(p, off)
 }
+
+func (e *inMember) ReadInto(p []byte) error      { return tensor.ReadFull(e, p) }
+func (e *inMember) Open() (io.ReadCloser, error) { return tensor.Stream(e), nil }
 
 // storages are those that a pickle names, by key.
 type storages struct {
@@ -266,9 +271,15 @@ func (s *storage) view(v any) error {
 // A stringSource is bytes of the pickle itself.
 type stringSource string
 
-func (s stringSource) Size() int64           { return int64(len(s)) }
-func (s stringSource) Bytes() ([]byte, bool) { return nil, false }
-func (s stringSource) Seekable() bool        { return true }
+func (s stringSource) Size() int64            { return int64(len(s)) }
+func (s stringSource) Bytes() ([]byte, bool)  { return nil, false }
+func (s stringSource) Memory() ([]byte, bool) { return nil, false }
+func (s stringSource) Seekable() bool         { return true }
+func (s stringSource) Identity() any          { return nil }
+
+func (s stringSource) Stored() (tensor.Stored, bool) { return tensor.Stored{}, false }
+func (s stringSource) ReadInto(p []byte) error       { return tensor.ReadFull(s, p) }
+func (s stringSource) Open() (io.ReadCloser, error)  { return tensor.Stream(s), nil }
 
 func (s stringSource) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > int64(len(s)) {

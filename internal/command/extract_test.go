@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,17 +24,21 @@ func interruptedInput(t *testing.T) (context.Context, *input) {
 	for i := range 5 {
 		x := tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{1}, []uint8{byte(i)})
 		if i == 3 {
-			x.Data = tensor.NewBlob(cancelling{cancel})
+			x.Data = tensor.NewBlob(cancelling{cancel: cancel})
 		}
 		ts = append(ts, x)
 	}
 	return ctx, &input{File: tensorfile.FromTensors(ts, nil), name: "in"}
 }
 
-type cancelling struct{ cancel func() }
+type cancelling struct {
+	tensor.Computed
+	cancel func()
+}
 
-func (cancelling) Size() int64                { return 1 }
-func (cancelling) Bytes() (b []byte, ok bool) { return nil, false }
+func (cancelling) Size() int64                    { return 1 }
+func (c cancelling) ReadInto(p []byte) error      { return tensor.ReadFull(c, p) }
+func (c cancelling) Open() (io.ReadCloser, error) { return tensor.Stream(c), nil }
 func (c cancelling) ReadAt(p []byte, _ int64) (int, error) {
 	c.cancel()
 	return len(p), nil

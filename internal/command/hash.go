@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 
@@ -47,7 +48,7 @@ no initial value counts with its name, dtype and shape.`,
 					errors.New("is a directory"))
 			case whole:
 				return a.hashOne(in, false, func(p progress) (inspect.Sum, error) {
-					return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in}), p)
+					return inspect.Hash(a.ctx, tensor.NewBlob(fileSource{in: in}), p)
 				})
 			case content:
 				if err := a.checkDecodedTotal(in, &l); err != nil {
@@ -116,10 +117,14 @@ func (a *app) resolved(in *input, l *lister) (all []*tensor.Tensor, err error) {
 }
 
 // A fileSource is the bytes of the file itself.
-type fileSource struct{ in *input }
+type fileSource struct {
+	tensor.Computed
+	in *input
+}
 
 func (f fileSource) Size() int64                             { return f.in.Size() }
-func (f fileSource) Bytes() ([]byte, bool)                   { return nil, false }
+func (f fileSource) ReadInto(p []byte) error                 { return tensor.ReadFull(f, p) }
+func (f fileSource) Open() (io.ReadCloser, error)            { return tensor.Stream(f), nil }
 func (f fileSource) ReadAt(p []byte, off int64) (int, error) { return f.in.readAt(p, off) }
 
 // A hashRow is an element of tensors or blobs in hash --json, and of their parts.

@@ -38,8 +38,8 @@ type storedAt struct {
 	st   tensor.Stored
 }
 
-func (s storedAt) Size() int64           { return s.size }
-func (s storedAt) Stored() tensor.Stored { return s.st }
+func (s storedAt) Size() int64                   { return s.size }
+func (s storedAt) Stored() (tensor.Stored, bool) { return s.st, true }
 
 func TestBudgetIsInProportionToTheFile(t *testing.T) {
 	at := func(off, stored int64, encoding string, size int64) tensor.Blob {

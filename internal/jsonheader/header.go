@@ -95,9 +95,9 @@ type Extent struct {
 }
 
 // Stored is for tensor.Blob.
-func (e *Extent) Stored() tensor.Stored {
+func (e *Extent) Stored() (tensor.Stored, bool) {
 	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.word,
-		File: e.Shard}
+		File: e.Shard}, true
 }
 
 // An entry is one tensor of a header: a flat record without pointers but the

@@ -17,30 +17,31 @@ func LittleEndian(b tensor.Blob, width int) tensor.Blob {
 // Change returns the elements of b, width bytes each, as f changes any number of whole
 // ones in place. The word is what their encoding is named.
 func Change(b tensor.Blob, width int, word string, f func(p []byte)) tensor.Blob {
-	return tensor.NewBlob(&changed{b, int64(width), word, f})
+	return tensor.NewBlob(&changed{b: b, width: int64(width), word: word, f: f})
 }
 
 type changed struct {
+	tensor.Computed
 	b     tensor.Blob
 	width int64
 	word  string
 	f     func(p []byte)
 }
 
-func (s *changed) Size() int64           { return s.b.Size() }
-func (s *changed) Bytes() ([]byte, bool) { return nil, false }
+func (s *changed) Size() int64    { return s.b.Size() }
+func (s *changed) Seekable() bool { return s.b.Seekable() }
 
-func (s *changed) Stored() tensor.Stored {
+func (s *changed) Stored() (tensor.Stored, bool) {
 	st, ok := s.b.Stored()
 	if !ok { // not in the file as they are
-		return tensor.Stored{Offset: -1, Size: s.Size(), Encoding: s.word}
+		return tensor.Stored{Offset: -1, Size: s.Size(), Encoding: s.word}, true
 	}
 	if st.Encoding == "raw" {
 		st.Encoding = s.word
 	} else {
 		st.Encoding += " " + s.word
 	}
-	return st
+	return st, true
 }
 
 func (s *changed) ReadInto(p []byte) error {

@@ -64,7 +64,7 @@ var edges = map[string][]string{
 	"internal/memory":     {},
 	"internal/ggml":       {},
 	"internal/atomicfile": {"tensor", "internal/naming"},
-	"internal/source":     {mmap, "internal/memory"},
+	"internal/source":     {mmap, "internal/memory", "tensor"},
 	"tensor":              and(leaves, "internal/ggml"),
 	"internal/format":     and(leaves, "tensor", "internal/atomicfile", "internal/source"),
 	"internal/numpy":      and(leaves, "tensor", "internal/format", "internal/source"),

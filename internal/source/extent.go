@@ -1,9 +1,14 @@
 package source
 
+import (
+	"io"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
 // An Extent is a range of a Source that was found to be inside it. It is a small value,
 // to be kept in slices; its methods have pointer receivers, so that a Blob can refer to
-// an element of such a slice without an allocation. It satisfies what package tensor
-// asks of the source of a Blob.
+// an element of such a slice without an allocation. It is a tensor.Source.
 type Extent struct {
 	s      *Source
 	off, n int64
@@ -30,6 +35,20 @@ func (e *Extent) Bytes() ([]byte, bool) {
 	}
 	return e.s.Bytes(e.off, e.n)
 }
+
+// ReadInto fills p, which has the size.
+func (e *Extent) ReadInto(p []byte) error { return tensor.ReadFull(e, p) }
+
+// Open streams the bytes.
+func (e *Extent) Open() (io.ReadCloser, error) { return tensor.Stream(e), nil }
+
+// Stored says where the bytes are.
+func (e *Extent) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: e.off, Size: e.n, Encoding: "raw"}, true
+}
+
+// Seekable returns true.
+func (e *Extent) Seekable() bool { return true }
 
 // Memory returns the bytes where they are the caller's own memory, never the memory of a
 // mapped file.

@@ -38,7 +38,7 @@ func (m *Member) Size() int64 { return int64(m.File.UncompressedSize64) }
 // be more than it has. descr is for [tensor.Stored].Type. Where the member is not
 // compressed the Blob has random access.
 func (m *Member) Blob(skip int64, descr string) tensor.Blob {
-	p := payload{m, skip, m.Size() - skip, descr}
+	p := payload{Member: m, skip: skip, size: m.Size() - skip, descr: descr}
 	if m.Stored() {
 		return tensor.NewBlob(&storedPayload{p})
 	}
@@ -64,6 +64,7 @@ func (m *Member) Decode(inflate *io.ReadCloser) (io.ReadCloser, error) {
 
 // A payload is the bytes of a member from skip on.
 type payload struct {
+	tensor.Computed
 	*Member
 	skip  int64
 	size  int64
@@ -76,8 +77,8 @@ type checkOnce struct {
 	ok bool
 }
 
-// CheckView checks the CRC of the member the first time, if the Reader is strict.
-func (m *payload) CheckView() error {
+// checkStrict checks the CRC of the member the first time, if the Reader is strict.
+func (m *payload) checkStrict() error {
 	if m.strict == nil {
 		return nil
 	}
@@ -96,10 +97,10 @@ func (m *payload) CheckView() error {
 	return err
 }
 
-func (m *payload) Size() int64           { return m.size }
-func (m *payload) Bytes() ([]byte, bool) { return nil, false }
+func (m *payload) Size() int64             { return m.size }
+func (m *payload) ReadInto(p []byte) error { return tensor.ReadFull(m, p) }
 
-func (m *payload) Stored() tensor.Stored {
+func (m *payload) Stored() (tensor.Stored, bool) {
 	s := tensor.Stored{
 		Offset: m.extent.Offset(), Size: m.extent.Size(), Encoding: "deflate",
 		Digest: fmt.Sprintf("crc32:0x%08x", m.File.CRC32), Type: m.descr,
@@ -107,7 +108,7 @@ func (m *payload) Stored() tensor.Stored {
 	if m.File.Method == zip.Store {
 		s.Offset, s.Size, s.Encoding = s.Offset+m.skip, m.size, "raw"
 	}
-	return s
+	return s, true
 }
 
 // Open streams the elements. Before io.EOF it checks the CRC of the member, and that
@@ -133,7 +134,7 @@ func (m *payload) Open() (io.ReadCloser, error) {
 }
 
 func (m *payload) ReadAt(p []byte, off int64) (int, error) {
-	if err := m.CheckView(); err != nil {
+	if err := m.checkStrict(); err != nil {
 		return 0, err
 	}
 	r, err := m.Open()
@@ -152,7 +153,7 @@ type storedPayload struct{ payload }
 
 func (m *storedPayload) Bytes() ([]byte, bool) {
 	b, ok := m.extent.Bytes()
-	if !ok || m.CheckHeader() != nil {
+	if !ok || m.CheckHeader() != nil || m.checkStrict() != nil {
 		return nil, false
 	}
 	return b[m.skip : m.skip+m.size : m.skip+m.size], true
@@ -162,11 +163,13 @@ func (m *storedPayload) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > m.size || int64(len(p)) > m.size-off {
 		return 0, io.ErrUnexpectedEOF
 	}
-	if err := errors.Join(m.CheckHeader(), m.CheckView()); err != nil {
+	if err := errors.Join(m.CheckHeader(), m.checkStrict()); err != nil {
 		return 0, err
 	}
 	return m.extent.ReadAt(p, m.skip+off)
 }
+
+func (m *storedPayload) Seekable() bool { return true }
 
 // ReadInto does not check the CRC, unless the Reader is strict: it costs one copy.
 func (m *storedPayload) ReadInto(p []byte) error {

@@ -29,14 +29,23 @@ type Payload struct {
 }
 
 // A stored payload is the source of a Blob, which has no field that a caller could set.
-type stored struct{ p Payload }
+type stored struct {
+	tensor.Computed
+	p Payload
+}
 
-func (s *stored) Size() int64                  { return s.p.DecodedSize }
-func (s *stored) Bytes() ([]byte, bool)        { return s.p.bytes() }
-func (s *stored) Stored() tensor.Stored        { return s.p.stored() }
-func (s *stored) ReadInto(b []byte) error      { return s.p.readInto(b) }
-func (s *stored) Open() (io.ReadCloser, error) { return s.p.open() }
-func (s *stored) CheckView() error             { return s.p.checkView() }
+func (s *stored) Size() int64                   { return s.p.DecodedSize }
+func (s *stored) Stored() (tensor.Stored, bool) { return s.p.stored(), true }
+func (s *stored) ReadInto(b []byte) error       { return s.p.readInto(b) }
+func (s *stored) Open() (io.ReadCloser, error)  { return s.p.open() }
+
+// Bytes is false where a strict reader finds another digest.
+func (s *stored) Bytes() ([]byte, bool) {
+	if s.p.checkView() != nil {
+		return nil, false
+	}
+	return s.p.bytes()
+}
 
 func (s *stored) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
 
@@ -193,10 +202,7 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 		}
 		return n, err
 	}
-	if err = p.readable(); err != nil {
-		return 0, p.Failed(err)
-	}
-	if err = p.checkStrict(); err != nil || len(b) == 0 {
+	if err = p.checkView(); err != nil || len(b) == 0 {
 		return 0, err
 	}
 	if p.DecodedSize >= 0 && !align.Within(off, int64(len(b)), p.DecodedSize) {

@@ -14,6 +14,7 @@ import (
 // Pieces are a tensor whose bytes come piece by piece, and the source of its data. Adding
 // it runs as a coroutine, which stops where it reads what has not come yet.
 type pieces struct {
+	tensor.Computed
 	t      tensor.Tensor
 	yield  func(wanted []byte) bool // to who has the bytes; nil before adding begins
 	next   func() ([]byte, bool)
@@ -65,13 +66,20 @@ func (p *pieces) Size() int64 {
 	return size
 }
 
-// Bytes returns none: they have not come yet.
-func (p *pieces) Bytes() ([]byte, bool) { return nil, false }
-
 // ReadAt fails: the bytes are read in their order.
 func (p *pieces) ReadAt([]byte, int64) (int, error) { return 0, errPieces }
 
 var errPieces = errors.New("its bytes come piece by piece")
+
+// ReadInto reads the bytes as they come.
+func (p *pieces) ReadInto(b []byte) error {
+	r, err := p.Open()
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(r, b)
+	return err
+}
 
 // Open returns the bytes as they come.
 func (p *pieces) Open() (io.ReadCloser, error) {
