@@ -3,6 +3,7 @@ package quant_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -14,14 +15,17 @@ import (
 
 // A slowSource answers when several of its kind are asked.
 type slowSource struct {
+	tensor.Computed
 	b      []byte
 	others *sync.WaitGroup
 	err    error
 	reads  int
 }
 
-func (s *slowSource) Size() int64           { return int64(len(s.b)) }
-func (s *slowSource) Bytes() ([]byte, bool) { return nil, false }
+func (s *slowSource) Size() int64                  { return int64(len(s.b)) }
+func (s *slowSource) Seekable() bool               { return true }
+func (s *slowSource) ReadInto(p []byte) error      { return tensor.ReadFull(s, p) }
+func (s *slowSource) Open() (io.ReadCloser, error) { return tensor.Stream(s), nil }
 func (s *slowSource) ReadAt(p []byte, off int64) (int, error) {
 	if s.reads++; s.others != nil && s.reads == 1 {
 		s.others.Done()
