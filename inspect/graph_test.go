@@ -241,6 +241,32 @@ func TestGraphShowsNamelessState(t *testing.T) {
 	}
 }
 
+// TestWhatNoInputReachesIsAboveItsFirstUse draws a chain of operators, the last of which
+// uses what two operators make of a constant, and an operator without inputs.
+func TestWhatNoInputReachesIsAboveItsFirstUse(t *testing.T) {
+	gr := Group{Nodes: []Node{{Kind: NodeInput}}}
+	chain := 10
+	for i := range chain {
+		gr.Nodes = append(gr.Nodes, Node{Kind: NodeOperator})
+		gr.Edges = append(gr.Edges, Edge{From: i, To: i + 1})
+	}
+	gr.Nodes = append(gr.Nodes, Node{Kind: NodeConstant}, Node{Kind: NodeOperator},
+		Node{Kind: NodeOperator}, Node{Kind: NodeOperator})
+	gr.Edges = append(gr.Edges, Edge{From: 11, To: 12}, Edge{From: 12, To: 13},
+		Edge{From: 13, To: chain}, Edge{From: 14, To: chain}, Edge{From: 14, To: chain - 1})
+	l, err := newLayered(&gr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, b := range l.boxes[chain : chain+5] {
+		got = append(got, b.layer)
+	}
+	if want := []int{10, 7, 8, 9, 8}; !slices.Equal(got, want) {
+		t.Errorf("layers %v, want %v", got, want)
+	}
+}
+
 func TestSVGRefusesTooManyBends(t *testing.T) {
 	gr := Group{}
 	for i := range 3000 {

@@ -78,7 +78,9 @@ func newLayered(gr *Group) (*layered, error) {
 }
 
 // assignLayers gives every node a layer: the longest way from a node without
-// predecessors. In a cycle the first node is taken as if nothing came before it.
+// predecessors. In a cycle the first node is taken as if nothing came before it. An
+// input, and what no input reaches, such as constants and what is made of them alone, is
+// right above its first use.
 func (l *layered) assignLayers() {
 	n := len(l.boxes)
 	next, waiting := make([][]int, n), make([]int, n)
@@ -86,15 +88,15 @@ func (l *layered) assignLayers() {
 		next[e.From] = append(next[e.From], e.To)
 		waiting[e.To]++
 	}
-	isSource := make([]bool, n)
 	var ready []int
 	for i := range n {
 		if waiting[i] == 0 {
-			ready, isSource[i] = append(ready, i), true
+			ready = append(ready, i)
 		}
 	}
+	taken, isReached := make([]int, 0, n), make([]bool, n) // in order, and from an input
 	done, first := make([]bool, n), 0
-	for taken := 0; taken < n; {
+	for len(taken) < n {
 		if len(ready) == 0 {
 			for done[first] {
 				first++
@@ -106,27 +108,30 @@ func (l *layered) assignLayers() {
 			continue
 		}
 		done[i] = true
-		taken++
+		taken = append(taken, i)
 		for _, j := range next[i] {
 			if done[j] {
 				continue
 			}
+			isInput := l.group.Nodes[i].Kind == NodeInput
+			isReached[j] = isReached[j] || isReached[i] || isInput
 			l.boxes[j].layer = max(l.boxes[j].layer, l.boxes[i].layer+1)
 			if waiting[j]--; waiting[j] == 0 {
 				ready = append(ready, j)
 			}
 		}
 	}
-	// Constants and inputs are right above their first use.
-	for i, node := range l.group.Nodes {
-		if !isSource[i] || len(next[i]) == 0 || node.Kind == NodeOperator {
-			continue
-		}
-		low := l.boxes[next[i][0]].layer
+	for _, i := range slices.Backward(taken) {
+		done[i] = false // what is not done from here on comes later
+		low := n
 		for _, j := range next[i] {
-			low = min(low, l.boxes[j].layer)
+			if !done[j] && j != i {
+				low = min(low, l.boxes[j].layer)
+			}
 		}
-		l.boxes[i].layer = max(low-1, 0)
+		if !isReached[i] && low < n {
+			l.boxes[i].layer = max(low-1, 0)
+		}
 	}
 }
 

@@ -1,6 +1,9 @@
 // The page in the hands of people who use it every day: differences, the dialog of a tensor and its address, the graph, narrow screens.
+import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
-import { data, drop, eventually, holds, proves, same, status, until, view, work } from './harness.mjs';
+import { pathToFileURL } from 'node:url';
+import { command, data, drop, eventually, holds, proves, ready, same, serious, status, until, view, visit, work } from './harness.mjs';
+import { serve } from './server.mjs';
 
 const file = name => join(work, name);
 const values = file('values.safetensors'), model = file('model.safetensors');
@@ -46,6 +49,20 @@ await proves('the statistics of a large tensor are a button with their size', ()
   await page.getByRole('button', {name: 'Compute statistics (125.0 MiB)'}).waitFor();
   same(await page.locator('dialog canvas, dialog .histogram').count(), 0, 'what was computed');
 }));
+await proves('the statistics of a tensor behind an address are a button', async () => {
+  const server = await serve(work);
+  try {
+    await view([`${server.address}values.safetensors`], async page => {
+      same(await page.locator('h1').innerText(), 'values.safetensors', 'the title');
+      await open(page, 'v');
+      await page.locator('dialog .grid td').first().waitFor();
+      await page.getByRole('button', {name: 'Compute statistics (1.6 KiB)'}).click();
+      await page.getByRole('img', {name: /^Histogram/}).waitFor();
+    });
+  } finally {
+    server.close();
+  }
+});
 await proves('an image has its colours, which can be taken away', () => view([file('images.safetensors')], async page => {
   const pixel = want => eventually(async () => same(await page.locator('dialog canvas').evaluate(
     c => [...c.getContext('2d').getImageData(3, 3, 1, 1).data]), want, 'a pixel'));
@@ -85,6 +102,24 @@ await proves('a tensor has an address, which Back leaves', () => view([model], a
   await eventually(() => same(address(page), '', 'the address of a link after Close'));
 }));
 
+await proves('a tensor of a report has an address', async () => {
+  const report = file('values.html');
+  execFileSync(command, ['report', '--force', values, report]);
+  await visit(`${pathToFileURL(report).href}#tensor=v`, async page => {
+    await ready(page);
+    await titleIs(page, 'v');
+    await page.keyboard.press('Escape');
+    await isClosed(page);
+    await open(page, 'v');
+    await page.goBack();
+    await isClosed(page);
+  });
+});
+await proves('an address without its tensor is an error in words', () => view([values], async page => {
+  await page.evaluate(() => { location.hash = '#tensor=w'; });
+  await eventually(async () => same(await page.locator('#status.error').innerText(), 'There is no tensor w.', 'the status'));
+}));
+
 await proves('the filter takes patterns as the command does', () => drop([model], async page => {
   for (const [filter, n] of [['*.mlp.*', 66], ['*.mlp.* !*up_proj*', 44], ['!*layers*', 3], ['!layers', 3], ['*.[01].mlp.*', 6], ['*.[^0-9].*', 0],
     ['model.layers.?.mlp.up_proj.weight', 10], ['lm_head* *.norm.weight', 2], ['*.mlp.* 5632,', 44], ['*.mlp', 0], ['mlp', 66], ['layers.[', 0], ['layers\\.0.mlp*', 0],
@@ -103,6 +138,14 @@ await proves('a graph opens fitted, and dark in dark mode', () => drop([`${data}
   const [back, text] = await page.evaluate(() => [getComputedStyle(document.querySelector('.graph')).backgroundColor, getComputedStyle(document.querySelector('.graph text')).fill]);
   same([back, text], ['rgb(20, 23, 27)', 'rgb(230, 232, 235)'], 'colours');
 }, {colorScheme: 'dark'}));
+
+await proves('a graph that would be dots opens at its first node', () => drop([file('deep.rten')], async page => {
+  const graph = await page.locator('.graph').boundingBox(), node = await page.locator('.graph .node').first().boundingBox();
+  holds(node.height > 15 && node.x > graph.x && node.x < graph.x + graph.width && node.y >= graph.y, `${JSON.stringify(node)} in ${JSON.stringify(graph)}`);
+  await page.getByRole('button', {name: 'Fit'}).click();
+  const last = await page.locator('.graph .node').last().boundingBox();
+  holds(last.y + last.height <= graph.y + graph.height, 'the end is outside');
+}));
 
 const place = page => page.locator('.graph > g').getAttribute('transform');
 const moved = (page, from) => eventually(async () => { const now = await place(page); holds(now !== from, 'the graph did not move'); return now; });
@@ -181,6 +224,21 @@ await proves('names break at dots at 375 px, and sizes are in sight', () => drop
   const sizes = await page.locator('#table td.bytes').evaluateAll(all => all.map(e => e.getBoundingClientRect()).filter(r => r.right > 375 || r.width === 0).length);
   same(sizes, 0, 'sizes that are not in sight');
 }, {viewport: {width: 375, height: 800}}));
+for (const colorScheme of ['light', 'dark']) {
+  await proves(`no serious finding of axe-core in a difference and its tensor, ${colorScheme}, 375 px`, () => view([values, file('nan.safetensors')], async page => {
+    await page.getByRole('region', {name: 'Differences'}).waitFor();
+    same(await serious(page), [], 'the difference');
+    await page.getByRole('region', {name: 'Differences'}).getByRole('button', {name: 'v', exact: true}).focus();
+    await page.keyboard.press('Enter');
+    await page.locator('dialog canvas').waitFor();
+    await page.locator('dialog .grid').waitFor();
+    same(await serious(page), [], 'a tensor');
+    same(await page.evaluate(() => document.querySelector('dialog').scrollWidth - document.querySelector('dialog').clientWidth), 0, 'pixels wider than the dialog');
+    await page.keyboard.press('Escape');
+    await isClosed(page);
+    await until(page, `document.activeElement.textContent === 'v'`); // the name has the focus again
+  }, {colorScheme, viewport: {width: 375, height: 800}}));
+}
 await proves('tables are as wide as what they hold', () => drop([model], async page => {
   const widths = await page.locator('main .scroll').evaluateAll(all => all.map(e => [e.clientWidth, e.firstChild.offsetWidth]));
   for (const [region, table] of widths) holds(region < 1000 && region - table < 20, `${region} of ${table}`);

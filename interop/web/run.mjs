@@ -294,11 +294,11 @@ if (process.env.TENSORFILE_PICTURES) {
   const shot = (page, name) => page.screenshot({path: join(process.env.TENSORFILE_PICTURES, name)});
   const options = {viewport: {width: 900, height: 720}};
   await drop([join(work, 'model.safetensors')], async page => {
-    await page.fill('#filter', 'layers.0.');
+    await page.fill('#filter', '*.layers.0.* !*norm*');
     await page.locator('#section-tensors').evaluate(e => window.scrollTo(0, e.offsetTop - 20));
     await page.evaluate(() => document.activeElement.blur());
     await shot(page, 'page.png');
-  }, {viewport: {width: 900, height: 1010}});
+  }, {viewport: {width: 900, height: 1120}});
   await drop([data + 'pte/export-1.5.1-cond.pte'], async page => {
     await page.locator('.chart').first().evaluate(e => window.scrollTo(0, e.getBoundingClientRect().top + scrollY - 64));
     await shot(page, 'graph.png');

@@ -75,6 +75,35 @@ export function list(parent, pairs) {
   return dl;
 }
 
+// piece is how many rows of a table come at once.
+const piece = 300;
+
+// grow returns a function that shows rows in a table, by calling draw with a parent and a row: the first ones, and more when the end of
+// the region comes into view.
+export function grow(region, body, draw) {
+  const end = add(region, 'div');
+  let list = [], drawn = 0;
+  const more = () => {
+    const part = document.createDocumentFragment();
+    for (const r of list.slice(drawn, drawn + piece)) draw(part, r);
+    body.append(part);
+    drawn = Math.min(drawn + piece, list.length);
+  };
+  new IntersectionObserver(seen => {
+    if (seen.some(e => e.isIntersecting) && drawn < list.length) more();
+  }, {root: region, rootMargin: '600px'}).observe(end);
+  region.addEventListener('scroll', () => {
+    if (drawn < list.length && region.scrollTop + region.clientHeight > region.scrollHeight - 600) more();
+  });
+  window.addEventListener('beforeprint', () => { while (drawn < list.length) more(); });
+  return rows => {
+    list = rows;
+    drawn = 0;
+    body.replaceChildren();
+    more();
+  };
+}
+
 // table appends a table in a region that scrolls. Columns are {title, number, name}; cells are text, or functions that fill them.
 export function table(parent, label, columns, rows, className) {
   const region = add(parent, 'div', undefined, {class: 'scroll', role: 'region', 'aria-label': label, tabindex: 0});
@@ -82,14 +111,16 @@ export function table(parent, label, columns, rows, className) {
   const head = add(add(t, 'thead'), 'tr');
   for (const c of columns) add(head, 'th', c.title, {scope: 'col', class: c.number ? 'number' : undefined});
   const body = add(t, 'tbody');
-  for (const r of rows) {
-    const tr = add(body, 'tr');
+  const draw = (parent, r) => {
+    const tr = add(parent, 'tr');
     columns.forEach((c, i) => {
       const isFunction = typeof r[i] === 'function';
       const td = (c.name && !isFunction ? addName : add)(tr, 'td', isFunction ? '' : r[i] ?? '', {class: c.number ? 'number' : c.name ? 'name' : undefined});
       if (isFunction) r[i](td);
     });
-  }
+  };
+  if (rows.length > piece) grow(region, body, draw)(rows);
+  else rows.forEach(r => draw(body, r));
   return t;
 }
 

@@ -22,7 +22,8 @@ export function showFacts(facts) {
   (info.schemes ?? []).map(x => [x.scheme, x.weights.toLocaleString('en'), x.parameters.toLocaleString('en'), x.block?.join(' × ') ?? '', x.scales]));
   titled(s, 'h3', 'Shards', [{title: 'File', name: true}, {title: 'Tensors', number: true}, {title: 'Size', number: true}],
     (info.shards ?? []).map(x => [x.name, x.tensors.toLocaleString('en'), human(x.bytes)]));
-  titled(s, 'h3', 'Attributes', [{title: 'Key', name: true}, {title: 'Value', text: true}], facts.attributes);
+  titled(s, 'h3', 'Attributes', [{title: 'Key', name: true}, {title: 'Value'}],
+    facts.attributes.map(([key, value]) => [key, value.length > 200 ? td => folded(td, value) : value]));
   for (const w of info.warnings) add(s, 'p', 'warning: ' + w, {class: 'warning'});
   const d = add(s, 'details');
   add(d, 'summary', 'All as JSON');
@@ -33,6 +34,13 @@ export function showFacts(facts) {
 function millions(n) {
   const all = n.toLocaleString('en'), i = Math.min(Math.floor((String(n).length - 1) / 3), 4);
   return i < 2 ? all : `${(n / 1000 ** i).toFixed(1)}${' KMBT'[i]} (${all})`;
+}
+
+// folded shows the beginning of a long text, which opens.
+function folded(parent, text) {
+  const d = add(parent, 'details');
+  add(d, 'summary', [...text].slice(0, 80).join('') + '…');
+  add(d, 'span', text);
 }
 
 // small is up to which size a file is verified without being asked to.

@@ -37,7 +37,8 @@ function draw(parent, g, openBlock) {
   const svg = addSVG(parent, 'svg', {class: 'graph', tabindex: 0, role: 'application', 'aria-roledescription': 'graph',
     'aria-label': `Graph of ${g.groups.reduce((n, x) => n + (x.nodes?.length ?? 0), 0)} nodes. Arrow keys move, plus and minus zoom; Find chooses a node, and its adjacent nodes are listed below.`});
   const wide = Math.min(svg.clientWidth / width, 1); // the scale at which it is as wide as its place
-  svg.style.height = `min(36rem, 75vh, ${Math.ceil(Math.max(height * wide, 100)) + 16}px)`;
+  const least = .2, large = Math.max(Math.min(wide, .6), least / 2); // below least nodes are dots; then it opens large, at the first node
+  svg.style.height = `min(36rem, 75vh, ${Math.ceil(height * Math.max(wide, large)) + 16}px)`;
   add(parent, 'p', 'Drag to move; Ctrl and the wheel, or two fingers, to zoom.', {class: 'soft'});
   const details = add(parent, 'div', undefined, {'aria-live': 'polite', id: 'node'});
   const scene = addSVG(svg, 'g');
@@ -55,12 +56,12 @@ function draw(parent, g, openBlock) {
     view = {x: x - (x - view.x) * k / view.k, y: y - (y - view.y) * k / view.k, k};
     apply();
   };
-  const show = k => { // at its top
+  const whole = Math.min(wide, svg.clientHeight / (height + 8));
+  const fit = () => {
+    const k = Math.max(whole, .01);
     view = {x: (svg.clientWidth - width * k) / 2, y: 4, k};
     apply();
   };
-  const whole = Math.min(wide, svg.clientHeight / (height + 8));
-  const fit = () => show(Math.max(whole, .02));
   const start = k => { // at the first node
     const middle = nodes.length ? nodes[0].x + nodes[0].w / 2 : width / 2;
     view = {x: svg.clientWidth / 2 - middle * k, y: 4, k};
@@ -152,8 +153,8 @@ function draw(parent, g, openBlock) {
     svg.style.height = screenHeight;
     apply();
   };
-  if (whole >= .2) fit();
-  else show(Math.max(Math.min(wide, .6), .1)); // all of it would be dots: its width
+  if (whole >= least) fit();
+  else start(large);
 }
 
 function drawGroup(scene, group, number, nodes) {

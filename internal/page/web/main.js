@@ -27,7 +27,9 @@ async function show(backend) {
   document.title = `${visible(facts.name)} – tensorfile`;
   say('');
   // A tensor has an address: #tensor=NAME, with &index=N where it is not the first of that name, and with &file=1 in the second file.
-  const openRow = row => {
+  let left = null; // the address of a tensor, once its dialog is closed
+  const openRow = async row => {
+    await left;
     const address = new URLSearchParams({tensor: row.name});
     if (rows[row.file].find(r => r.name === row.name) !== row) address.set('index', row.index);
     if (row.file) address.set('file', row.file);
@@ -45,8 +47,10 @@ async function show(backend) {
   window.onpopstate = () => route().catch(e => say(e.message, true));
   find('tensor').onclose = () => {
     if (!new URLSearchParams(location.hash.slice(1)).has('tensor')) return;
-    if (history.state?.opened) history.back();
-    else history.replaceState(null, '', location.pathname + location.search);
+    if (history.state?.opened) {
+      left = new Promise(done => addEventListener('popstate', done, {once: true}));
+      history.back();
+    } else history.replaceState(null, '', location.pathname + location.search);
   };
   // openName opens the tensor that has a name, or a part of which has it, of the first file that has it.
   const openName = async name => {

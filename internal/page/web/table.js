@@ -1,5 +1,5 @@
 // The table of tensors and blobs: filter, sort, fold.
-import { add, addName, human, section } from './dom.js';
+import { add, addName, grow, human, section } from './dom.js';
 
 const columns = [
   {key: 'name', title: 'Name'}, {key: 'dtype', title: 'Dtype'}, {key: 'text', title: 'Shape'}, {key: 'bytes', title: 'Size', number: true},
@@ -58,9 +58,6 @@ export function filterOf(text) {
   return r => (!globs.length || globs.some(w => w.test(r))) && others.every(w => w.test(r) !== w.isNot);
 }
 
-// page is how many rows come at once: more when the end of the table comes into view.
-const page = 300;
-
 // whole has each quantised weight in the place of its parts.
 function whole(rows, weights) {
   const at = new Map(weights.flatMap(w => w.of.map((index, i) => [index, i ? null : w])));
@@ -90,8 +87,7 @@ export function showTable(stored, weights, openRow) {
   const t = add(region, 'table', undefined, {id: 'table'});
   const head = add(add(t, 'thead'), 'tr');
   const body = add(t, 'tbody');
-  const end = add(region, 'div');
-  let sort = '', sign = 1, list = [], drawn = 0;
+  let sort = '', sign = 1;
   const used = columns.filter(c => !['how', 'shard'].includes(c.key) || [...stored, ...weights].some(r => r[c.key]));
   const heads = used.map(c => {
     const th = add(head, 'th', undefined, {scope: 'col', class: c.number ? `number ${c.key}` : c.key});
@@ -111,17 +107,12 @@ export function showTable(stored, weights, openRow) {
     bytes: (tr, r) => add(tr, 'td', human(r.bytes), {class: 'number bytes', title: r.bytes >= 0 ? r.bytes.toLocaleString('en') + ' bytes' : undefined}),
     offset: (tr, r) => add(tr, 'td', r.offset >= 0 ? r.offset.toLocaleString('en') : '', {class: 'number offset'}),
   };
-  const more = () => {
-    const piece = document.createDocumentFragment();
-    for (const r of list.slice(drawn, drawn + page)) {
-      const tr = add(piece, 'tr');
-      for (const c of used) cell[c.key] ? cell[c.key](tr, r) : add(tr, 'td', r[c.key] ?? '', {class: c.key});
-    }
-    body.append(piece);
-    drawn = Math.min(drawn + page, list.length);
-  };
+  const show = grow(region, body, (parent, r) => {
+    const tr = add(parent, 'tr');
+    for (const c of used) cell[c.key] ? cell[c.key](tr, r) : add(tr, 'td', r[c.key] ?? '', {class: c.key});
+  });
   const draw = () => {
-    list = rows.filter(filterOf(filter.value));
+    let list = rows.filter(filterOf(filter.value));
     if (folded.checked) list = fold(list);
     const column = used.find(c => c.key === sort);
     if (column) {
@@ -134,17 +125,8 @@ export function showTable(stored, weights, openRow) {
       mark.textContent = c.title + (c.key !== sort ? '' : sign > 0 ? ' ▲' : ' ▼');
     }
     t.setAttribute('aria-rowcount', list.length + 1);
-    body.replaceChildren();
-    drawn = 0;
-    more();
+    show(list);
   };
-  new IntersectionObserver(seen => {
-    if (seen.some(e => e.isIntersecting) && drawn < list.length) more();
-  }, {root: region, rootMargin: '600px'}).observe(end);
-  region.addEventListener('scroll', () => {
-    if (drawn < list.length && region.scrollTop + region.clientHeight > region.scrollHeight - 600) more();
-  });
-  window.addEventListener('beforeprint', () => { while (drawn < list.length) more(); });
   filter.addEventListener('input', draw);
   folded.addEventListener('change', draw);
   draw();
