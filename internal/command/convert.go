@@ -498,7 +498,7 @@ func (c *census) noteAttribute(keep globs) func(key string) bool {
 // sources matches.
 func (c *conversion) checkNames() error {
 	if len(c.filter) > 0 && !c.seen.isKept {
-		return c.noMatch()
+		return c.filter.noMatch("--filter")
 	}
 	for _, d := range tensor.DTypes() {
 		if c.dtypes[d] != tensor.Unknown && !c.seen.dtypes[d] ||

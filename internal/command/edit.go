@@ -235,10 +235,6 @@ type changes struct {
 func (e *editing) changes(in *input) (*changes, error) {
 	c := &changes{names: map[string]*string{}, attributes: map[string]*string{}}
 	names := slices.Collect(in.names())
-	present := make(map[string]bool, len(names))
-	for _, n := range names {
-		present[n] = true
-	}
 	used := make([]bool, len(e.rename))
 	for _, n := range names {
 		if to := e.rename.newName(n, used); to != n {
@@ -249,21 +245,18 @@ func (e *editing) changes(in *input) (*changes, error) {
 		return nil, err
 	}
 	for _, g := range e.drop {
-		matched := present[g]
-		if matched {
-			c.names[g] = nil
-		}
+		matched := false
 		for _, n := range names {
-			if ok, _ := glob(g, n); ok {
+			if ok, _ := glob(g, n); ok || n == g {
 				c.names[n], matched = nil, true
 			}
 		}
 		if !matched {
-			return nil, wrong(tryNames, "--drop: no tensor or blob is named %s", quote(g))
+			return nil, globs{g}.noMatch("--drop")
 		}
 	}
 	if len(e.filter) > 0 && !slices.ContainsFunc(names, e.passes) {
-		return nil, e.noMatch()
+		return nil, e.filter.noMatch("--filter")
 	}
 	for _, n := range names {
 		if !e.passes(n) {

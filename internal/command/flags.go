@@ -236,3 +236,12 @@ func (g globs) match(name string) bool {
 	}
 	return matches || all
 }
+
+// noMatch is the error of patterns of a flag that match no name.
+func (g globs) noMatch(flag string) error {
+	try := tryNames
+	if last := g[len(g)-1]; !strings.ContainsAny(last, `*?[!\`) {
+		try = flag + " '*" + last + "*', which is part of a name"
+	}
+	return wrong(try, "%s: no tensor or blob is named %s", flag, quote(strings.Join(g, " or ")))
+}

@@ -83,17 +83,7 @@ func (l *lister) unmatched(a *app, err error) error {
 		a.ctx.Err() != nil {
 		return err
 	}
-	return l.noMatch()
-}
-
-// noMatch is the error of filters that nothing passes.
-func (l *lister) noMatch() error {
-	try := tryNames
-	if last := l.filter[len(l.filter)-1]; !strings.ContainsAny(last, `*?[!\`) {
-		try = "--filter '*" + last + "*', which is part of a name"
-	}
-	return wrong(try, "--filter: no tensor or blob is named %s",
-		quote(strings.Join(l.filter, " or ")))
+	return l.filter.noMatch("--filter")
 }
 
 // passes reports whether a name passes the filters.
