@@ -147,6 +147,9 @@ func (w *Writer[I]) Check(t *tensor.Tensor) error {
 	return err
 }
 
+// ItemOf returns the item of a tensor that Add would take, without adding it.
+func ItemOf[I any](w *Writer[I], t *tensor.Tensor) (I, error) { return w.item(t) }
+
 func (w *Writer[I]) item(t *tensor.Tensor) (item I, err error) {
 	if err := cmp.Or(w.usable(), w.enc.Format.Wrap(-1, "", t.Check())); err != nil {
 		return item, err

@@ -137,15 +137,15 @@ func (w *Writer) examine(ctx context.Context, it *Item) error {
 // AddAll adds the tensors of ts, prepared on all cores.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	plan := func(t *tensor.Tensor) (*Item, error) {
-		if err := w.Check(t); err != nil {
-			return nil, err
-		}
-		it, err := w.item(t)
+		it, err := format.ItemOf(&w.Writer, t)
 		if err == nil {
 			err = w.examine(ctx, &it)
 		}
+		if err != nil {
+			return nil, err
+		}
 		it.Memory.AddTensor(t)
-		return &it, err
+		return &it, nil
 	}
 	return w.Writer.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
 		for it, err := range w.Ahead(ctx, func(yield func(*Item, error) bool) {
