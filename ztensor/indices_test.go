@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -143,28 +145,37 @@ func TestSparseIndices(t *testing.T) {
 			_, err := sparse.Densify(t.Context(), c.t, nil)
 			check("Densify", err)
 			check("Add", NewWriter(io.Discard, &WriterOptions{Version: "1.0"}).Add(c.t))
-			// The same out of a file, which opens in any case.
-			b := append([]byte(v1.Magic1), make([]byte, 56)...)
-			components := map[string]any{}
-			for _, p := range c.t.Parts {
-				data, _ := p.Data.ReadAll()
-				b = append(b, make([]byte, (64-len(b)%64)%64)...)
-				word := dtype.Word(p.DType, true)
-				components[p.Role] = component12(word, len(b), len(data))
-				b = append(b, data...)
+			// The same out of a file, which opens in any case, also where a warning about
+			// the spelling of a digest comes first.
+			for how, digest := range map[string]string{"Verify": "",
+				"Verify of digests in lower case": "crc32c:0x%08x"} {
+				b := append([]byte(v1.Magic1), make([]byte, 56)...)
+				components := map[string]any{}
+				for _, p := range c.t.Parts {
+					data, _ := p.Data.ReadAll()
+					b = append(b, make([]byte, (64-len(b)%64)%64)...)
+					word := dtype.Word(p.DType, true)
+					x := component12(word, len(b), len(data))
+					if digest != "" {
+						x["digest"] = fmt.Sprintf(digest,
+							crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+					}
+					components[p.Role] = x
+					b = append(b, data...)
+				}
+				shape := make([]any, len(c.t.Shape))
+				for i, d := range c.t.Shape {
+					shape[i] = d
+				}
+				r, err := OpenBytes(footed(b,
+					manifest12(map[string]any{"s": object12(c.t.Scheme, shape, components)}),
+					true), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = r.Verify(t.Context(), nil)
+				check(how, err)
 			}
-			shape := make([]any, len(c.t.Shape))
-			for i, d := range c.t.Shape {
-				shape[i] = d
-			}
-			r, err := OpenBytes(footed(b,
-				manifest12(map[string]any{"s": object12(c.t.Scheme, shape, components)}), true),
-				nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Verify(t.Context(), nil)
-			check("Verify", err)
 		})
 	}
 }
