@@ -11,6 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
+	"github.com/tensorfile/tensorfile/ztensor/internal/layouts"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
@@ -232,3 +233,14 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 	}
 	return l.End(err)
 }
+
+// HasBlocks reports whether version 2 has a layout of that name for the quantised
+// blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
+// attributes elems_per_block and block_bytes.
+func HasBlocks(scheme string) bool { return layouts.HasBlocks(scheme) }
+
+// A RuleError is the refusal of a version 2 file that breaks one of its
+// specification's rules: Rule is its name in upstream's conformance corpus, such as
+// BlobAlignment, and Err has a class, tensor.ErrMalformed or tensor.ErrChecksum.
+// errors.As finds it in the errors of opening, reading and verifying.
+type RuleError = rule.Error

@@ -232,10 +232,7 @@ func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) er
 			}
 		}
 	}
-	if err := w.AddAll(ctx, tensor.Of(ts...)); err != nil {
-		return err
-	}
-	return w.Close()
+	return w.writeAll(ctx, tensor.Of(ts...))
 }
 
 // link makes the root refer to a shard that has been written to temp.

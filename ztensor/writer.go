@@ -146,6 +146,11 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	if err != nil {
 		return err
 	}
+	return w.writeAll(ctx, ts)
+}
+
+// writeAll adds the tensors of ts, and completes the file. After an error it is dropped.
+func (w *Writer) writeAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	defer w.Abort()
 	if err := w.AddAll(ctx, ts); err != nil {
 		return err

@@ -61,14 +61,14 @@ type described struct {
 // NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
 func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{generator: cmp.Or(o.Generator, "tensorfile"), digest: o.Digest, level: o.Level}
-	gen := writer.Generation{Magic: Magic1, Limit: maxPrepared, OfStored: true, Parts: w.parts,
-		Check: checkName, Examine: examine, Append: w.append, Encode: w.encode}
-	o.Err = cmp.Or(o.Err, w.configure(o, &gen))
-	w.Init(out, owned, o, gen)
+	w.Magic, w.Limit, w.OfStored = Magic1, maxPrepared, true
+	o.Err = cmp.Or(o.Err, w.configure(o))
+	w.Init(out, owned, o, format.Encoding[writer.Item]{Item: w.item, Check: checkName,
+		Examine: examine, Append: w.append, Encode: w.encode})
 	return w
 }
 
-func (w *Writer) configure(o writer.Settings, gen *writer.Generation) (err error) {
+func (w *Writer) configure(o writer.Settings) (err error) {
 	if w.level > 0 {
 		stream, err := writer.NewEncoder(w.level)
 		if err != nil {
@@ -78,10 +78,10 @@ func (w *Writer) configure(o writer.Settings, gen *writer.Generation) (err error
 		if err != nil {
 			return err
 		}
-		gen.Compress = func(all []byte) []byte {
+		w.Compress = func(all []byte) []byte {
 			return whole.EncodeAll(all, make([]byte, 0, len(all)))
 		}
-		gen.Stream = func(_ context.Context, size int64, out io.Writer) io.WriteCloser {
+		w.Stream = func(_ context.Context, size int64, out io.Writer) io.WriteCloser {
 			stream.ResetContentSize(out, size)
 			return stream
 		}
@@ -99,30 +99,30 @@ func checkText(_ string, value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// parts lists the components in the order in which they lie in the file.
-func (w *Writer) parts(t *tensor.Tensor) (all []writer.Part, err error) {
+// item lists the components in the order in which they lie in the file.
+func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	if err := check(t); err != nil {
-		return nil, err
+		return it, err
 	}
 	a := w.digest
 	if replaced, ok := w.digests[t.Name]; ok {
 		a = replaced
 	}
 	if t.Dense() {
-		all = append(all, w.NewPart(t, "data", t.DType, t.Data, a))
+		it.Parts = append(it.Parts, w.NewPart(t, "data", t.DType, t.Data, a))
 	}
 	indexed := isSparse(t.Scheme)
 	for _, p := range t.Parts {
 		if indexed && slices.Contains(core.IndexRoles, p.Role) {
 			p = sparse.Widen(context.Background(), p)
 		}
-		all = append(all, w.NewPart(t, p.Role, p.DType, p.Data, a))
+		it.Parts = append(it.Parts, w.NewPart(t, p.Role, p.DType, p.Data, a))
 	}
 	if indexed {
-		slices.SortStableFunc(all,
+		slices.SortStableFunc(it.Parts,
 			func(a, b writer.Part) int { return fileOrder(a.Role) - fileOrder(b.Role) })
 	}
-	return all, nil
+	return it, nil
 }
 
 // fileOrder is the order in which upstream writes the components of sparse tensors.

@@ -17,7 +17,7 @@
 //	frames and their table (§8)                        seektable.go, frames.go
 //
 // A tensor that is added goes through six calls at most, one below the other: Add of the
-// shared format.Writer, which first has parts say what the file has of the tensor and
+// shared format.Writer, which first has item say what the file has of the tensor and
 // examine read what decides whether it is refused; append; write, which goes through the
 // parts; store, which finds the place of one or a part with the same bytes; Put of
 // writer.Writer; and Write of writer.Out. AddAll is the same after Ahead, which prepares

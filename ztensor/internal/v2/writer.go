@@ -98,13 +98,10 @@ func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 		own:      map[string][]byte{},
 		profiled: map[string]*tensor.Tensor{}, taken: map[string]bool{},
 		written: map[content][]writer.Part{}, lengths: map[int64]bool{}}
-	gen := writer.Generation{Magic: Magic2, Limit: maxPrepared, Parts: w.parts,
-		Check: w.checkItem, Examine: w.examine, Append: w.append, Encode: w.encode}
-	if w.level > 0 {
-		gen.Compress, gen.Stream = w.encodeFrames, w.newFramer
-	}
+	w.Magic, w.Limit = Magic2, maxPrepared
 	o.Err = cmp.Or(o.Err, w.configure(o))
-	w.Init(out, owned, o, gen)
+	w.Init(out, owned, o, format.Encoding[writer.Item]{Item: w.item, Check: w.checkItem,
+		Examine: w.examine, Append: w.append, Encode: w.encode})
 	return w
 }
 
@@ -118,6 +115,7 @@ func (w *Writer) configure(o writer.Settings) (err error) {
 			"and Alignment")
 	}
 	if w.level > 0 {
+		w.Compress, w.Stream = w.encodeFrames, w.newFramer
 		w.frames, err = writer.NewEncoder(w.level, zstd.WithEncoderConcurrency(0),
 			zstd.WithWindowSize(frameSize))
 	}
@@ -190,10 +188,10 @@ func (w *Writer) checkName(name, what string) error {
 	return nil
 }
 
-// parts lists the parts in the order in which they lie in the file.
-func (w *Writer) parts(t *tensor.Tensor) (all []writer.Part, err error) {
+// item lists the parts in the order in which they lie in the file.
+func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	if err := w.checkTensor(t); err != nil {
-		return nil, err
+		return it, err
 	}
 	add := func(role string, d tensor.DType, data tensor.Blob) {
 		p := w.NewPart(t, role, d, data, digest.XXH3)
@@ -207,22 +205,23 @@ func (w *Writer) parts(t *tensor.Tensor) (all []writer.Part, err error) {
 			err = fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
 				naming.Quote(role), d)
 		}
-		all = append(all, p)
+		it.Parts = append(it.Parts, p)
 	}
 	if t.Dense() {
 		add("data", t.DType, t.Data)
-		return all, err
+		return it, err
 	}
 	as := layouts.Normalized(t)
 	for _, p := range as.Parts {
 		add(p.Role, p.DType, p.Data)
 	}
-	slices.SortFunc(all, func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
+	slices.SortFunc(it.Parts,
+		func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
 	if err == nil && t.Size() >= 0 {
 		elements, _ := t.Shape.Elements()
 		err = layouts.Check(as, uint64(elements), w.own[t.Name])
 	}
-	return all, err
+	return it, err
 }
 
 // typeWords returns the storage type of d, and its logical type if it needs one; "" where
@@ -239,8 +238,8 @@ func (w *Writer) examine(ctx context.Context, it *writer.Item) error {
 		return err
 	}
 	if t != it.T {
-		it.T = t
-		if it.Parts, err = w.parts(t); err != nil {
+		measured, err := w.item(t)
+		if it.T, it.Parts = t, measured.Parts; err != nil {
 			return writer.OfTensor(t.Name, err)
 		}
 	}

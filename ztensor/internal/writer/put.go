@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -42,9 +44,9 @@ func (w *Writer) NewPart(t *tensor.Tensor, role string, d tensor.DType, data ten
 	a digest.Algorithm) Part {
 	p := Part{Role: role, DType: d, Data: data, Algorithm: a, check: dtype.NewCheck(t, d)}
 	size := data.Size()
-	if _, ok := data.Memory(); ok && w.gen.Compress == nil {
+	if _, ok := data.Memory(); ok && w.Compress == nil {
 		p.early = true
-	} else if size >= 0 && size <= w.gen.Limit && !Streamed(data) {
+	} else if size >= 0 && size <= w.Limit && !Streamed(data) {
 		p.early, p.memory = true, 2*size
 	}
 	return p
@@ -72,10 +74,10 @@ func (w *Writer) Prepare(ctx context.Context, p *Part) error {
 		return p.err
 	}
 	p.stored = all
-	if w.gen.Compress != nil {
-		p.stored = w.gen.Compress(all)
+	if w.Compress != nil {
+		p.stored = w.Compress(all)
 	}
-	if w.gen.OfStored {
+	if w.OfStored {
 		all = p.stored
 	}
 	p.Digest = digest.Of(p.Algorithm, all)
@@ -108,15 +110,15 @@ func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
 		a = digest.None
 	}
 	h := digest.New(a)
-	if h != nil && w.gen.OfStored {
+	if h != nil && w.OfStored {
 		to = io.MultiWriter(h, to)
 	}
 	var stored io.WriteCloser
-	if w.gen.Stream != nil {
-		stored = w.gen.Stream(ctx, p.Data.Size(), to)
+	if w.Stream != nil {
+		stored = w.Stream(ctx, p.Data.Size(), to)
 		to = stored
 	}
-	if h != nil && !w.gen.OfStored {
+	if h != nil && !w.OfStored {
 		to = io.MultiWriter(h, to)
 	}
 	p.Size, err = p.Feed(ctx, to)
@@ -221,4 +223,75 @@ func (w *Writer) Ahead(ctx context.Context,
 			yield(nil, err)
 		}
 	}
+}
+
+// An Out is a file that is written from its start to its end. Its first error is final.
+type Out struct {
+	Off  int64 // bytes written
+	w    io.Writer
+	buf  *bufio.Writer // w, unless that is a file
+	file rewinder
+	err  error
+
+	zeros [4096]byte // for padding
+}
+
+// A rewinder is a file of which what was written can be read, and taken back.
+type rewinder interface {
+	io.ReaderAt
+	Truncate(size int64) error
+}
+
+// NewOut returns the Out of a Writer, which goes on at byte off.
+func NewOut(to *format.Output, off int64) *Out {
+	o := &Out{Off: off, w: format.Begin(to, -1)}
+	switch f := format.Underlying(to).(type) {
+	case rewinder:
+		o.file = f
+	case format.Target:
+	default:
+		o.buf = bufio.NewWriterSize(o.w, 256<<10)
+		o.w = o.buf
+	}
+	return o
+}
+
+// Written returns the file of which what was written can be read and taken back; nil
+// where it cannot.
+func (o *Out) Written() rewinder { return o.file }
+
+func (o *Out) Write(p []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.w.Write(p)
+	o.Off += int64(n)
+	o.err = err
+	return n, err
+}
+
+// Pad writes zeros up to a multiple of n.
+func (o *Out) Pad(n int64) error {
+	for left := align.Padding(o.Off, n); left > 0 && o.err == nil; {
+		k, _ := o.Write(o.zeros[:min(left, int64(len(o.zeros)))])
+		left -= int64(k)
+	}
+	return o.err
+}
+
+// Rewind takes back what was written after byte off.
+func (o *Out) Rewind(off int64) error {
+	if o.err == nil {
+		o.err = o.file.Truncate(off)
+		o.Off = off
+	}
+	return o.err
+}
+
+// Flush writes what is buffered.
+func (o *Out) Flush() error {
+	if o.buf != nil && o.err == nil {
+		o.err = o.buf.Flush()
+	}
+	return o.err
 }

@@ -39,23 +39,15 @@ type Settings struct {
 	Progress   func(done, total int64)
 }
 
-// A Generation is what differs between the writers, beyond what their manifests say.
-type Generation struct {
+// A Writer writes parts as tensors are added, and a manifest at the end. The writer of a
+// generation sets the fields of its choice before Init.
+type Writer struct {
+	format.Writer[Item]
+	Out   *Out // nil before Begin
 	Magic string
 	// Limit is the size of the largest part that is read or compressed in memory before
 	// it is written; others are streamed.
 	Limit int64
-	// Parts returns what a file has of a tensor, in the order of the file.
-	Parts func(t *tensor.Tensor) ([]Part, error)
-	// Check reports why a file cannot hold an item under that name.
-	Check func(name string, it *Item) error
-	// Examine reads what decides whether a tensor is refused.
-	Examine func(ctx context.Context, it *Item) error
-	// Append writes an item, and notes what the manifest says of it.
-	Append func(out *format.Output, it *Item) error
-	// Encode writes manifest and footer.
-	Encode func(out *format.Output, _ []Item) error
-
 	// Compress returns data in memory as it is stored; nil: as it is.
 	Compress func(all []byte) []byte
 	// Stream returns what writes data of size bytes, -1 if that is not known, to out as
@@ -63,14 +55,8 @@ type Generation struct {
 	Stream func(ctx context.Context, size int64, out io.Writer) io.WriteCloser
 	// OfStored says that digests are of what is stored, not of the data.
 	OfStored bool
-}
 
-// A Writer writes parts as tensors are added, and a manifest at the end.
-type Writer struct {
-	format.Writer[Item]
-	Out     *Out // nil before Begin
 	enc     *format.Encoding[Item]
-	gen     Generation
 	edition *edition
 	ready   *Item   // that AddAll has prepared
 	pieces  *pieces // a tensor whose bytes are coming
@@ -88,16 +74,24 @@ type Item struct {
 	kept     bool // T is of the original of an edition
 }
 
-// Init makes a Writer to out, which it completes if owned is set: a format.Target.
-func (w *Writer) Init(out io.Writer, owned bool, s Settings, gen Generation) {
-	enc := &format.Encoding[Item]{Format: core.Errs, Err: s.Err, Progress: s.Progress,
-		Item: w.item, Check: gen.Check, Examine: w.examine, Append: gen.Append,
-		Encode: gen.Encode}
-	w.enc, w.gen = enc, gen
+// Init makes a Writer to out, which it completes if owned is set: a format.Target. Item
+// of enc returns the parts of a tensor, in the order of the file.
+func (w *Writer) Init(out io.Writer, owned bool, s Settings, enc format.Encoding[Item]) {
+	parts, examine := enc.Item, enc.Examine
+	enc.Format, enc.Err, enc.Progress = core.Errs, s.Err, s.Progress
+	enc.Item = func(t *tensor.Tensor) (Item, error) { return w.item(t, parts) }
+	enc.Examine = func(ctx context.Context, it *Item) error {
+		if it.examined || it.T == nil {
+			return nil
+		}
+		it.examined = true
+		return examine(ctx, it)
+	}
+	w.enc = &enc
 	if owned {
-		w.Writer = format.OfFile(out.(format.Target), enc)
+		w.Writer = format.OfFile(out.(format.Target), w.enc)
 	} else {
-		w.Writer = format.NewWriter(out, enc)
+		w.Writer = format.NewWriter(out, w.enc)
 	}
 }
 
@@ -105,33 +99,26 @@ func (w *Writer) Init(out io.Writer, owned bool, s Settings, gen Generation) {
 func (w *Writer) Begin(out *format.Output) {
 	if w.Out == nil {
 		w.Out = NewOut(out, 0)
-		w.Out.Write([]byte(w.gen.Magic))
+		w.Out.Write([]byte(w.Magic))
 	}
 }
 
 // item returns what the file has of a tensor.
-func (w *Writer) item(t *tensor.Tensor) (Item, error) {
+func (w *Writer) item(t *tensor.Tensor, parts func(t *tensor.Tensor) (Item, error)) (Item, error) {
 	if r := w.ready; r != nil && r.T == t {
 		w.ready = nil
 		return *r, nil
 	}
-	it := Item{Name: t.Name, T: t}
 	err := checkContent(t)
+	var it Item
 	if err == nil {
-		it.Parts, err = w.gen.Parts(t)
+		it, err = parts(t)
 	}
 	if err != nil {
 		return it, OfTensor(t.Name, err)
 	}
+	it.Name, it.T = t.Name, t
 	return it, nil
-}
-
-func (w *Writer) examine(ctx context.Context, it *Item) error {
-	if it.examined || it.T == nil {
-		return nil
-	}
-	it.examined = true
-	return w.gen.Examine(ctx, it)
 }
 
 // AddAll adds the tensors of ts, prepared on all cores.
@@ -139,7 +126,7 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	plan := func(t *tensor.Tensor) (*Item, error) {
 		it, err := format.ItemOf(&w.Writer, t)
 		if err == nil {
-			err = w.examine(ctx, &it)
+			err = w.enc.Examine(ctx, &it)
 		}
 		if err != nil {
 			return nil, err
