@@ -27,7 +27,9 @@ func File(ctx context.Context, in, out string, opts *Options) error {
 			fs.ErrInvalid, naming.Quote(out))
 	}
 	o := orZero(opts)
-	f, err := tensorfile.Open(in, &tensorfile.Options{Limits: o.Limits})
+	// Codes are read into buffers once: the pages of a mapping would stay in memory.
+	open := &tensorfile.Options{Limits: o.Limits, NoMap: o.Dequantize != tensor.Unknown}
+	f, err := tensorfile.Open(in, open)
 	if err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func File(ctx context.Context, in, out string, opts *Options) error {
 	names, o.Shards = Shards(in, f)
 	var others []*tensorfile.File
 	for _, name := range names[1:] {
-		shard, err := tensorfile.Open(name, &tensorfile.Options{Limits: o.Limits})
+		shard, err := tensorfile.Open(name, open)
 		if err != nil {
 			return err
 		}

@@ -80,6 +80,7 @@ standard output.`,
 	}
 	many := a.many(cmd, a.inputs, false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.readInputs(a)
 		if !many.isList() {
 			return a.show(a.convert(cmd, args, &c))
 		}
@@ -131,6 +132,7 @@ model in shards its directory, its index, or the first shard is enough.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.readInputs(a)
 			return a.show(a.convert(cmd, args, &c))
 		},
 	}

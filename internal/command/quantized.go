@@ -98,6 +98,12 @@ func schemeLines(all []quant.Total) (lines []field) {
 	return lines
 }
 
+// readInputs has the inputs read, not mapped, where weights are dequantised: codes are read
+// into buffers once, and the pages of a mapping would stay in memory.
+func (c *conversion) readInputs(a *app) {
+	a.noMap = a.noMap || c.opts.Dequantize != tensor.Unknown
+}
+
 // configure gives a conversion the configuration of its first input. Without
 // --dequantize it decides only which casts pass a scale.
 func (c *conversion) configure(in *input) error {
