@@ -98,8 +98,8 @@ func schemeLines(all []quant.Total) (lines []field) {
 	return lines
 }
 
-// readInputs has the inputs read, not mapped, where weights are dequantised: codes are read
-// into buffers once, and the pages of a mapping would stay in memory.
+// readInputs has the inputs read, not mapped, where weights are dequantised: codes are
+// read into buffers once, and the pages of a mapping would stay in memory.
 func (c *conversion) readInputs(a *app) {
 	a.noMap = a.noMap || c.opts.Dequantize != tensor.Unknown
 }
