@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -163,6 +164,45 @@ func TestScaleThatTheIndexListsAndNoShardHas(t *testing.T) {
 	for w := range quant.Weights(m.File(), m.Quantization()) {
 		if v, err := tensor.Convert[float32](w.Tensor); err == nil {
 			t.Errorf("%s: %v", w.Name, v)
+		}
+	}
+}
+
+// The index of a checkpoint lists tensors of subclasses by their names, not by what they
+// have in their state.
+func TestIndexOfTensorsOfSubclasses(t *testing.T) {
+	b, err := os.ReadFile("../testdata/quant/ao-pickled-int8-channel.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for names, want := range map[string][]string{
+		"m.weight m.bias":       nil,
+		"m.weight m.bias other": {"missing-tensor other"},
+		"m.weight":              {"unindexed-tensor m.bias"},
+		"m.weight.qdata m.weight.scale m.weight.zero_point m.bias": nil,
+		"m.bias": {"unindexed-tensor m.weight.qdata", "unindexed-tensor m.weight.scale",
+			"unindexed-tensor m.weight.zero_point"},
+	} {
+		const shard = "pytorch_model-00001-of-00001.bin"
+		index := map[string]any{"metadata": map[string]any{}, "weight_map": map[string]string{}}
+		for name := range strings.FieldsSeq(names) {
+			index["weight_map"].(map[string]string)[name] = shard
+		}
+		text, err := json.Marshal(index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := openFixture(t, map[string]any{shard: string(b),
+			"pytorch_model.bin.index.json": string(text)}, ".", nil)
+		r, _ := m.Check(t.Context(), nil)
+		var got []string
+		for _, f := range r.Findings {
+			if f.Code != Pickle {
+				got = append(got, string(f.Code)+" "+f.Tensor)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", names, got, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/safetensors"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // A Set is what is loaded together: the shards of an index, numbered shards without
@@ -64,7 +65,7 @@ func (s *Set) tensors() iter.Seq2[string, tensorSeq] {
 		for _, sh := range s.shards {
 			var ts tensorSeq
 			if sh.open != nil {
-				ts = sh.open.Tensors()
+				ts = s.indexed(sh.open)
 			}
 			if !yield(sh.named, ts) {
 				return
@@ -72,6 +73,52 @@ func (s *Set) tensors() iter.Seq2[string, tensorSeq] {
 		}
 	}
 }
+
+// indexed yields the tensors of a shard as an index lists them: a tensor of a subclass in
+// a checkpoint, which has others in its state, is one.
+func (s *Set) indexed(f *tensorfile.File) tensorSeq {
+	listed, subclasses := map[string]bool{}, map[string]bool{}
+	for key := range f.Attributes() {
+		name, ok := strings.CutSuffix(key, ".class")
+		if !ok || s.index == nil || f.Tensor(name) != nil {
+			continue
+		}
+		if len(listed) == 0 {
+			for name := range s.index.Weights() {
+				listed[name] = true
+			}
+		}
+		if listed[name] {
+			subclasses[name] = true
+		}
+	}
+	if len(subclasses) == 0 {
+		return f.Tensors()
+	}
+	return func(yield func(*tensor.Tensor) bool) {
+		seen := map[string]bool{}
+		for t := range f.Tensors() {
+			for i := range min(len(t.Name), maxName) {
+				if name := t.Name[:i]; t.Name[i] == '.' && subclasses[name] {
+					t = &tensor.Tensor{Name: name}
+					break
+				}
+			}
+			if subclasses[t.Name] {
+				if seen[t.Name] {
+					continue
+				}
+				seen[t.Name] = true
+			}
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// maxName bounds the names that are looked up by their segments.
+const maxName = 4096
 
 // stems are the stems of primary sets, in the order in which they are looked for.
 var stems = []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
