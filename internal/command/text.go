@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,11 +183,10 @@ func (t *table) wide() int {
 	return n
 }
 
-// fit makes the table fit, and returns what shortens the cells of the first column; nil
-// for nothing. First go the parts that all names have, at their start and then elsewhere,
-// then columns that are spare, then the middle of names, each only as far as names that
-// differ still do.
-func (t *table) fit(width int) (shorter func(name []byte) []byte) {
+// fit makes the table fit, and returns what the first column shows: names without the
+// parts that all have, at their start and then elsewhere. Then columns that are spare go,
+// then the middle of names, each only as far as names that differ still do.
+func (t *table) fit(width int) (shown [][]byte) {
 	const shortest = 12
 	var names [][]byte
 	start := 0
@@ -196,32 +196,36 @@ func (t *table) fit(width int) (shorter func(name []byte) []byte) {
 		}
 		start = end
 	}
-	widest := func(shorter func([]byte) []byte) int {
+	widest := func(names [][]byte) int {
 		n := columns([]byte(t.head[0]))
 		for _, name := range names {
-			n = max(n, columns(shorter(name)))
+			n = max(n, columns(name))
 		}
 		return n
 	}
-	cut := func(name []byte) []byte { return name }
-	t.width[0] = widest(cut)
+	shown, t.width[0] = names, widest(names)
 	if t.wide() <= width {
-		return nil
+		return names
 	}
-	start, shared := sharedParts(names)
-	for _, parts := range [][]string{shared[:start], shared} {
-		without := func(name []byte) []byte { return withoutParts(name, parts) }
-		if t.wide() > width && areDistinct(names, without) {
-			cut, t.width[0] = without, widest(without)
+	begin, shared := sharedParts(names)
+	for _, parts := range [][]string{shared[:begin], shared} {
+		if t.wide() <= width || len(parts) == 0 {
+			continue
+		}
+		without := make([][]byte, len(names))
+		for i, name := range names {
+			without[i] = withoutParts(name, parts)
+		}
+		if areDistinct(names, without, math.MaxInt) {
+			shown, t.width[0] = without, widest(without)
 		}
 	}
 	most := t.width[0]
-	shorter = func(name []byte) []byte { return shortenMiddle(cut(name), t.width[0]) }
 	for _, i := range append(slices.Clip(t.spare), 0) {
 		over := t.wide() - width
 		switch {
 		case over <= 0:
-			return shorter
+			return shown
 		case i > 0:
 			t.width[i] = 0
 		case t.width[0] > shortest:
@@ -229,7 +233,7 @@ func (t *table) fit(width int) (shorter func(name []byte) []byte) {
 		}
 	}
 	for _, i := range t.spare { // before names become alike
-		if areDistinct(names, shorter) {
+		if areDistinct(names, shown, t.width[0]) {
 			break
 		}
 		if i > 0 && t.width[i] > 0 {
@@ -237,13 +241,13 @@ func (t *table) fit(width int) (shorter func(name []byte) []byte) {
 			t.width[i] = 0
 		}
 	}
-	for t.width[0] < most && !areDistinct(names, shorter) {
+	for t.width[0] < most && !areDistinct(names, shown, t.width[0]) {
 		t.width[0] = min(most, t.width[0]+max(1, t.width[0]/8))
 	}
 	if t.wide() > width { // and so a row has several lines
 		t.width[0] = max(t.width[0], min(most, width))
 	}
-	return shorter
+	return shown
 }
 
 // sharedParts returns parts that all names have in this order, and how many of them all
@@ -312,15 +316,15 @@ func withoutParts(name []byte, shared []string) []byte {
 	return out
 }
 
-// areDistinct reports whether names that differ do so when they are shorter.
-func areDistinct(names [][]byte, shorter func(name []byte) []byte) bool {
-	seen := make(map[string]string, len(names))
-	for _, name := range names {
-		short := string(shorter(name))
-		if other, ok := seen[short]; ok && other != string(name) {
+// areDistinct reports whether names that differ do so as they are shown in n columns.
+func areDistinct(names, shown [][]byte, n int) bool {
+	seen := make(map[string]int, len(names))
+	for i, text := range shown {
+		short := string(shortenMiddle(text, n))
+		if other, ok := seen[short]; ok && !bytes.Equal(names[i], names[other]) {
 			return false
 		}
-		seen[short] = string(name)
+		seen[short] = i
 	}
 	return true
 }
@@ -335,10 +339,10 @@ func (t *table) print(a *app) {
 			t.width[i] = max(t.width[i], columns([]byte(t.head[i])))
 		}
 	}
-	var shorter func(name []byte) []byte
+	var shown [][]byte
 	width := a.width()
 	if width > 0 {
-		shorter = t.fit(width)
+		shown = t.fit(width)
 	}
 	last, at := 0, 0
 	begins := make([]bool, len(t.head)) // the next line of a row
@@ -354,9 +358,6 @@ func (t *table) print(a *app) {
 	cell := func(i int, c []byte) {
 		if t.width[i] == 0 {
 			return
-		}
-		if i == 0 && shorter != nil {
-			c = shorter(c)
 		}
 		if begins[i] {
 			line = append(bytes.TrimRight(line, " "), "\n  "...)
@@ -384,7 +385,11 @@ func (t *table) print(a *app) {
 	start := 0
 	for i, end := range t.ends {
 		col := i % len(t.head)
-		cell(col, t.text[start:end])
+		text := t.text[start:end]
+		if col == 0 && shown != nil {
+			text = shortenMiddle(shown[i/len(t.head)], t.width[0])
+		}
+		cell(col, text)
 		start = end
 		if col < len(t.head)-1 {
 			continue
@@ -404,25 +409,27 @@ func shortenMiddle(text []byte, n int) []byte {
 	if columns(text) <= n {
 		return text
 	}
+	wide := func(r []rune) int { return columns([]byte(string(r))) }
 	r := []rune(string(text))
-	front, back := (n-1)/3, n-1-(n-1)/3
-	for len(r) > 0 && front > 0 && uniseg.StringWidth(string(r[:min(front, len(r))])) > (n-1)/3 {
+	front, back := min((n-1)/3, len(r)), min(n-1-(n-1)/3, len(r))
+	for front > 0 && wide(r[:front]) > (n-1)/3 {
 		front--
 	}
-	for back > 0 && uniseg.StringWidth(string(r[max(len(r)-back, 0):])) > n-1-(n-1)/3 {
+	for back > 0 && wide(r[len(r)-back:]) > n-1-(n-1)/3 {
 		back--
 	}
 	return []byte(string(r[:front]) + "…" + string(r[len(r)-back:]))
 }
 
 // columns is how many columns of a terminal a text takes.
-func columns(b []byte) int {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
+func columns(b []byte) (n int) {
+	for _, r := range string(b) {
+		if r >= utf8.RuneSelf && r != '…' { // which shorter names have
 			return uniseg.StringWidth(string(b))
 		}
+		n++
 	}
-	return len(b)
+	return n
 }
 
 func appendSpaces(b []byte, n int) []byte {
