@@ -12,9 +12,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// Caps say what a format can represent, so that its writer knows
-// what would be lost. They are about tensors as this library writes them: a
-// format without DTypes is not written from tensors.
+// Caps say what a format can represent, so that a caller knows before writing what would
+// be lost. They describe tensors as this library writes them: a format without DTypes is
+// not written from tensors.
 type Caps struct {
 	// DTypes are the dtypes, nil where the format is only read.
 	DTypes []tensor.DType

@@ -22,8 +22,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// A Writer writes a file of tensors. It is what the Writers of all format packages have
-// in common; options of one format are in its own package. A Writer is not safe for
+// A Writer writes a file of tensors. It has the methods that the Writers of all format
+// packages share; options of one format are in its own package. A Writer is not safe for
 // concurrent use.
 type Writer interface {
 	// Check returns why Add would refuse the tensor. It reads no data.
@@ -66,9 +66,9 @@ func ByName(name string) Format {
 	return 0
 }
 
-// NewWriter returns a Writer to w, which it neither seeks nor closes, of any format that
-// is written from tensors; others are errors.ErrUnsupported. Package convert writes what
-// a file has besides tensors, and converts what a format lacks.
+// NewWriter returns a Writer to w, which it neither seeks nor closes. A format that is
+// not written from tensors is errors.ErrUnsupported. Package convert also writes blobs,
+// attributes and programs, and converts tensors that the format cannot represent.
 func NewWriter(w io.Writer, f Format, opts *WriterOptions) (Writer, error) {
 	var o WriterOptions
 	if opts != nil {
@@ -208,8 +208,8 @@ func (o *WriterOptions) check(f Format) error {
 	return nil
 }
 
-// A Leftover is a hidden file of a writer: what one that was killed has left, or what one
-// that still runs will rename.
+// A Leftover is a hidden file of a writer that was killed, or of one that still runs and
+// will rename it.
 type Leftover struct {
 	Path    string
 	Journal bool // of a set of files that is being replaced; else a temporary file
@@ -238,10 +238,10 @@ type CleanOptions struct {
 // written as .NAME.tensorfile-tmp-…, which a writer that is killed leaves. A writer that
 // is killed while it replaces a set of shards leaves .INDEX.tensorfile-journal, which
 // lists the renames; reading the set is tensor.ErrUnfinished then. With Remove, Clean
-// finishes the sets of journals, which writes and removes files of these sets alone. It
+// finishes the set of each journal, and writes and removes files of that set alone. It
 // removes temporary files that are older than Age, that no writer holds and that no
-// journal names, and journals that their writers did not complete. The error is of the
-// directory; errors of single files are in the list.
+// journal names, and journals that their writers did not complete. The error is an error
+// of the directory; errors of single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	var o atomicfile.CleanOptions
 	if opts != nil {

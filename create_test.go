@@ -116,7 +116,7 @@ func TestStringOfUnknownConstants(t *testing.T) {
 	}
 }
 
-func TestByName(t *testing.T) {
+func TestByNameGoesByExtension(t *testing.T) {
 	for name, want := range map[string]tensorfile.Format{
 		"a/B.SafeTensors": tensorfile.Safetensors, "x.zt": tensorfile.ZTensor, "noextension": 0,
 		".zt.bak": 0, "": 0,

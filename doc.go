@@ -12,6 +12,10 @@
 //		fmt.Println(t.Name, t.DType, t.Shape, t.Size())
 //	}
 //
+// See the examples of [Create], [File.LoadAll], [File.Lookup], [File.Spans],
+// [File.Summary], [File.Sys], [File.Tensor], [Format.Caps], [NewReader], [OpenFS] and
+// [Open].
+//
 // The format is found from the content, never from the name of the file. What
 // the formats have in common is here and in package tensor; what only one of
 // them has, such as the program of a .pte, is in the package of that format,

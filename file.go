@@ -29,7 +29,7 @@ type File struct {
 	closed atomic.Bool
 }
 
-// A Reader is what the Readers of all format packages have in common.
+// A Reader has the methods that the Readers of all format packages share.
 type Reader interface {
 	Close() error
 	Version() string
@@ -63,13 +63,14 @@ func (f *File) far() io.ReaderAt {
 	return f.in.Far
 }
 
-// Format is what the file was opened as.
+// Format returns the format that the file was opened as.
 func (f *File) Format() Format { return f.format }
 
-// Version is the format's version in the format's own words.
+// Version returns the version of the file, in the words of its format; "" for formats
+// without versions.
 func (f *File) Version() string { return f.r.Version() }
 
-// Size is the size of the file in bytes.
+// Size returns the size of the file in bytes.
 func (f *File) Size() int64 { return f.size }
 
 // TotalSize is the size of the file and of all files that it names as its shards, in
@@ -118,20 +119,21 @@ func (f *File) Lookup(name string) (*tensor.Tensor, error) {
 // Blobs returns the named payloads that are not tensors, in file order.
 func (f *File) Blobs() iter.Seq2[string, tensor.Blob] { return f.r.Blobs() }
 
-// Attributes returns what the file says about itself in words.
+// Attributes returns the keys and texts that describe the file, in file order. A value
+// that is not text in the file is JSON.
 func (f *File) Attributes() iter.Seq2[string, string] { return f.r.Attributes() }
 
-// Warnings returns the departures from the format's document that did not
+// Warnings returns the deviations from the format's document that did not
 // prevent opening the file.
 func (f *File) Warnings() []error { return f.r.Warnings() }
 
-// Spans returns what every byte of the file is for, in the order of offsets, disjoint and
+// Spans returns the role of every byte of the file, in the order of offsets, disjoint and
 // without a gap. Shards are other files: File.Spans does not list their bytes.
 func (f *File) Spans() iter.Seq[tensor.Span] { return f.r.Spans() }
 
-// Verify reads everything and checks it: structure, padding, overlaps, digests,
-// encoded payloads. The report, which is never nil, lists what was found; the error
-// is Report.Err: not nil if the file is damaged or could not be read.
+// Verify reads everything and checks it: structure, padding, overlaps, digests, encoded
+// payloads. The report, which is never nil, lists the findings; the error is Report.Err,
+// which is not nil if the file is damaged or could not be read.
 func (f *File) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	return f.r.Verify(ctx, opts)
 }

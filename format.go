@@ -132,7 +132,7 @@ func (f Format) String() string {
 	return formats[f].name
 }
 
-// Ext is the usual extension of a file's name, with its dot; "" for the zero value.
+// Ext returns the usual extension of a file's name, with its dot; "" for the zero value.
 // It is for naming new files: [Detect] ignores names.
 func (f Format) Ext() string {
 	if f >= numFormats {
@@ -141,7 +141,7 @@ func (f Format) Ext() string {
 	return formats[f].ext
 }
 
-// Title is the name of the format for people.
+// Title returns the name of the format for people.
 func (f Format) Title() string {
 	if f >= numFormats {
 		return f.String()

@@ -28,8 +28,8 @@ const (
 //
 // From an io.ReaderAt it reads adjacent tensors together, with eight reads of up to 8 MiB
 // in flight; else it uses all cores. It stops at the first error, or when ctx ends, and
-// writes nothing after it returned. External tensors, and those that are neither dense
-// nor quantised blocks, are left out. Limits.MaxDecodedTotal bounds what is decoded.
+// writes nothing after it returned. Left out are external tensors, and tensors that are
+// neither dense nor quantised blocks. Limits.MaxDecodedTotal bounds what is decoded.
 func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.Dst) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -16,16 +16,16 @@ import (
 	"github.com/tensorfile/tensorfile/torch"
 )
 
-// Options are those that all formats share; nil is the zero value. Options of
-// one format are in its own package.
+// Options are the options of opening that all formats share; nil is the zero value.
+// Options of one format are in its own package.
 type Options struct {
 	// Format is not detected when it is given.
 	Format Format
-	// Strict refuses every departure from the format's document, not only those
-	// that prevent reading.
+	// Strict refuses every deviation from the format's document, also deviations that do
+	// not prevent reading.
 	Strict bool
-	// Limits bound what the file may ask for. Zero fields are defaults that
-	// read every genuine file.
+	// Limits bound what the file may ask for. Zero fields are defaults that read every
+	// valid file.
 	Limits tensor.Limits
 	// NoMap reads the file instead of mapping it into memory. It has no meaning
 	// for OpenBytes and NewReader.
@@ -35,8 +35,8 @@ type Options struct {
 	// directory, for NewReader the files of a source that is a tensor.Companion, else
 	// that there are none.
 	Companion func(name string) (io.ReaderAt, int64, error)
-	// NoLinks makes Open refuse companions that are links out of the directory, as they
-	// are in Hugging Face's cache, and OpenFS those that are links.
+	// NoLinks makes Open refuse companions that are links out of the directory, as files
+	// of Hugging Face's cache are, and OpenFS refuse every companion that is a link.
 	NoLinks bool
 }
 

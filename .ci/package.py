@@ -57,7 +57,10 @@ def archive():
         for file in names:
             path = os.path.join(directory, file)
             inside = os.path.relpath(path, source)
-            files.append((f"{name}/{inside}".replace(os.sep, "/"), read(path), inside == binary))
+            data = read(path)
+            if inside.endswith(".md") and not is_page:
+                data = linked(inside, lambda target: os.path.exists(f"{source}/{target}")).encode()
+            files.append((f"{name}/{inside}".replace(os.sep, "/"), data, inside == binary))
     files.sort()
     if is_page or system == "windows":
         zip_of(f"{out}/{name}.zip", files)
@@ -65,12 +68,17 @@ def archive():
         tar_of(f"{out}/{name}.tar.gz", files)
 
 
-def description():
-    """README for a package index, where its relative links lead nowhere: links to the repository at this version."""
+def linked(path, has):
+    """The Markdown file at a path of the repository. A link to a file of the repository that is not next to it, for which has is false, leads to
+    the repository at this version."""
     def absolute(link):
-        kind = "raw" if link[1].endswith(".png") else "blob"
-        return f"](https://github.com/tensorfile/tensorfile/{kind}/v{version}/{link[1]})"
-    return re.sub(r"\]\((?!https?:|#)([^)]+)\)", absolute, read(f"{source}/README.md").decode())
+        file, _, anchor = link[1].partition("#")
+        target = os.path.normpath(os.path.join(os.path.dirname(path), file))
+        if not file or not os.path.exists(target) or has(target):
+            return link[0]
+        kind = "raw" if file.endswith(".png") else "blob"
+        return f"](https://github.com/tensorfile/tensorfile/{kind}/v{version}/{target}{anchor and '#' + anchor})"
+    return re.sub(r"\]\((?!https?:)([^)\s]+)\)", absolute, read(path).decode())
 
 
 def wheel():
@@ -88,7 +96,7 @@ License-File: LICENSE
 """ + "".join(f"License-File: licenses/{file}\n" for file in licenses) + f"""Requires-Python: >=3.8
 Description-Content-Type: text/markdown
 
-{description()}"""
+{linked("README.md", lambda _: False)}"""
     tags = "".join(f"Tag: py3-none-{t}\n" for t in tag.split("."))
     files = [
         (f"{base}.data/scripts/{binary}", read(f"{source}/{binary}"), True),

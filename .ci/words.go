@@ -20,7 +20,7 @@ import (
 const (
 	codeWidth    = 99
 	commentWidth = 90
-	maxUnplain   = 40 // in the whole tree
+	maxUnplain   = 10 // in the whole tree
 )
 
 // identifiers are the words that no identifier contains, each with the term to use.
@@ -74,6 +74,9 @@ var unplain = regexp.MustCompile(`\b([Tt]hat|[Tt]hose) of\b|(?:^|[.!?:] )(Of|Wha
 // markup is what precedes the text of a line of a comment or a page.
 var markup = regexp.MustCompile(`^[\s/#*>|"-]+`)
 
+// cutOff is the end of a line that goes on with "of".
+var cutOff = regexp.MustCompile(`\b([Tt]hat|[Tt]hose)$`)
+
 // funcOf is the beginning of the comment of a function that is named Of.
 var funcOf = regexp.MustCompile(`^Of returns `)
 
@@ -86,6 +89,10 @@ var allowed = regexp.MustCompile(`UTF-8|C-1|ISO-8859-1|SHA-1|RFC-|(?i)k-nearest|
 var (
 	failed   bool
 	sentence []string // where a sentence is not plain
+
+	plainFile string // the line before, for a sentence that goes on
+	plainLine int
+	cut       string
 )
 
 func report(file string, line int, text, term string) {
@@ -134,12 +141,17 @@ func main() {
 	}
 }
 
-// plain notes the sentences of a line of a comment or a page that are not plain.
+// plain notes the sentences of a line of a comment, a page or a string that are not
+// plain. A line ends in the middle of a sentence: "that" at its end is part of the next.
 func plain(file string, line int, text string) {
 	text = markup.ReplaceAllString(text, "")
 	if funcOf.MatchString(text) {
 		return
 	}
+	if line == plainLine+1 && file == plainFile {
+		text = strings.TrimSpace(cut + " " + text)
+	}
+	plainFile, plainLine, cut = file, line, cutOff.FindString(text)
 	for _, found := range unplain.FindAllString(text, -1) {
 		sentence = append(sentence, fmt.Sprintf("%s:%d: %q", file, line, found))
 	}
@@ -179,6 +191,9 @@ func goFile(file string, text []byte) {
 			code[line] = true
 			data[line] = data[line] || strings.HasSuffix(file, "_test.go") && len(lit) >= 50
 			words(file, line, lit)
+			for i, part := range strings.Split(lit, "\n") {
+				plain(file, line+i, strings.ReplaceAll(part, `\n`, " "))
+			}
 		case token.IDENT:
 			code[line] = true
 			identifier(file, line, lit)

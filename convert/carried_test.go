@@ -169,7 +169,7 @@ func TestTensorAttributes(t *testing.T) {
 	}
 }
 
-func TestOnRequest(t *testing.T) {
+func TestOrdersAndNamesChangeOnlyOnRequest(t *testing.T) {
 	column := tensor.New("c", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
 	column.Order = tensor.ColumnMajor(2)
 	src := write(t, form{tensorfile.PTD, ""},
@@ -259,7 +259,7 @@ func TestAttributesAndBlobsAreCarried(t *testing.T) {
 	}
 }
 
-func TestTypedAttributes(t *testing.T) {
+func TestTypedAttributesStayTyped(t *testing.T) {
 	var out bytes.Buffer
 	w := ztensor.NewWriter(&out,
 		&ztensor.WriterOptions{Version: "2", Attributes: map[string]any{"n": 7, "t": "x"}})
@@ -333,7 +333,7 @@ func TestDigestsAreChecked(t *testing.T) {
 	}
 }
 
-func TestSeveralSources(t *testing.T) {
+func TestSeveralSourcesBecomeOneFile(t *testing.T) {
 	file := func(name string, meta map[string]string, ts ...*tensor.Tensor) *tensorfile.File {
 		var b bytes.Buffer
 		w := safetensors.NewWriter(&b, &safetensors.WriterOptions{Attributes: meta})

@@ -1,21 +1,27 @@
 // Package convert converts tensors from one format to another, and lists what is lost
 // before it writes a byte.
 //
-// [NewPlan] reads metadata, and data only where that decides what is lost: indices of
-// sparse tensors, and elements that become integers. Content that the target cannot
-// represent becomes a [Loss]: an attribute, a blob, a program, a dtype, a shape, an order
-// of dimensions, a sparse layout, a name. Each kind of loss is allowed by name in
-// Options.Allow; [Plan.Write] refuses, with all losses at once, while one of them is not
-// allowed. Nothing else is changed: what comes back is what went in, but for the losses.
-// A loss that other options ask for, such as a narrower dtype, is listed as well, and
-// needs no permission. A number that becomes an infinity or NaN is found while it is
-// written: tensor.ErrOverflow. [File] does all of it with two names.
+//	err := convert.File(ctx, "model.safetensors", "model.zt", nil)
 //
-// Write streams: of dense tensors of any size it holds at most 64 MiB of its own on two
-// cores, where the source requires zstd windows of at most 8 MiB and the target is
-// compressed at a level below 7, if at all. A sparse tensor takes memory for its indices,
-// 8 bytes for each value, and some 24 bytes and the value for each where they are not in
-// order or are to be made. A tensor of more than 1 MiB that changes its order although it
-// is not in memory (mapped) is put into a temporary file. Digests of the source are
-// checked on the way.
+// See the examples of the package, [File], [NewPlan] and [SetWeights].
+//
+// [File] converts one file into another. [NewPlan] and [Plan.Write] do the same in two
+// steps, for other sources and targets.
+//
+// NewPlan lists the losses. It reads metadata, and data only where the data decides what
+// is lost: indices of sparse tensors, and elements that become integers. A [Loss] is
+// content that the target cannot represent: an attribute, a blob, a program, a dtype, a
+// shape, an order of dimensions, a sparse layout, a name. Options.Allow allows kinds of
+// losses by name. While a loss is not allowed, Write fails with all of them, before it
+// writes a byte. Losses that other options ask for, such as a narrower dtype, are listed
+// too, and need no permission. Nothing else is changed.
+//
+// Write streams. For dense tensors of any size it has at most 64 MiB in memory on two
+// cores, if the source requires zstd windows of at most 8 MiB and the target is not
+// compressed, or at a level below 7. A sparse tensor takes memory for its indices, 8
+// bytes for each value, and some 24 bytes and the value for each if they are out of order
+// or are to be made. A tensor of more than 1 MiB that changes its order is put into a
+// temporary file, unless its bytes are in memory or mapped. Digests of the source are
+// checked on the way. A number that becomes an infinity or NaN is found while it is
+// written: tensor.ErrOverflow.
 package convert

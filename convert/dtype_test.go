@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestChoose(t *testing.T) {
+func TestChooseTakesTheSmallestDTypeWithAllValues(t *testing.T) {
 	npz, rtenTypes := tensorfile.NPZ.Caps().DTypes, tensorfile.RTen.Caps().DTypes
 	f32 := []tensor.DType{tensor.F32}
 	for _, c := range []struct {

@@ -73,8 +73,8 @@ func (x *Extractor) Tensor(ctx context.Context, name string,
 	return file, as, err
 }
 
-// Blob writes a blob as it is, and returns the name of the file, whose extension is .bin
-// where its first bytes do not say what it is.
+// Blob writes a blob as it is, and returns the name of the file, whose extension follows
+// from its first bytes, and is .bin if they are not known.
 func (x *Extractor) Blob(ctx context.Context, name string,
 	b tensor.Blob) (file string, err error) {
 	head := make([]byte, min(max(b.Size(), 0), 16))

@@ -25,7 +25,7 @@ func openFile(t *testing.T, name string) *tensorfile.File {
 // Metadata with the types that llama.cpp expects of its keys, and blocks of every
 // registered type, survive the way through zTensor 2; types that it lacks become the
 // usual ones.
-func TestGGUFThroughZTensor(t *testing.T) {
+func TestGGUFSurvivesConversionToZTensorAndBack(t *testing.T) {
 	metadata := map[string]any{
 		"general.architecture": "llama", "general.alignment": uint32(64),
 		"llama.block_count":                      uint32(1),
@@ -54,7 +54,7 @@ func TestGGUFThroughZTensor(t *testing.T) {
 	}
 }
 
-func TestDequantize(t *testing.T) {
+func TestDequantizeMakesFloatsOfBlocks(t *testing.T) {
 	src := openFile(t, "../testdata/gguf/types.gguf")
 	for _, to := range []form{{tensorfile.Safetensors, ""}, {tensorfile.NPZ, ""},
 		{tensorfile.GGUF, ""}, version2} {
@@ -104,7 +104,7 @@ func TestDequantize(t *testing.T) {
 
 // Keys that describe the quantisation of a file go with it, and the keys of a split when
 // shards become one file.
-func TestStaleMetadata(t *testing.T) {
+func TestMetadataOfQuantisationAndSplitIsDropped(t *testing.T) {
 	shard := func(name string, metadata map[string]any) *tensorfile.File {
 		c := contents{attributes: metadata,
 			tensors: []*tensor.Tensor{tensor.New(name, tensor.Shape{1}, []float32{1})}}
@@ -130,7 +130,7 @@ func TestStaleMetadata(t *testing.T) {
 	}
 }
 
-func TestQuantize(t *testing.T) {
+func TestQuantizeMakesBlocksOfFloats(t *testing.T) {
 	x := sample(tensor.F32, tensor.Shape{3, 64})
 	x.Name = "w"
 	half := sample(tensor.F16, tensor.Shape{64})

@@ -38,7 +38,7 @@ func TestCapsAreTrue(t *testing.T) {
 
 // Each kind of loss by itself: named before a byte is written, refused, and
 // done when it is allowed.
-func TestLosses(t *testing.T) {
+func TestEachKindOfLossIsNamedRefusedAndAllowed(t *testing.T) {
 	z, z10 := form{tensorfile.ZTensor, "2"}, form{tensorfile.ZTensor, "1.0"}
 	column := tensor.New("c", tensor.Shape{2, 3}, []float32{1, 4, 2, 5, 3, 6})
 	column.Order = tensor.ColumnMajor(2)
@@ -190,7 +190,8 @@ func TestLosses(t *testing.T) {
 			}
 		})
 	}
-	// The last two have tests of their own: TestScale and TestRequestedDTypes.
+	// The last two have tests of their own: TestCastPastAScaleIsALoss and
+	// TestRequestedDTypesLoseWhatTheyName.
 	if every |= LossScale | LossOverflow; every != LossAll {
 		t.Errorf("no test for %v", LossAll&^every)
 	}

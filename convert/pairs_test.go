@@ -19,7 +19,7 @@ const harmless = LossReorder | LossGraph | LossAttributes | LossNames
 // Every ordered pair of formats that can hold a tensor, every type that both have, in
 // several shapes and orders: there and back, bytes equal. A type that the second does not
 // have is a loss that is named.
-func TestThereAndBack(t *testing.T) {
+func TestValuesSurviveConversionAndBack(t *testing.T) {
 	shapes := []tensor.Shape{{2, 3, 4}, {}, {5}, {0, 3}}
 	for i, from := range forms() {
 		for j, to := range forms() {
@@ -127,7 +127,7 @@ func arrives(t *testing.T, src *tensorfile.File, to form, want int) {
 
 // A format that is only read, and one that is only a part of a program, goes into every
 // format that has its type.
-func TestFromPrograms(t *testing.T) {
+func TestTensorsOfProgramsGoIntoEveryFormat(t *testing.T) {
 	b := pte.NewBuilder()
 	m := b.Method("forward")
 	n := map[tensor.DType]bool{}

@@ -55,23 +55,23 @@ type Options struct {
 	// becomes ([gguf.Quantize]), "" for none. It is called for tensors of the source as
 	// Map and Dequantize make them, and is a LossNarrow that is Requested.
 	Quantize func(t *tensor.Tensor) string
-	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" those
-	// of two dimensions, "sparse_coo" all. NewPlan reads them for their size.
+	// Sparse makes tensors sparse in this scheme of zTensor: "sparse_csr" makes matrices
+	// sparse, "sparse_coo" all tensors. NewPlan reads them for their size.
 	Sparse string
 	// Duplicates says what several values for one element of a sparse tensor mean
 	// where the target does not hold them; zero drops the tensor, a loss.
 	Duplicates sparse.Duplicates
 
-	// More are further sources: their tensors, blobs and attributes follow those
-	// of the first. They must stay open too. A tensor whose name is taken is
-	// renamed, an attribute left out, and either is a loss.
+	// More are further sources: their tensors, blobs and attributes follow the first
+	// source's. They must stay open too. A tensor whose name is taken is renamed, an
+	// attribute left out, and either is a loss.
 	More []*tensorfile.File
 	// Shards is how many files the model has of which the sources are shards ([Shards]).
 	// It is a LossTensors if there are fewer of them. A .gguf says it itself.
 	Shards int
 
-	// External finds the tensors whose data is external, such as the weights of a .pte
-	// in a .ptd; what it does not find is left out, a loss.
+	// External finds the tensors whose data is external, such as the weights of a .pte in
+	// a .ptd; a tensor that it does not find is left out, which is a loss.
 	External func(name string) *tensor.Tensor
 
 	// Writer are options of the target's writer, such as a *ztensor.WriterOptions; nil is
@@ -131,9 +131,9 @@ type namedBlob struct {
 // what is lost: indices of sparse tensors, elements that become integers, and what
 // Options.Sparse applies to; it ends soon after ctx does.
 //
-// Without Options.Map a .rten becomes one with all that it has, operators included, and
-// of several .ptd files what is equal under the same name is kept once; what is not is a
-// *ptd.ConflictError.
+// Without Options.Map a .rten becomes a .rten with all of its content, operators
+// included. Entries of several .ptd files that have the same name are written once if
+// they are equal, and otherwise are a *ptd.ConflictError.
 //
 // It fails where the target cannot be written (errors.ErrUnsupported) and for options
 // that the target does not support (*OptionError).
@@ -255,8 +255,8 @@ func (p *Plan) Version() string { return p.version }
 // Target returns the format that is written.
 func (p *Plan) Target() tensorfile.Format { return p.target }
 
-// Tensors yields what will be written: names, dtypes, shapes and orders are those
-// of the target. Data of converted tensors is computed as it is read.
+// Tensors yields what will be written, with the names, dtypes, shapes and orders of the
+// target. Data of converted tensors is computed as it is read.
 func (p *Plan) Tensors() iter.Seq[*tensor.Tensor] {
 	if p.rewrite != nil {
 		return p.rewritten()

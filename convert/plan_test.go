@@ -205,7 +205,7 @@ func TestDuplicates(t *testing.T) {
 }
 
 // The field of Options that is wrong is named.
-func TestOptionErrors(t *testing.T) {
+func TestOptionErrorsNameTheOption(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "2"},
 		[]*tensor.Tensor{tensor.New("w", tensor.Shape{2}, []float32{1, 2})}, nil)
 	for name, c := range map[string]struct {
@@ -240,7 +240,7 @@ func TestOptionErrors(t *testing.T) {
 
 // The size that the sources declare to decode to is compared with the limit before Write
 // writes.
-func TestDecodedTotal(t *testing.T) {
+func TestDecodedTotalIsCheckedBeforeWriting(t *testing.T) {
 	var file bytes.Buffer
 	w := ztensor.NewWriter(&file, &ztensor.WriterOptions{Version: "1.0", Level: 1})
 	for _, name := range []string{"a", "b"} {
@@ -267,7 +267,7 @@ func TestDecodedTotal(t *testing.T) {
 }
 
 // Losses of one kind and reason are one line, and name the tensor of the source.
-func TestGroupLosses(t *testing.T) {
+func TestGroupLossesJoinsKindAndReason(t *testing.T) {
 	var all []*tensor.Tensor
 	for i := range 9 {
 		all = append(all, tensor.New(strings.Repeat("x", i+1), tensor.Shape{1},
@@ -287,7 +287,7 @@ func TestGroupLosses(t *testing.T) {
 	}
 }
 
-func TestFile(t *testing.T) {
+func TestFileConvertsOneFile(t *testing.T) {
 	const in = "../testdata/safetensors/dtypes.safetensors"
 	dir := t.TempDir()
 	var le *LossError

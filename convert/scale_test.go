@@ -49,7 +49,7 @@ func lossesOf(t *testing.T, kind LossKind, ts ...*tensor.Tensor) (all []Loss) {
 }
 
 // A quantised tensor is not cast past its scale, in whatever scheme.
-func TestScale(t *testing.T) {
+func TestCastPastAScaleIsALoss(t *testing.T) {
 	const f8, f32, e8 = tensor.F8E4M3FN, tensor.F32, tensor.F8E8M0FNU
 	for name, c := range map[string]struct {
 		weight, scale *tensor.Tensor
@@ -136,7 +136,7 @@ func TestScale(t *testing.T) {
 }
 
 // Tensors of an ordinary network may have the names of scales.
-func TestNoScale(t *testing.T) {
+func TestNamesOfScalesInOrdinaryNetworksAreNoLoss(t *testing.T) {
 	const f32 = tensor.F32
 	for name, ts := range map[string][]*tensor.Tensor{
 		"learned scales": {zeros("norm.scale", f32, 8), zeros("norm.weight", tensor.BF16, 8),

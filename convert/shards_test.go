@@ -44,7 +44,7 @@ func shardsIn(t *testing.T, dir string, f tensorfile.Format) []string {
 
 // The first shard takes the others along; another alone, or the first without the others,
 // is no model.
-func TestShards(t *testing.T) {
+func TestFirstShardTakesTheOthersAlong(t *testing.T) {
 	for _, f := range []tensorfile.Format{tensorfile.GGUF, tensorfile.Safetensors, tensorfile.NPZ,
 		tensorfile.Primitiv} {
 		dir := t.TempDir()

@@ -204,7 +204,7 @@ func (c *comparing) done() error {
 
 // Sparse tensors take memory for their indices, and for values that are not in order:
 // made dense, and from each generation of zTensor to the other.
-func TestStreamsScattered(t *testing.T) {
+func TestScatteredSparseTensorsTakeMemoryOfTheirIndices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("millions of elements")
 	}
@@ -321,7 +321,7 @@ func TestStreamsScattered(t *testing.T) {
 }
 
 // The end comes soon wherever it comes: while parts are decoded, checked, and written.
-func TestCancelScattered(t *testing.T) {
+func TestConversionOfSparseTensorsEndsWithItsContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "one.zt")
 	for _, s := range []scattered{
 		{rows: 1 << 9, cols: 1 << 10, nnz: 1 << 18, stride: 0x9e3779b1},

@@ -30,7 +30,7 @@ func (c *cancelling) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestCancel(t *testing.T) {
+func TestWriteEndsWithItsContext(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"},
 		[]*tensor.Tensor{tensor.New("w", tensor.Shape{16 << 20}, make([]uint8, 16<<20))}, nil)
 	for _, to := range forms() {
@@ -124,7 +124,7 @@ func (c *cancellingReader) ReadAt(p []byte, off int64) (int, error) {
 // Write takes 64 MiB of its own, whatever the size of the tensors, from a mapped file and
 // from one that is read, to each target; also where elements become others or change
 // their order.
-func TestStreams(t *testing.T) {
+func TestDenseTensorsStreamInBoundedMemory(t *testing.T) {
 	readtest.Measure(t)
 	const n = 12 << 20 // elements
 	name := filepath.Join(t.TempDir(), "w.zt")
@@ -199,7 +199,7 @@ func TestAWriterThatCountsWrongIsReported(t *testing.T) {
 }
 
 // Sparse tensors that are made or made dense take memory for their indices and values.
-func TestStreamsSparse(t *testing.T) {
+func TestSparseTensorsTakeMemoryOfTheirIndices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("6 million elements")
 	}

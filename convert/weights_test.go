@@ -13,8 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestSetWeights replaces one weight inside of a program and one in its .ptd by one call.
-func TestSetWeights(t *testing.T) {
+// One call replaces a weight inside of a program and a weight in its .ptd.
+func TestSetWeightsReplacesInProgramAndData(t *testing.T) {
 	for _, names := range [][2]string{{"p.pte", "p.ptd"}, {"p.pte", "foundation.ptd"},
 		{"p.pte", "../other/p.ptd"}, {"program", "data"}} { // the last two are no set
 		dir := filepath.Join(t.TempDir(), "dir")

@@ -1,5 +1,16 @@
 // Package gguf reads, writes and edits the files of llama.cpp and ggml.
 //
+//	r, err := gguf.Open("model.gguf", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Edit], [Open], [ReadHeader], [Reader.Value] and [WriteFile].
+//
 //	offset 0    "GGUF", version, number of tensors, number of metadata entries
 //	then        metadata: key, type, value
 //	then        tensors: name, dimensions (the fastest first), type, offset of data

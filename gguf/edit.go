@@ -16,10 +16,9 @@ import (
 )
 
 // An Edit is a list of changes to a file, with the methods of every Edit: Rename, Remove
-// and Replace, which also takes quantised blocks. Names are those that tensors have in
-// the Reader, and all changes apply at once, so that two names can be swapped. Types of
-// metadata, data and its order stay as they are. The Reader must stay open until the file
-// is written.
+// and Replace, which also takes quantised blocks. Names are the names in the Reader, and
+// all changes apply at once, so that two names can be swapped. Types of metadata, data
+// and its order stay as they are. The Reader must stay open until the file is written.
 type Edit struct {
 	format.Edit
 	r        *Reader
@@ -52,7 +51,7 @@ func (e *Edit) SetAttribute(key, text string) error {
 	return e.SetValue(key, v)
 }
 
-// SetValue changes or adds a metadata value, of whatever type.
+// SetValue changes or adds a metadata value, of any type.
 func (e *Edit) SetValue(key string, v Value) error {
 	if err := (KeyValue{key, v}).Check(); err != nil {
 		return err
@@ -86,7 +85,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 }
 
 // WriteFile writes the changed file as the file of that name, which appears whole or not
-// at all, and may be the one that the Reader has open.
+// at all. It may be the file that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	out, err := format.Create(name, e.encoding(opts))
 	if err != nil {
@@ -129,10 +128,10 @@ func (e *Edit) carry(i int, name string) (info, error) {
 }
 
 // WriteHeader makes the changes in the file of that name, which the Reader has open, by
-// writing over its header alone. It is errors.ErrUnsupported where the data would have
-// to move, which is where the changed header does not end in the same step of the
-// alignment, and for tensors that were removed or replaced. The Reader keeps what it
-// had; the file is damaged if the write is interrupted.
+// writing over its header alone. It is errors.ErrUnsupported where the data would have to
+// move, which is where the changed header does not end in the same step of the alignment,
+// and for tensors that were removed or replaced. The Reader does not see the changes. The
+// file is damaged if the write is interrupted.
 func (e *Edit) WriteHeader(name string) error {
 	b, err := e.headerInPlace()
 	if err != nil {

@@ -24,8 +24,9 @@ func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	return quantize(t, typeName, false)
 }
 
-// QuantizeFinite is [Quantize], but reading fails with tensor.ErrOverflow, which names an
-// element, where a number is beyond float32, or a block has a scale beyond float16.
+// QuantizeFinite quantises as [Quantize] does, but reading fails with tensor.ErrOverflow,
+// which names an element, where a number is beyond float32, or a block has a scale beyond
+// float16.
 func QuantizeFinite(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	return quantize(t, typeName, true)
 }

@@ -17,8 +17,8 @@ import (
 
 const errs = format.Errors("gguf")
 
-// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
-// Warnings lists.
+// ReaderOptions control how a file is read. nil is the zero value. With Strict, each of
+// Warnings is an error.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
@@ -26,8 +26,8 @@ type ReaderOptions = tensor.ReadOptions
 // Blobs. Warnings list bytes between or after tensors that belong to none, strings that
 // are not UTF-8, and what ggml refuses: names of more than 63 bytes, five dimensions,
 // empty keys, data in another order than the tensors, types that are withdrawn or not
-// known. It is safe for concurrent use. See package tensor for how long what it returns
-// is valid.
+// known. It is safe for concurrent use. See package tensor for how long borrowed slices
+// are valid.
 type Reader struct {
 	format.Base
 	h       *header
@@ -277,10 +277,10 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// Verify reads every byte of data, which has no digests: what it finds beyond
-// what opening found are bytes that cannot be read and, as warnings, what llama.cpp
-// refuses though the document allows it: arrays of arrays, and a file without
-// general.architecture. opts may be nil.
+// Verify reads every byte of data, which has no digests. Beyond the findings of Open, it
+// finds bytes that cannot be read. Warnings are files that the document allows and
+// llama.cpp refuses: with arrays of arrays, or without general.architecture. opts may be
+// nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -157,15 +158,6 @@ var api = readtest.API[*Reader]{
 	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
 }
 
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile("../testdata/gguf/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func describe(r *Reader) string {
 	var b strings.Builder
 	for x := range r.Tensors() {
@@ -206,19 +198,6 @@ func walk(r *Reader, err error) error {
 
 // builder writes files that no tool would.
 type builder struct{ b []byte }
-
-func begin(version uint32, tensors, metadata uint64) *builder {
-	b := &builder{[]byte(magic)}
-	b.u32(version)
-	if version == 1 {
-		b.u32(uint32(tensors))
-		b.u32(uint32(metadata))
-	} else {
-		b.u64(tensors)
-		b.u64(metadata)
-	}
-	return b
-}
 
 func (b *builder) u32(v uint32) *builder {
 	b.b = binary.LittleEndian.AppendUint32(b.b,
@@ -542,6 +521,31 @@ func TestAHeaderLongerThanTheWindow(t *testing.T) {
 			nil))
 	}); n > 1<<20 {
 		t.Errorf("%d bytes for a header of 24", n)
+	}
+}
+
+// The smallest tensors take the most memory for their bytes: 14 times.
+func TestMemoryOfOpeningFollowsTheHeader(t *testing.T) {
+	readtest.Measure(t)
+	const n = 200_000
+	b := begin(3, n, 0).b
+	for i := range uint64(n) {
+		name := strconv.FormatUint(i, 16)
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(name))), name...)
+		b = binary.LittleEndian.AppendUint32(b, 0)  // dimensions
+		b = binary.LittleEndian.AppendUint32(b, 24) // int8
+		b = binary.LittleEndian.AppendUint64(b, 32*i)
+	}
+	header := int64(len(b))
+	b = append(b, make([]byte, 32*n+32)...)
+	peak := readtest.PeakHeap(func() {
+		r, err := OpenBytes(b, nil)
+		if err != nil || r.Len() != n {
+			t.Error(err)
+		}
+	})
+	if peak > 1<<20+20*header {
+		t.Errorf("%d bytes for a header of %d", peak, header)
 	}
 }
 

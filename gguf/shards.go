@@ -53,8 +53,8 @@ func ShardName(prefix string, i, n int) string {
 }
 
 // WriteShards writes a model as several files, in the order given, and returns their
-// names: those that [ShardName] gives for "dir/model.gguf" without its extension. They
-// appear together, the first of them, which llama.cpp opens, last.
+// names, which are the names of [ShardName] for "dir/model.gguf" without its extension.
+// They appear together; the first shard, which llama.cpp opens, appears last.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions
@@ -159,10 +159,10 @@ func (r *Reader) SetID() string {
 	return id
 }
 
-// Merge returns what the shards of a split model, in any order, are together: the
-// metadata of the first, without the keys of the split, and all tensors in order. Shards
-// that are not of one model, or not all, are tensor.ErrMalformed. The Readers
-// must stay open.
+// Merge joins the shards of a split model, which may be given in any order. It returns
+// the metadata of the first shard, without the keys of the split, and all tensors in
+// order. Shards that are not of one model, or not all, are tensor.ErrMalformed. The
+// Readers must stay open.
 func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], error) {
 	if len(shards) == 0 {
 		return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "no shards")
@@ -181,8 +181,8 @@ func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], err
 		case no >= count:
 			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "shard %d of %d", no, count)
 		case sorted[no] != nil:
-			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed, "%d is that of two shards",
-				no)
+			return nil, nil, refuseKey(splitNo, tensor.ErrMalformed,
+				"two shards have the number %d", no)
 		}
 		sorted[no] = r
 		total += r.Len()

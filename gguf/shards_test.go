@@ -114,7 +114,7 @@ func TestShardsThatAreRefused(t *testing.T) {
 
 // An ID is in every shard and not in what they are together; shards of two IDs are not
 // merged.
-func TestShardIDs(t *testing.T) {
+func TestMergeRefusesShardsOfTwoIDs(t *testing.T) {
 	shards := map[string][]*Reader{}
 	for _, id := range []string{"step 1", "step 2"} {
 		files, err := WriteShards(t.Context(), filepath.Join(t.TempDir(), "m.gguf"),

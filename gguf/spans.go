@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets.
+// Spans yields the role of every byte of the file, in the order of offsets.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	head := int64(24) // the magic number, the version, and two counts
 	if r.h.version == 1 {

@@ -98,7 +98,7 @@ func TestValueThatJSONLacks(t *testing.T) {
 	}
 }
 
-func TestTypedGetters(t *testing.T) {
+func TestGettersReturnFalseForOtherTypes(t *testing.T) {
 	r, err := OpenBytes(golden(t, "metadata.gguf"), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -17,14 +17,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// metadataOf returns all entries of a file.
-func metadataOf(r *Reader) (all []KeyValue) {
-	for k, v := range r.Metadata() {
-		all = append(all, KeyValue{k, v})
-	}
-	return all
-}
-
 // rewritten returns what a Writer makes of the tensors and the metadata of a file.
 func rewritten(t testing.TB, r *Reader, opts *WriterOptions) []byte {
 	t.Helper()
@@ -73,7 +65,7 @@ func TestWriterAsTheReference(t *testing.T) {
 			same = append(same, KeyValue{kv.Key, v})
 		}
 		if !bytes.Equal(rewritten(t, r, &WriterOptions{Metadata: same}), b) {
-			t.Errorf("%s: other bytes than those of the gguf package", name)
+			t.Errorf("%s: other bytes than the gguf package wrote", name)
 		}
 		var out bytes.Buffer
 		if err := NewEdit(r).Write(t.Context(), &out,
@@ -81,11 +73,6 @@ func TestWriterAsTheReference(t *testing.T) {
 			t.Errorf("%s: an Edit without changes writes other bytes: %v", name, err)
 		}
 	}
-}
-
-func blocks(name, scheme string, size int, shape ...int64) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, Shape: shape, Scheme: scheme,
-		Parts: []tensor.Part{{Role: "blocks", Data: tensor.BlobOf(make([]byte, size))}}}
 }
 
 func TestWhatTheWriterRefuses(t *testing.T) {
@@ -232,32 +219,6 @@ func TestWriterWithoutTensors(t *testing.T) {
 	if err := NewWriter(&out, nil).Close(); err != nil || out.Len() != 24 {
 		t.Errorf("%d bytes, %v", out.Len(), err)
 	}
-}
-
-// small is a file of a few entries and tensors.
-func small(t testing.TB) *Reader {
-	t.Helper()
-	nested, err := NewValue([]any{[]uint8{7, 8}, []string{}, []any{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &WriterOptions{Alignment: 16, Metadata: []KeyValue{entryOf("general.name", "a\x00b"),
-		entryOf("n", uint32(7)),
-		{"nested", nested}, entryOf("empty", []int32{}), entryOf("bytes", []uint8{1, 2,
-			3}), entryOf("one", []bool{true})}}
-	var out bytes.Buffer
-	w := NewWriter(&out, o)
-	err = errors.Join(w.Add(tensor.New("a", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})),
-		w.Add(blocks("b", "Q8_0", 68, 2, 32)), w.Add(tensor.New("c", tensor.Shape{},
-			[]int8{-1})), w.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(out.Bytes(), &ReaderOptions{Strict: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func TestWriterFailsAtEveryByte(t *testing.T) {

@@ -58,8 +58,8 @@ type Figures struct {
 // Equal reports whether nothing differs.
 func (c *Comparison) Equal() bool { return c.Different == 0 }
 
-// Compare compares the values of two dense tensors of one shape, in whatever order each
-// is stored. If the dtypes differ, the values are compared; a complex and a real tensor
+// Compare compares the values of two dense tensors of one shape, whose orders in memory
+// may differ. If the dtypes differ, the values are compared; a complex and a real tensor
 // are an ErrDType.
 func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
 	var o CompareOptions

@@ -129,8 +129,8 @@ const (
 )
 
 // Largest returns the n tensors whose values differ most: by their relative RMS where
-// there are figures, else by the largest distance; those with elements that became NaN or
-// infinite first.
+// there are figures, else by the largest distance. Tensors with elements that became NaN
+// or infinite are first.
 func (r *DiffReport) Largest(n int) []Difference {
 	var all []Difference
 	for _, d := range r.Differences {
@@ -155,8 +155,8 @@ func (r *DiffReport) Largest(n int) []Difference {
 	return all[:min(n, len(all))]
 }
 
-// Diff compares two files by content: tensors and blobs by their names, values in
-// whatever order each is stored, sparse tensors of different layouts as dense ones,
+// Diff compares two files by content: tensors and blobs by their names, values of tensors
+// with any order in memory, sparse tensors of different layouts as dense ones,
 // attributes, and the programs of two files of one format. Neither the order of tensors
 // nor the format counts. A tensor that cannot be read is a Difference of its own; the
 // error is one of the options or of the context.

@@ -78,7 +78,7 @@ func NewGraph(f *tensorfile.File) (*Graph, error) {
 	return nil, fmt.Errorf("%w: a %v file has no program", errors.ErrUnsupported, f.Format())
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (g *Graph) Len() int {
 	n := 0
 	for i := range g.Groups {

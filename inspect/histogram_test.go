@@ -56,7 +56,7 @@ func TestHistogramAgreesWithTheDefinition(t *testing.T) {
 			got, err = Histogram(t.Context(), x, nil)
 			if err != nil || !slices.Equal(got.Counts, s.Histogram.Counts) ||
 				got.Min != s.Histogram.Min || got.Max != s.Histogram.Max {
-				t.Errorf("%d of %v: %+v (%v), that of Stats is %+v", n, d, got, err, s.Histogram)
+				t.Errorf("%d of %v: %+v (%v), Stats has %+v", n, d, got, err, s.Histogram)
 			}
 		}
 	}

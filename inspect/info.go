@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// An Info summarises a file: its sizes, its attributes, and what only its format has. The
-// field of its format is not nil.
+// An Info summarises a file: its sizes, its attributes, and in one field the facts that
+// only its format has. That field is not nil.
 type Info struct {
 	Format  string `json:"format"`
 	Version string `json:"version"`
@@ -56,8 +56,8 @@ type InfoTotals struct {
 	BlobBytes int64 `json:"blob_bytes"`
 }
 
-// FormatName is the word for the format of a file in JSON: the name of its Format, and
-// dcp for a checkpoint of torch.distributed.
+// FormatName returns the word for the format of a file in JSON: the name of its Format,
+// or dcp for a checkpoint of torch.distributed.
 func FormatName(f *tensorfile.File) string {
 	const distributed = "dcp"
 	if f.Format() == tensorfile.Torch && f.Version() == distributed {
@@ -66,9 +66,9 @@ func FormatName(f *tensorfile.File) string {
 	return f.Format().String()
 }
 
-// NewInfo walks the metadata of a file; it reads the start of blobs of a .pte, to
-// recognise them, and what quant.Find reads. cfg is what the configuration of the model
-// says of quantised weights, and may be nil.
+// NewInfo summarises a file from its metadata. It also reads the start of each blob of a
+// .pte, to recognise the blob, and the tensors that quant.Find reads. cfg is the part of
+// the model's configuration that describes quantised weights, and may be nil.
 func NewInfo(f *tensorfile.File, cfg *quant.Config) *Info {
 	d := &Info{Format: FormatName(f), Version: f.Version(), Size: f.TotalSize(),
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}

@@ -18,7 +18,7 @@ type InfoSegment struct {
 	Roles  []string `json:"roles,omitempty"` // of a .pte: what refers to it
 }
 
-// A PTDInfo is what only a .ptd has.
+// A PTDInfo has the facts that only a .ptd has.
 type PTDInfo struct {
 	Schema    string        `json:"schema"`
 	Alignment int64         `json:"alignment"`
@@ -33,7 +33,7 @@ func ptdInfo(r *ptd.Reader) *PTDInfo {
 	return d
 }
 
-// A ZTensorInfo is what only a .zt has.
+// A ZTensorInfo has the facts that only a .zt has.
 type ZTensorInfo struct {
 	Generator *string `json:"generator"` // nil where the file has none
 	// the algorithms in use, as the file spells them
@@ -84,7 +84,7 @@ func ztensorInfo(r *ztensor.Reader) *ZTensorInfo {
 	return d
 }
 
-// A PrimitivInfo is what only a file of primitiv has.
+// A PrimitivInfo has the facts that only a file of primitiv has.
 type PrimitivInfo struct {
 	Kind       string             `json:"kind"`
 	Parameters int                `json:"parameters"` // objects of that class

@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A PTEInfo is what only a .pte has.
+// A PTEInfo has the facts that only a .pte has.
 type PTEInfo struct {
 	Methods   []PTEMethod         `json:"methods"`
 	Segments  []InfoSegment       `json:"segments"`
@@ -87,7 +87,7 @@ type PTEHeader struct {
 	SegmentDataSize int64 `json:"segment_data_size"`
 }
 
-// A PTEBundle is what a .bpte has around its program.
+// A PTEBundle describes what surrounds the program in a .bpte.
 type PTEBundle struct {
 	Version int64      `json:"version"`
 	Offset  int64      `json:"offset"` // of the program

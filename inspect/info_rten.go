@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/rten"
 )
 
-// An RTenInfo is what only a .rten has.
+// An RTenInfo has the facts that only a .rten has.
 type RTenInfo struct {
 	Inputs    []string          `json:"inputs"`
 	Outputs   []string          `json:"outputs"`

@@ -295,7 +295,7 @@ func TestCompareFindsTheFirstAcrossOrdersAndPieces(t *testing.T) {
 	}
 }
 
-func TestFigures(t *testing.T) {
+func TestFiguresSummarizeDifferences(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	a := tensor.New("x", tensor.Shape{5}, []float32{1, 2, nan, inf, 2})
 	b := tensor.New("x", tensor.Shape{5}, []float32{2, 4, nan, inf, 4})

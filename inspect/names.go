@@ -32,8 +32,8 @@ func CutNumbers(name string) (texts []string, numbers []int64) {
 	return append(texts, name[start:]), numbers
 }
 
-// JoinNumbers joins names that differ in their numbers alone: where those were it writes
-// {0-31}, or with steps of 4 {3-31/4}. all has the numbers of each name.
+// JoinNumbers joins names that differ in their numbers alone, with ranges in place of the
+// numbers: {0-31}, or with steps of 4 {3-31/4}. all has the numbers of each name.
 func JoinNumbers(texts []string, all [][]int64) string {
 	var b strings.Builder
 	for i, text := range texts {

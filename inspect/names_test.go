@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 )
 
-func TestFold(t *testing.T) {
+func TestNumbersInNamesFoldIntoRanges(t *testing.T) {
 	for _, c := range []struct {
 		all  [][]int64
 		want string

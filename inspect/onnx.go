@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An ONNXInfo is what only a .onnx has.
+// An ONNXInfo has the facts that only a .onnx has.
 type ONNXInfo struct {
 	Producer        string           `json:"producer"`
 	ProducerVersion string           `json:"producer_version"`

@@ -147,10 +147,10 @@ type PayloadStats struct {
 	Err     error
 }
 
-// StatsEach yields the statistics of many tensors, in order: of a dense one and of
-// quantised blocks the bytes of its elements, of another one the bytes of each part. An
-// error of one tensor is in its entry; the one that is yielded is the error of the
-// context, and the last. For Progress all tensors are taken from ts first.
+// StatsEach yields the statistics of many tensors, in order: for a dense tensor, and for
+// quantised blocks, one entry for its elements; for another tensor one entry for each
+// part. An error of one tensor is in its entry. The context's error is yielded, and is
+// the last. For Progress all tensors are taken from ts first.
 func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
 	var o StatsOptions
@@ -238,9 +238,8 @@ type PayloadHash struct {
 
 // HashEach yields the hashes of many tensors, in order: of a dense tensor the hash of its
 // bytes in storage order, then the hashes of the parts, if any. An error of one tensor is
-// in its entry; the one that is yielded is the error of the context, and the last.
-// progress, if not nil, gets the bytes read so far and in all; then all tensors are taken
-// from ts first.
+// in its entry. The context's error is yielded, and is the last. progress, if not nil,
+// gets the bytes read so far and in all; then all tensors are taken from ts first.
 func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	progress func(done, total int64)) iter.Seq2[[]PayloadHash, error] {
 	work := func(ctx context.Context, t *tensor.Tensor, read counter) (all []PayloadHash) {

@@ -36,7 +36,7 @@ func Attributes(f *tensorfile.File) AttributeList {
 	return all
 }
 
-// TensorAttributes returns what a zTensor file says about one tensor.
+// TensorAttributes returns the attributes of one tensor of a zTensor file.
 func TensorAttributes(r *ztensor.Reader, t *tensor.Tensor) (all AttributeList) {
 	for k, v := range r.TensorAttributes(t) {
 		all = append(all, ztensorAttribute(k, v))
@@ -80,9 +80,9 @@ func contentAttributes(f *tensorfile.File) []Attribute {
 	return all
 }
 
-// Program returns what a file says in addition to tensors, blobs and attributes, one
-// entry for each value and instruction, or node, and nothing of how it is stored: of a
-// .pte, the test cases of a .bpte included, a .ptn, a .rten and a .onnx. It is nil for
+// Program returns the content of a program, without tensors, blobs and attributes: one
+// entry for each value and instruction, or node, and nothing about how it is stored. It
+// knows .pte and .bpte with its test cases, .ptn, .rten and .onnx, and returns nil for
 // other formats.
 func Program(f *tensorfile.File) []Attribute {
 	switch r := f.Sys().(type) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A PTNInfo is what only a .ptn has, and the program of a .ptg.
+// A PTNInfo has the facts that only a .ptn has, and describes the program of a .ptg.
 type PTNInfo struct {
 	Container  string      `json:"container"` // zip, or flatbuffer: a .ptg
 	Methods    []PTNMethod `json:"methods"`
@@ -44,7 +44,7 @@ type PTNValue struct {
 	Packed  *PTNPacked `json:"packed,omitempty"`
 }
 
-// A PTNPacked says what the elements of a packed tensor mean.
+// A PTNPacked describes how the elements of a packed tensor are encoded.
 type PTNPacked struct {
 	Codec     string `json:"codec,omitempty"`
 	Bits      int    `json:"bits,omitempty"`

@@ -39,10 +39,10 @@ type Summary struct {
 	Zeros int64  `json:"zeros"`
 	NaN   int64  `json:"nan"`
 	Inf   int64  `json:"inf"`
-	// Quantiles are those asked for, without interpolation: the smallest element that is
-	// not less than the given share of all. Quantiles of 0 and 1, and of dtypes of up to
-	// 16 bits and of integers below 256 are exact; others are off by up to 1/128 of their
-	// value, or by 1e-38.
+	// Quantiles are the quantiles of StatsOptions, without interpolation: each is the
+	// smallest element that is not less than the given share of all. Quantiles of 0 and
+	// 1, and of dtypes of up to 16 bits and of integers below 256 are exact; others are
+	// off by up to 1/128 of their value, or by 1e-38.
 	Quantiles []Quantile `json:"quantiles,omitempty"`
 	Histogram *Bins      `json:"histogram,omitempty"`
 }

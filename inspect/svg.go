@@ -146,7 +146,7 @@ type Layout struct {
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
 	Nodes  []Box   `json:"nodes"` // in the order of the group
-	// Edges is all edges as one path of SVG, and Back those that go upwards.
+	// Edges is the edges as one path of SVG, and Back the path of the edges that go up.
 	Edges string `json:"edges"`
 	Back  string `json:"back"`
 }

@@ -17,12 +17,12 @@ type UsageOptions struct {
 	// Depth is after how many parts names are cut, to sum tensors up; dots and slashes
 	// end a part. 0 goes as deep as it takes for no group to have nearly everything.
 	Depth int
-	// Config is what the configuration of the model says of quantised weights.
+	// Config is the part of the model's configuration that describes quantised weights.
 	Config *quant.Config
 }
 
-// A Usage says what the bytes of a file are for. Tensors, Blobs, Metadata, Padding and
-// Unused add up to its size.
+// A Usage sums up the bytes of a file by their role. Tensors, Blobs, Metadata, Padding
+// and Unused add up to its size.
 type Usage struct {
 	Size     int64 `json:"size"`
 	Tensors  int64 `json:"tensors"`
@@ -52,8 +52,8 @@ type UsageGroup struct {
 	Bytes   int64  `json:"bytes"` // as they are stored
 }
 
-// NewUsage returns what the bytes of a file are for, of an index or a root the bytes of
-// its shards too, which it opens.
+// NewUsage sums up the bytes of a file by their role. For an index or a root it includes
+// the bytes of the shards, which it opens.
 func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	var o UsageOptions
 	if opts != nil {

@@ -83,8 +83,8 @@ func TestUsageOfShards(t *testing.T) {
 	}
 }
 
-// TestTotalSize compares sizes with the sizes of the files of a directory.
-func TestTotalSize(t *testing.T) {
+// TestTotalSizeIncludesShards compares sizes with the sizes of the files of a directory.
+func TestTotalSizeIncludesShards(t *testing.T) {
 	index, root := t.TempDir(), t.TempDir()
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
 		tensor.New("b", tensor.Shape{100}, make([]float32, 100))}

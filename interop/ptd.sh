@@ -28,7 +28,7 @@ reference cases "$work/cases"
 proves "ExecuTorch's serializer writes every case" reference write "$work/cases"
 proves "we read what it wrote: names, layouts, bytes, shared segments" ours '^TestReadsWhatExecuTorchWrote$'
 proves "we write the same bytes, and our own ways" ours '^TestWritesWhatExecuTorchReads$'
-proves "files of 0.6 are brought up to date" ours '^TestUpgrade$'
+proves "files of 0.6 are brought up to date" ours '^TestEditBringsAFileOf06UpToDate$'
 proves "ExecuTorch's deserializer reads what we wrote" reference read "$work/cases"
 proves "ExecuTorch's C++ runtime reads what we wrote" reference run "$work/cases"
 proves "ExecuTorch's deserializer reads what was brought up to date" reference read "$work/cases/upgraded"

@@ -151,7 +151,7 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestManifests(t *testing.T) {
+func TestManifestsAreCompared(t *testing.T) {
 	files := tiny(t)
 	sum := func(name string) string {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(files[name].(string))))
@@ -226,7 +226,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestCheckFindsSuspiciousValues(t *testing.T) {
 	inf := float32(math.Inf(1))
 	same := func(v float32, n int) []float32 { return slices.Repeat([]float32{v}, n) }
 	square := tensor.Shape{4, 4}

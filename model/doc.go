@@ -3,6 +3,17 @@
 // llama.cpp and this module write them, in a plain directory or in a snapshot of
 // Hugging Face's cache.
 //
+//	m, err := model.Open("path/to/model", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer m.Close()
+//	for t := range m.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Check], [OpenFS], [Open], [Shards] and [SummaryOf].
+//
 // [Open] reads names, indexes, headers and links: a few KB a file. A fault is a
 // [Finding], never an error of Open; [Model.Check] adds what takes reading the data:
 // digests and values. The codes of findings are listed in docs/check.md.

@@ -25,6 +25,8 @@ type Finding struct {
 	Err      error  // wraps a class of package tensor
 }
 
+// String returns the severity, the file, the tensor, the code and the message on one
+// line.
 func (f Finding) String() string {
 	return f.Severity.String() + ": " + f.place() + string(f.Code) + ": " + f.Err.Error()
 }

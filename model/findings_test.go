@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestSoundDirectories(t *testing.T) {
+func TestSoundDirectoriesHaveNoFindings(t *testing.T) {
 	weights := file32(t, "a", "b")
 	for name, files := range map[string]map[string]any{
 		"shards and an index": tiny(t),
@@ -404,8 +404,8 @@ func TestNoLinksOnTheWay(t *testing.T) {
 	}
 }
 
-// TestMessages checks findings whose text differs by what was found.
-func TestMessages(t *testing.T) {
+// TestMessagesNameWhatWasFound checks findings whose text differs by what was found.
+func TestMessagesNameWhatWasFound(t *testing.T) {
 	for want, files := range map[string]map[string]any{
 		"split.no is 1 where the files mean 0": {"m-00001-of-00001.gguf": ggufFile([]string{"a"},
 			"split.no", uint16(1), "split.count", uint16(1))},
@@ -457,8 +457,8 @@ func TestLimitsAreFindings(t *testing.T) {
 	}
 }
 
-// TestDocumentedCodes holds docs/check.md to the codes and their severities.
-func TestDocumentedCodes(t *testing.T) {
+// TestEveryCodeIsDocumented holds docs/check.md to the codes and their severities.
+func TestEveryCodeIsDocumented(t *testing.T) {
 	b, err := os.ReadFile("../docs/check.md")
 	if err != nil {
 		t.Fatal(err)

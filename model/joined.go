@@ -77,7 +77,7 @@ func (r *reader) Names() []string { return r.names }
 func (r *reader) FileOf(i int) string { return r.names[r.from[i]] }
 
 // File returns the primary set as one file, for the packages that take one. It is valid
-// until Close of the Model; its own does nothing.
+// until the Model is closed; its own Close does nothing.
 func (m *Model) File() *tensorfile.File {
 	primary := m.primary()
 	if len(primary) == 1 && primary[0].part == "." {

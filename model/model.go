@@ -57,10 +57,10 @@ type Read struct {
 	Hashed int64 `json:"hashed"` // files
 }
 
-// Open opens a directory of this machine: of weights, a snapshot in Hugging Face's
-// cache, or a repository there; or of a directory the shards of one .gguf, by the name of
-// the first. It fails only where the directory cannot be read or a
-// limit is hit: what is wrong with the files is in Findings.
+// Open opens a directory: one that holds weights, a snapshot in Hugging Face's cache, or
+// a repository there. Instead of a directory it takes the name of the first shard of a
+// .gguf, and opens that model alone. It fails only where the directory cannot be read or
+// a limit is hit: damage to the files is in Findings.
 func Open(dir string, opts *Options) (*Model, error) {
 	var only *naming.Shard
 	s, numbered := parseShard(filepath.ToSlash(dir))
@@ -102,8 +102,8 @@ func Open(dir string, opts *Options) (*Model, error) {
 	return m, err
 }
 
-// OpenFS is Open for any file system. Links are seen where it is an fs.ReadLinkFS;
-// the files of a snapshot in a cache only if the whole cache is in it.
+// OpenFS opens a directory of any file system, as Open does. Links are seen where it is
+// an fs.ReadLinkFS; the files of a snapshot in a cache only if the whole cache is in it.
 func OpenFS(fsys fs.FS, dir string, opts *Options) (*Model, error) {
 	return open(fsys, dir, "", nil, opts)
 }
@@ -338,8 +338,8 @@ func (m *Model) Dir() string {
 	return filepath.Join(filepath.FromSlash(m.local), filepath.FromSlash(m.dir))
 }
 
-// ErrNoModel is the error of a directory without weights, or of files of which nothing
-// but the order of names says which are the model.
+// ErrNoModel is the error of a directory without weights, or with several sets of weights
+// of which none is clearly the model.
 var ErrNoModel = errors.New("is a directory without one model")
 
 // A DamageError is the error of a model that is damaged.
@@ -362,8 +362,9 @@ func (e *DamageError) Unwrap() (all []error) {
 	return all
 }
 
-// Whole returns the primary set, nil if there are several, one for each component. It is
-// a *DamageError if the set is damaged: what is left of it is another model.
+// Whole returns the primary set, nil if there are several, one for each component. The
+// error is a *DamageError if the set is damaged, because the tensors that can be read are
+// then not the whole model.
 func (m *Model) Whole() (*Set, error) {
 	primary := m.primary()
 	if len(primary) == 0 || m.ambiguous() {
@@ -411,15 +412,15 @@ func (m *Model) primary() []*Set {
 // Tensors yields the tensors of the primary set, which are valid until Close.
 func (m *Model) Tensors() iter.Seq[*tensor.Tensor] { return m.File().Tensors() }
 
-// Findings returns what is wrong as far as names, sizes, links, indexes and headers
-// show, by file, code and tensor.
+// Findings returns the findings that names, sizes, links, indexes and headers show,
+// sorted by file, code and tensor.
 func (m *Model) Findings() []Finding { return slices.Clone(m.done) }
 
 // Config returns what config.json says; nil where there is none.
 func (m *Model) Config() *Config { return m.configs["."] }
 
-// Quantization returns what the model's files say of quantised weights; nil if they say
-// nothing, or if the model is a pipeline of several.
+// Quantization returns the configuration of quantised weights from the model's files; nil
+// if they say nothing, or if the model is a pipeline of several.
 func (m *Model) Quantization() *quant.Config {
 	if primary := m.primary(); len(primary) == 1 {
 		return m.quants[primary[0].part]

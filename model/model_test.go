@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestPrimarySet(t *testing.T) {
+func TestPrimarySetFollowsNames(t *testing.T) {
 	weights := file32(t, "a")
 	shards := map[string]any{"model-00001-of-00001.safetensors": weights,
 		indexJ: index(64, "a=model-00001-of-00001.safetensors")}
@@ -47,7 +47,7 @@ func TestPrimarySet(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestWholeRefusesDamagedAndSeveralSets(t *testing.T) {
 	weights := file32(t, "a")
 	for _, c := range []struct {
 		name  string

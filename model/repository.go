@@ -9,8 +9,8 @@ import (
 
 // A Repository is a file system that knows which commit of which repository it is, and
 // the digests of its files, as remote.Repository does. OpenFS takes it for a model of
-// kind hub: Check compares a manifest with these digests, and with Deep the files with
-// them.
+// kind hub: Check compares a manifest with these digests; with Deep it compares the files
+// with them, too.
 type Repository interface {
 	fs.FS
 	// Repository returns ORG/NAME and the commit.

@@ -39,7 +39,7 @@ func repositoryOf(t *testing.T) listed {
 	return listed{MapFS: files}
 }
 
-func TestRepository(t *testing.T) {
+func TestRepositoryOpensWithDigestsOfItsListing(t *testing.T) {
 	l := repositoryOf(t)
 	m, err := OpenFS(l, ".", nil)
 	if err != nil {

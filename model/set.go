@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Set is what is loaded together: the shards of an index, numbered shards without
-// one, a root of zTensor 2 with its shards, or one file.
+// A Set is the files that are loaded together: the shards of an index, numbered shards
+// without one, a root of zTensor 2 with its shards, or one file.
 type Set struct {
 	Name    string   `json:"name"`            // of the file or files, without number and extension
 	Format  string   `json:"format"`          // as tensorfile.Format writes it
@@ -27,7 +27,7 @@ type Set struct {
 	Files   []string `json:"files"` // all that belong to it, in order
 	Missing []string `json:"missing,omitempty"`
 	Figures          // of the files that could be read; in a Report, with quantised weights
-	// TotalSize is what the index says; nil where it says nothing.
+	// TotalSize is metadata.total_size of the index; nil if it has none.
 	TotalSize *int64 `json:"total_size,omitempty"`
 
 	part          string // directory

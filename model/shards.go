@@ -15,10 +15,10 @@ import (
 // maxListed bounds how many names an error has.
 const maxListed = 100
 
-// Shards returns the names of the files that a name means, in their order: those that
-// an index names, STEM-00001-of-00003.EXT and its siblings, or else the file itself.
-// Where some are missing, it returns those that are there and an error that is
-// fs.ErrNotExist and has the names of the others. Only an index is read.
+// Shards returns the names of the files that a name stands for, in their order: the
+// shards that an index names, STEM-00001-of-00003.EXT and its siblings, or else the file
+// itself. If files are missing, it returns the files that exist, and an error that is
+// fs.ErrNotExist and names the missing ones. Only an index is read.
 func Shards(fsys fs.FS, name string) ([]string, error) {
 	dir := path.Dir(name)
 	if _, ok := parseIndexName(name); ok {

@@ -11,7 +11,7 @@ type Figures struct {
 	DTypes         map[string]Figure `json:"dtypes"`
 }
 
-// A Figure counts tensors, all or the ones of one dtype.
+// A Figure counts tensors, of all dtypes or of one.
 type Figure struct {
 	Tensors    int64 `json:"tensors"`
 	Parameters int64 `json:"parameters"` // of one dtype elements as they are stored

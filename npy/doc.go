@@ -1,6 +1,10 @@
 // Package npy reads and writes NumPy's file of a single array, .npy, in versions 1 to 3
 // of its header. Archives of arrays, .npz, are package npz.
 //
+//	values, shape, err := npy.Read[float32]("data.npy")
+//
+// See the examples of [Open], [Read] and [Writer].
+//
 //	offset 0   "\x93NUMPY", major, minor
 //	offset 8   header size, uint16 or, from version 2, uint32, little-endian
 //	then       {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } and padding

@@ -331,7 +331,7 @@ func FuzzRoundTrip(f *testing.F) {
 }
 
 // A type that NumPy does not have is refused.
-func TestInvalidDTypes(t *testing.T) {
+func TestInvalidDTypesAreRefused(t *testing.T) {
 	for _, word := range []string{"'<u('", "'<i3'", "''", "'x'", "'<M4[s]'", "'<U'", "'<Sx'"} {
 		file := array("{'descr': "+word+", 'fortran_order': False, 'shape': (2,), }", "")
 		if _, err := OpenBytes(file, nil); !errors.Is(err, errors.ErrUnsupported) &&
@@ -342,7 +342,7 @@ func TestInvalidDTypes(t *testing.T) {
 }
 
 // An element that is no plain number has NumPy's word for it, and no values.
-func TestUnknownDTypes(t *testing.T) {
+func TestUnknownDTypesHaveBytesAndNoValues(t *testing.T) {
 	for word, size := range map[string]int{"[('a', '<f4')]": 10, "'|O'": 10, "'<U3'": 24,
 		"'|S3'": 6, "'<M8[s]'": 16, "'<V2'": 4, "'<f16'": 32} {
 		file := func(n int) []byte {

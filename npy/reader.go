@@ -28,7 +28,7 @@ type ReaderOptions = tensor.ReadOptions
 // A Reader is an open array, with the methods of every Reader: Close, Size, Len, Tensors,
 // Tensor, Blobs, Attributes and Warnings. Its one tensor is named "data"; there are no
 // Blobs and no Attributes. It is safe for concurrent use. See package tensor for how long
-// what it returns is valid.
+// borrowed slices are valid.
 type Reader struct {
 	format.Base
 	array   tensor.Tensor

@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets: a header, of
+// Spans yields the role of every byte of the file, in the order of offsets: a header, of
 // which all after the magic number, the version and the length is metadata, and elements.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	st, _ := r.array.Data.Stored()

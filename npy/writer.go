@@ -42,8 +42,8 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w}, nil
 }
 
-// WriteFile writes the one tensor of ts to the named file, which appears whole or not at
-// all. It has at most 1 MiB of data in memory.
+// WriteFile writes the single tensor of ts to the named file, which appears whole or not
+// at all. It has at most 1 MiB of data in memory.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.encoding())

@@ -1,6 +1,17 @@
 // Package npz reads and writes NumPy's archives of arrays, .npz. A file of a single
 // array, .npy, is package npy.
 //
+//	r, err := npz.Open("arrays.npz", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Open] and [Writer].
+//
 // An archive is a zip file whose members are arrays as .npy files have them, stored or
 // deflated. A tensor is named after its member without one ".npy"; members that are not
 // arrays are blobs. Names are those that NumPy uses: a member's name ends before its

@@ -13,11 +13,10 @@ import (
 )
 
 // An Edit is a list of changes to an archive, with the methods of every Edit: Rename,
-// Remove, RenameBlob, RemoveBlob and Replace. Names are those that arrays and blobs have
-// in the Reader, and all changes apply at once, so that two names can be swapped. Members
-// that are not replaced are copied as they are stored, also those that are not arrays or
-// hold no numbers. Archives have no attributes. The Reader must stay open until the
-// archive is written.
+// Remove, RenameBlob, RemoveBlob and Replace. Names are the names in the Reader, and all
+// changes apply at once, so that two names can be swapped. Members that are not replaced
+// are copied as they are stored, also members that are not arrays or hold no numbers.
+// Archives have no attributes. The Reader must stay open until the archive is written.
 type Edit struct {
 	format.Edit
 	format.NoAttributes

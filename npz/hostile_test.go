@@ -228,7 +228,7 @@ func TestBytesAfterTheEnd(t *testing.T) {
 
 // A member that claims more than it holds, and one that holds far more
 // than its archive's size suggests.
-func TestBombs(t *testing.T) {
+func TestMembersThatExpandAreBounded(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{Compress: true})
 	if err := w.Add(tensor.New("zeros", tensor.Shape{8 << 20},

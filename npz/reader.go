@@ -18,15 +18,15 @@ func DTypes() []tensor.DType { return numpy.DTypes() }
 
 const errs = format.Errors("npz")
 
-// ReaderOptions control how an archive is read. nil is the zero value. Strict refuses
-// what Warnings lists, and checks the CRC-32 of a member in every way of reading it:
-// otherwise what is borrowed, or read at random, is not checked.
+// ReaderOptions control how an archive is read. nil is the zero value. With Strict, each
+// of Warnings is an error, and the CRC-32 of a member is checked in every way of reading
+// it; otherwise views, and reads at an offset, are not checked.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open archive, with the methods of every Reader: Close, Size, Len,
 // Tensors, Tensor, Blobs, Attributes and Warnings. Tensors are the arrays in the order of
 // the archive, Blobs the members that are not arrays; there are no Attributes. It is safe
-// for concurrent use. See package tensor for how long what it returns is valid.
+// for concurrent use. See package tensor for how long borrowed slices are valid.
 type Reader struct {
 	format.Base
 	archive *zipfile.Archive

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"bytes"
 	"io"
 	"testing"
 
@@ -18,8 +17,6 @@ var api = readtest.API[*Reader]{
 		return NewReader(r, size, nil)
 	},
 }
-
-func readerOf(b []byte) io.ReaderAt { return bytes.NewReader(b) }
 
 func TestLifecycle(t *testing.T) {
 	lifecycle.Test(t, api, "../testdata/onnx/matmul.onnx", "../testdata/onnx/raw.onnx",

@@ -9,8 +9,8 @@ import (
 )
 
 // Detect reports whether a file is a model by its fields, perhaps a damaged one: protobuf
-// has no magic number. The first 512 bytes tell almost every model; what they do not tell
-// is read from field to field, without payloads, as far as it may be one.
+// has no magic number. The first 512 bytes are enough for almost every model. Other files
+// are read from field to field, without payloads, as far as they may be a model.
 func Detect(r io.ReaderAt, size int64) bool {
 	const headSize = 512
 	src, err := source.OfReaderAt(r, size)

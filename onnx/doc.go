@@ -1,6 +1,17 @@
 // Package onnx reads ONNX models: their tensors, and the graph around them. It does not
 // write.
 //
+//	r, err := onnx.Open("model.onnx", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Open], [Reader.Tensor] and [Reader.Verify].
+//
 //	ModelProto, a message of protobuf, without a header, a length or a checksum
 //	├ ir_version, producer, opset_import, metadata_props …
 //	├ graph        nodes, inputs, outputs, initializers, sparse initializers

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Model is what a file says apart from the elements of its tensors. It belongs to its
+// A Model is the content of a file without the elements of its tensors. It belongs to its
 // Reader, stays valid after Close, and must not be changed, nor anything that it leads
 // to.
 type Model struct {
@@ -38,7 +38,7 @@ type Opset struct {
 // function is one too.
 type Graph struct {
 	Name string
-	// Path is what the names of tensors of this graph begin with: "" for the main graph,
+	// Path is the prefix of the names of this graph's tensors: "" for the main graph,
 	// NODE.ATTRIBUTE/ for one in an attribute of a node there, DOMAIN:NAME/ for the body
 	// of a function.
 	Path    string
@@ -195,7 +195,7 @@ func (t *Type) String() string {
 }
 
 // Graphs yields the main graph, the bodies of functions and the graphs of training, each
-// followed by those in attributes of its nodes.
+// followed by the graphs in attributes of its nodes.
 func (m *Model) Graphs() iter.Seq[*Graph] {
 	return func(yield func(*Graph) bool) {
 		for _, g := range m.roots() {

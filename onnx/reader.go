@@ -26,12 +26,12 @@ const (
 // LatestIR is the newest version of the format that this package knows.
 const LatestIR = 14
 
-// ReaderOptions control how a model is read. nil is the zero value. Strict refuses what
-// Warnings lists. Companion opens the files with external data.
+// ReaderOptions control how a model is read. nil is the zero value. With Strict, each of
+// Warnings is an error. Companion opens the files with external data.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open model. It is safe for concurrent use. See package tensor for how
-// long what it hands out is valid.
+// long borrowed slices are valid.
 type Reader struct {
 	src       *source.Source
 	companion func(name string) (io.ReaderAt, int64, error)
@@ -54,7 +54,7 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 }
 
 // NewReader reads the first size bytes of r, which stays the caller's. It skips the
-// elements of tensors: a read for what is between two large ones.
+// elements of tensors, with one read for the metadata between two large ones.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }
@@ -115,7 +115,8 @@ func (m *Model) complete() error {
 	return nil
 }
 
-// Close releases the file, and those with elements of tensors. It may be called twice.
+// Close releases the file, and the files with elements of tensors. It may be called
+// twice.
 func (r *Reader) Close() error {
 	r.closed.Store(true)
 	err := r.src.Close()
@@ -125,16 +126,17 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Version is ir_version, the version of the format, in decimal.
+// Version returns ir_version, the version of the format, in decimal.
 func (r *Reader) Version() string { return strconv.FormatInt(r.model.IRVersion, 10) }
 
-// Size is the size of the file in bytes, without others that have elements of tensors.
+// Size returns the size of the file in bytes, without other files that have elements of
+// tensors.
 func (r *Reader) Size() int64 { return r.src.Size() }
 
-// Model returns what the file says apart from the elements of its tensors.
+// Model returns the content of the file without the elements of its tensors.
 func (r *Reader) Model() *Model { return r.model }
 
-// Len is the number of tensors.
+// Len returns the number of tensors.
 func (r *Reader) Len() int { return len(r.entries) }
 
 // Tensors yields all tensors in the order of the file. An initializer of the main graph
@@ -182,14 +184,14 @@ func (r *Reader) dataFiles() []*dataFile {
 		func(a, b *dataFile) int { return cmp.Compare(a.name, b.name) })
 }
 
-// Warnings returns what is not as the document of the format asks for and does not
-// prevent reading, and files that are missing: the first call opens them. Tensors that
-// cannot be read are what Verify reports.
+// Warnings returns deviations from the format's document that did not prevent opening,
+// and files that are missing, which the first call opens. Tensors that cannot be read are
+// findings of Verify.
 func (r *Reader) Warnings() []error { return r.warnings() }
 
 func (r *Reader) makeWarnings() []error {
 	w := format.Warnings{Format: formatName}
-	for _, err := range r.departures() {
+	for _, err := range r.deviations() {
 		w.Add(err)
 	}
 	for _, d := range r.dataFiles() {
@@ -204,7 +206,7 @@ func (r *Reader) makeWarnings() []error {
 	return w.All()
 }
 
-// Spans yields what every byte of the file is for, in the order of offsets: elements of
+// Spans yields the role of every byte of the file, in the order of offsets: elements of
 // tensors, and metadata around them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.MetadataSpan(0, r.Size()))

@@ -17,14 +17,14 @@ import (
 )
 
 // Verify reports what is wrong with the tensors and the graph, and reads all elements,
-// those in other files too; with VerifyStructure it reads none. Errors are what ONNX's
-// checker or onnxruntime refuse, also of tensors that no node uses: elements that are
-// missing, of another number than the shape says, in two places, or in a file that is
-// missing, too short or not below the directory; sparse tensors whose indices do not
-// ascend; names that two values have, or none; nodes that wait for each other. Nodes in
-// another order than the format asks for, and tensors that overlap in a file, are
-// warnings. A checksum, which covers a whole file, is compared where opts is Strict. What
-// operators compute is not looked at.
+// also in other files; with VerifyStructure it reads none. Errors are what ONNX's checker
+// or onnxruntime refuse, also of tensors that no node uses: elements that are missing, of
+// another number than the shape says, in two places, or in a file that is missing, too
+// short or not below the directory; sparse tensors whose indices do not ascend; names
+// that two values have, or none; nodes that wait for each other. Nodes in another order
+// than the format asks for, and tensors that overlap in a file, are warnings. A checksum,
+// which covers a whole file, is compared where opts is Strict. It does not check what
+// operators compute.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	v := &verifier{r: r, ctx: ctx, found: l, buf: make([]byte, 1<<20)}
@@ -40,7 +40,7 @@ type verifier struct {
 }
 
 func (v *verifier) verify() error {
-	for _, err := range v.r.departures() {
+	for _, err := range v.r.deviations() {
 		v.found.Warn(err)
 	}
 	v.r.model.verify(v.found)
@@ -170,8 +170,7 @@ func (v *verifier) overlaps() {
 				v.found.Warn(&tensor.FormatError{Format: formatName, Offset: x.at,
 					Field: x.field(),
 					Code:  tensor.CodeOverlappingData,
-					Err: fmt.Errorf("%w: bytes %d to %d of %s are also those "+
-						"of %s",
+					Err: fmt.Errorf("%w: bytes %d to %d of %s are also data of %s",
 						tensor.ErrMalformed, x.off, x.off+x.size, naming.Quote(x.file.name),
 						naming.Quote(reach.tensor.Name))})
 			}
@@ -215,8 +214,8 @@ func (v *verifier) checksums() error {
 	return nil
 }
 
-// departures are what is not as the document asks for and does not prevent reading.
-func (r *Reader) departures() (all []error) {
+// deviations are what is not as the document asks for and does not prevent reading.
+func (r *Reader) deviations() (all []error) {
 	add := func(off int64, field, format string, args ...any) {
 		all = append(all, errs.Malformed(off, field, format, args...))
 	}

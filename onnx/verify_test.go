@@ -490,7 +490,7 @@ func TestOverlappingDataIsAWarning(t *testing.T) {
 	report, err := r.Verify(t.Context(), nil)
 	if err != nil || len(report.Findings) != 1 || report.Findings[0].Code != "overlapping-data" ||
 		!strings.Contains(report.Findings[0].String(),
-			`"b" at byte 0x23: overlapping-data: bytes 9 to 19 of "w" are also those of "a"`) {
+			`"b" at byte 0x23: overlapping-data: bytes 9 to 19 of "w" are also data of "a"`) {
 		t.Error(texts(report), err)
 	}
 }

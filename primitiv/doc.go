@@ -2,6 +2,17 @@
 // toolkit primitiv, format version 0.1: shapes, tensors, parameters, models and the
 // settings of optimizers.
 //
+//	r, err := primitiv.Open("model.primitiv", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Edit], [Open], [Optimizer.Set] and [WriteFile].
+//
 // A file is a concatenation of MessagePack items, without an index, a length or a
 // checksum:
 //

@@ -12,10 +12,10 @@ import (
 )
 
 // An Edit is a list of changes to a file, with the methods of every Edit: Rename, Remove
-// and Replace. Names are those that tensors have in the Reader, and all changes apply at
-// once, so that two names can be swapped. Remove of a value removes its statistics.
-// Replace takes the last dimension for the batch if the replaced tensor has the same
-// shape and a batch. The Reader must stay open until the file is written.
+// and Replace. Names are the names in the Reader, and all changes apply at once, so that
+// two names can be swapped. Remove of a value removes its statistics. Replace takes the
+// last dimension for the batch if the replaced tensor has the same shape and a batch. The
+// Reader must stay open until the file is written.
 type Edit struct {
 	format.Edit
 	r         *Reader
@@ -61,14 +61,14 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// Write writes the changed file to w. Its kind is the kind of the Reader, whatever opts
-// says. A name that another tensor has is tensor.ErrDuplicate.
+// Write writes the changed file to w. Its kind is the kind of the Reader; opts does not
+// change it. A name that another tensor has is tensor.ErrDuplicate.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return e.write(ctx, NewWriter(w, e.options(opts)))
 }
 
 // WriteFile writes the changed file as the file of that name, which appears whole or not
-// at all, and may be the one that the Reader has open.
+// at all. It may be the file that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	w, err := Create(name, e.options(opts))
 	if err != nil {

@@ -129,7 +129,9 @@ func TestEditErrors(t *testing.T) {
 		"below another": func(e *primitiv.Edit) error {
 			return e.Rename("scale", "decoder.b.x")
 		},
-		"that of a submodel": func(e *primitiv.Edit) error { return e.Rename("scale", "decoder") },
+		"the name of a submodel": func(e *primitiv.Edit) error {
+			return e.Rename("scale", "decoder")
+		},
 	} {
 		e := primitiv.NewEdit(r)
 		if err := change(e); err != nil {

@@ -25,7 +25,7 @@ const (
 	maxElements = 1 << 30 // of one tensor, exclusive: a bin of 2^32 bytes has no header
 )
 
-// A Kind is what a file holds. The zero value is none of them.
+// A Kind is the kind of content that a file has. The zero value is none of them.
 type Kind uint8
 
 // The kinds of files.
@@ -74,16 +74,16 @@ func Detect(r io.ReaderAt, size int64) bool {
 		b[prefixSize-1] == 0
 }
 
-// A Shape is what the format means by it: dimensions, from the fastest to the slowest,
-// and a number of samples. Dims of a Shape that was read has no trailing ones, which mean
-// nothing.
+// A Shape is a shape as the format has it: dimensions, from the fastest to the slowest in
+// memory, and a batch, the number of samples. Dims of a Shape that was read has no
+// trailing ones, which have no meaning.
 type Shape struct {
 	Dims  []uint32
 	Batch uint32 // 0 is taken for 1
 }
 
-// Tensor is the shape as tensors have it: the dimensions without trailing ones, then the
-// batch where it is above 1.
+// Tensor returns the shape of a tensor: the dimensions without trailing ones, then the
+// batch if it is above 1.
 func (s Shape) Tensor() tensor.Shape {
 	t := tensor.Shape{}
 	for _, d := range s.stripped() {
@@ -170,7 +170,7 @@ type Statistic struct {
 	Batch  uint32 // above 1, the last dimension of the tensor is the batch
 }
 
-// Name is the path joined with dots; value for the parameter of a parameter file.
+// Name returns the path joined with dots, or value for the parameter of a parameter file.
 func (p *Parameter) Name() string { return parameterName(p.Path) }
 
 func parameterName(path []string) string {

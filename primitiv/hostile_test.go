@@ -279,7 +279,7 @@ func manyStats(n int, path string) []byte {
 }
 
 // Memory is a small multiple of the metadata, whatever the order.
-func TestManyParameters(t *testing.T) {
+func TestMemoryIsASmallMultipleOfTheMetadata(t *testing.T) {
 	readtest.Measure(t)
 	var perm []int
 	for what, file := range map[string]func(n int) []byte{

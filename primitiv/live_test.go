@@ -36,15 +36,6 @@ func loads(t testing.TB, data []byte) (dump string, saved []byte) {
 	return strings.TrimSuffix(dump, "\n"), saved
 }
 
-func open(t testing.TB, data []byte) *primitiv.Reader {
-	t.Helper()
-	r, err := primitiv.OpenBytes(data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func random() *rand.Rand { return rand.New(rand.NewPCG(20, 1)) }
 
 // noise is a column-major tensor of random bits.
@@ -97,13 +88,6 @@ func noisyModel(r *rand.Rand, n, mostStats int) parameters {
 
 // parameters are the parameters of a model.
 type parameters []primitiv.Parameter
-
-func parametersOf(r *primitiv.Reader) (m parameters) {
-	for p := range r.Parameters() {
-		m = append(m, *p)
-	}
-	return m
-}
 
 func (m parameters) addTo(w *primitiv.Writer) error {
 	for i := range m {

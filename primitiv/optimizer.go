@@ -27,9 +27,9 @@ type Optimizer struct {
 // Epoch is the setting, of every optimizer, that counts finished updates.
 const Epoch = "Optimizer.epoch"
 
-// Name is the name of the optimizer, inferred from its settings since the file does not
-// say: what precedes the dot in the names of the floats, leaving out those that all
-// optimizers have. It is empty where they disagree or there are none.
+// Name returns the name of the optimizer, inferred from its settings since the file does
+// not have it: the part before the dot in the names of the floats, without the names that
+// all optimizers have. It is empty where they disagree or there are none.
 func (o *Optimizer) Name() string {
 	found := ""
 	for _, s := range o.Floats {

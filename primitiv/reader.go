@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
-// would otherwise be in Warnings. A file refers to no other.
+// ReaderOptions control how a file is read. nil is the zero value. With Strict, each of
+// Warnings is an error. A file refers to no other.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
@@ -21,7 +21,7 @@ type ReaderOptions = tensor.ReadOptions
 // statistics; the tensor of a parameter file is named value, of a tensor file tensor.
 // Attributes are the settings of an optimizer, integers first. There are no Blobs. The
 // one warning is of a parameter whose path is below another's, which no model can have.
-// It is safe for concurrent use. See package tensor for how long what it returns is
+// It is safe for concurrent use. See package tensor for how long borrowed slices are
 // valid.
 type Reader struct {
 	format.Base
@@ -75,14 +75,14 @@ func read(in *format.Input) (*Reader, error) {
 	return r, nil
 }
 
-// Kind returns what the file holds.
+// Kind returns the kind of content that the file has.
 func (r *Reader) Kind() Kind { return r.kind }
 
 // Version returns the version of the format, always [Version].
 func (r *Reader) Version() string { return Version }
 
-// Shape is the shape of a file that holds one, or a tensor. Otherwise it is the zero
-// Shape.
+// Shape returns the shape in a shape file or a tensor file. For other kinds it is the
+// zero Shape.
 func (r *Reader) Shape() Shape { return Shape{slices.Clone(r.shape.Dims), r.shape.Batch} }
 
 // Parameters yields the parameters of a model or of a parameter file, in file order.
@@ -96,7 +96,7 @@ func (r *Reader) Parameters() iter.Seq[*Parameter] {
 	}
 }
 
-// NumParameters is the number of parameters.
+// NumParameters returns the number of parameters.
 func (r *Reader) NumParameters() (n int) {
 	for i := range r.entries {
 		if r.isParameter(i) {
@@ -167,7 +167,7 @@ func OriginOf(t *tensor.Tensor) (Origin, bool) {
 	return o, true
 }
 
-// Spans yields what every byte of the file is for, in the order of offsets: the data of
+// Spans yields the role of every byte of the file, in the order of offsets: the data of
 // tensors, and metadata around them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.MetadataSpan(0, r.Size()))

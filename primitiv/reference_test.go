@@ -2,12 +2,7 @@ package primitiv_test
 
 import (
 	"bytes"
-	"encoding/binary"
-	"fmt"
-	"hash/fnv"
 	"io"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,103 +23,6 @@ var api = readtest.API[*primitiv.Reader]{
 	NewReader: func(r io.ReaderAt, size int64) (*primitiv.Reader, error) {
 		return primitiv.NewReader(r, size, nil)
 	},
-}
-
-// goldens returns the files that the reference wrote, by name, and what it read from
-// each.
-func goldens(t testing.TB) (files map[string][]byte, dumps map[string]string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testdata, "dumps.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, dumps = map[string][]byte{}, map[string]string{}
-	for _, part := range strings.Split("\n"+string(text), "\nfile ")[1:] {
-		name, dump, _ := strings.Cut(part, "\n")
-		if files[name], err = os.ReadFile(filepath.Join(testdata, name)); err != nil {
-			t.Fatal(err)
-		}
-		dumps[name] = strings.TrimSuffix(dump, "\n")
-	}
-	if len(files) < 30 {
-		t.Fatalf("%d files", len(files))
-	}
-	return files, dumps
-}
-
-// dump describes a file as interop/tools/primitivref.cpp does.
-func dump(t testing.TB, r *primitiv.Reader) string {
-	t.Helper()
-	var lines []string
-	show := func(what string, x *tensor.Tensor, batch uint32) {
-		b, err := x.Data.ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		dims := slices.Clone(x.Shape)
-		if batch > 1 {
-			dims = dims[:len(dims)-1]
-		}
-		bits := ""
-		if len(b) <= 4*16 {
-			for ; len(b) > 0; b = b[4:] {
-				bits += fmt.Sprintf("%08x", binary.LittleEndian.Uint32(b))
-			}
-		} else {
-			h := fnv.New64a()
-			h.Write(b)
-			bits = fmt.Sprintf("#%016x", h.Sum64())
-		}
-		lines = append(lines,
-			fmt.Sprintf("%s %sx%d %s", what, strings.ReplaceAll(dims.String(), ", ", ","), batch,
-				bits))
-	}
-	parameters := parametersOf(r)
-	slices.SortFunc(parameters,
-		func(a, b primitiv.Parameter) int { return slices.Compare(a.Path, b.Path) })
-	for _, p := range parameters {
-		if r.Kind() == primitiv.KindModel {
-			line := "parameter"
-			for _, e := range p.Path {
-				line += fmt.Sprintf(" %x.", e)
-			}
-			lines = append(lines, line)
-		}
-		show("value", p.Value, 1)
-		slices.SortFunc(p.Stats,
-			func(a, b primitiv.Statistic) int { return strings.Compare(a.Name, b.Name) })
-		for _, s := range p.Stats {
-			show(fmt.Sprintf("stat %x.", s.Name), s.Tensor, s.Batch)
-		}
-	}
-	if o := r.Optimizer(); o != nil {
-		slices.SortFunc(o.Uints,
-			func(a, b primitiv.Setting[uint32]) int { return strings.Compare(a.Name, b.Name) })
-		for _, s := range o.Uints {
-			lines = append(lines, fmt.Sprintf("uint %x. %d", s.Name, s.Value))
-		}
-		slices.SortFunc(o.Floats,
-			func(a, b primitiv.Setting[float32]) int { return strings.Compare(a.Name, b.Name) })
-		for _, s := range o.Floats {
-			lines = append(lines, fmt.Sprintf("float %x. %08x", s.Name, math.Float32bits(s.Value)))
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// copyOf writes the content of r anew.
-func copyOf(t testing.TB, r *primitiv.Reader, opts primitiv.WriterOptions) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	opts.Kind = r.Kind()
-	w := primitiv.NewWriter(&b, &opts)
-	if err := fill(w, r); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // fill gives everything that is in r to w, piece by piece.

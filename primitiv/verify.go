@@ -10,9 +10,9 @@ import (
 )
 
 // Verify reads everything, and notes what Warnings has. The format has no checksums:
-// payloads are only read. With VerifyCanonical the file is also compared with what a
-// Writer makes of its content, which is what the reference would write, but for the order
-// of statistics and settings, which is free.
+// payloads are only read. With VerifyCanonical the file is also compared with the file
+// that a Writer makes of its content. The reference would write the same, but for the
+// order of statistics and settings, which is free.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))

@@ -74,7 +74,9 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w, o}, nil
 }
 
-// WriteFile writes a whole file: it appears with all tensors, or not at all.
+// WriteFile writes a whole file: it appears with all tensors, or not at all. It has the
+// descriptions of all tensors and at most 1 MiB of data in memory, and reads the data
+// after the last tensor of ts: sources must stay open until then.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.complete().encoding())

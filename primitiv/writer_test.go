@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
@@ -19,14 +18,6 @@ import (
 )
 
 func scalar(name string, v float32) *tensor.Tensor { return tensor.New(name, nil, []float32{v}) }
-
-func names(r *primitiv.Reader) string {
-	var all []string
-	for t := range r.Tensors() {
-		all = append(all, t.Name+t.Shape.String())
-	}
-	return strings.Join(all, " ")
-}
 
 // bytesOf writes a file of that kind through do.
 func bytesOf(t testing.TB, opts *primitiv.WriterOptions,
@@ -230,7 +221,7 @@ func TestWhatTheFormatCannotHold(t *testing.T) {
 
 // The disk fails at every byte, the data is shorter or longer than promised; a file
 // appears whole or not at all.
-func TestWritingFails(t *testing.T) {
+func TestWriterFailsAtEveryByte(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
 	if err := readtest.FailedWrites(func(w io.Writer) error {

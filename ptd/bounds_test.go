@@ -17,16 +17,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func many(n int) []ptd.Entry {
-	data := tensor.BlobOf([]byte{1, 2, 3, 4})
-	es := make([]ptd.Entry, n)
-	l := float(1)
-	for i := range es {
-		es[i] = ptd.Entry{Name: fmt.Sprintf("layers.%d.w", i), Layout: l, Data: data}
-	}
-	return es
-}
-
 // apart is many whose data is not the same.
 func apart(n int) []ptd.Entry {
 	es := many(n)

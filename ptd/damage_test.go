@@ -6,8 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,22 +13,6 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-func goldens(t testing.TB) map[string][]byte {
-	files, err := filepath.Glob("../testdata/ptd/*.ptd")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no goldens")
-	}
-	out := map[string][]byte{}
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[filepath.Base(f)] = b
-	}
-	return out
-}
 
 func TestDamage(t *testing.T) {
 	for name, data := range goldens(t) {
@@ -142,7 +124,7 @@ func TestEveryOffsetIsRedirected(t *testing.T) {
 }
 
 // Bytes after the file in the same memory are never shown.
-func TestCanary(t *testing.T) {
+func TestBytesAfterTheFileAreNeverShown(t *testing.T) {
 	for _, data := range goldens(t) {
 		end := int(metadataEnd(data))
 		for i, m := range readtest.BitFlips(data, 0, min(end, 600)) {

@@ -1,6 +1,18 @@
 // Package ptd reads and writes ExecuTorch's .ptd files, format FlatTensor: named
 // tensors and blobs next to a program, or without one.
 //
+//	r, err := ptd.Open("weights.ptd", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Edit.WriteFile], [Edit], [Merge], [Open], [Save], [Split] and
+// [WriteFile].
+//
 // # The file
 //
 //	0                 root offset of the FlatBuffer, identifier "FT01"

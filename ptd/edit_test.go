@@ -27,15 +27,6 @@ func open(t testing.TB, name string) *ptd.Reader {
 	return r
 }
 
-func readBytes(t testing.TB, b []byte, opts *ptd.ReaderOptions) *ptd.Reader {
-	t.Helper()
-	r, err := ptd.OpenBytes(b, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func TestSaveAndLoadAMap(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.ptd")
 	want := map[string]*tensor.Tensor{
@@ -76,9 +67,8 @@ func TestSaveAndLoadAMap(t *testing.T) {
 	}
 }
 
-// TestUpgrade brings a file of 0.6 up to date; interop/ptd.sh lets ExecuTorch read what
-// comes out.
-func TestUpgrade(t *testing.T) {
+// interop/ptd.sh lets ExecuTorch read the files that this test writes.
+func TestEditBringsAFileOf06UpToDate(t *testing.T) {
 	r := open(t, "../testdata/ptd/et-0.6.0-basic.ptd")
 	if r.Schema() != "0.6" || r.Alignment() != 16 {
 		t.Fatalf("schema %s, alignment %d", r.Schema(), r.Alignment())

@@ -217,7 +217,7 @@ func check(t *testing.T, err error, h hostile) {
 }
 
 // Files that the default reads with a warning and Strict refuses.
-func TestDepartures(t *testing.T) {
+func TestDeviations(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(f *raw)
@@ -300,28 +300,6 @@ func TestOddFilesAreRead(t *testing.T) {
 				})
 		})
 	}
-}
-
-// walk uses everything that a Reader has.
-func walk(t testing.TB, r *ptd.Reader) {
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			t.Errorf("%s: %v", x.Name, err)
-		}
-		if r.Tensor(x.Name) != x {
-			t.Errorf("%s is another tensor by name", x.Name)
-		}
-		if _, err := x.Data.ReadAll(); err != nil {
-			t.Errorf("%s: %v", x.Name, err)
-		}
-	}
-	for e := range r.Entries() {
-		if b, err := e.Data.ReadAll(); err != nil || int64(len(b)) != e.Data.Size() {
-			t.Errorf("%s: %v", e.Name, err)
-		}
-	}
-	r.Alignment()
-	r.Verify(t.Context(), nil)
 }
 
 // TestMalformedFiles holds testdata/malformed against the list above: the smaller files

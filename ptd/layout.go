@@ -15,10 +15,11 @@ import (
 // A ScalarType is a dtype in PyTorch's numbering, which the file uses.
 type ScalarType int8
 
-// DType is what s stands for; Unknown for a number that ExecuTorch gives no meaning to.
+// DType returns the dtype that s stands for; Unknown for a number that ExecuTorch does
+// not define.
 func (s ScalarType) DType() tensor.DType { return executorch.DType(int8(s)) }
 
-// String is the name in the schema, such as FLOAT, or the number.
+// String returns the name in the schema, such as FLOAT, or the number.
 func (s ScalarType) String() string {
 	if name, ok := ptdfb.EnumNamesScalarType[ptdfb.ScalarType(s)]; ok {
 		return name

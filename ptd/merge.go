@@ -16,13 +16,14 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Conflict is a name under which the files of a Merge have different things.
+// A Conflict is a name under which the files of a Merge have different entries.
 type Conflict struct {
 	Name   string
 	Files  [2]int // of the first that has the name, and of the one that disagrees
 	Layout bool   // the layouts differ; else the bytes do
 }
 
+// String names the entry, the two files and the difference.
 func (c Conflict) String() string {
 	what := "other bytes"
 	if c.Layout {

@@ -3,30 +3,12 @@ package ptd_test
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"math"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-func floats(v ...float32) tensor.Blob {
-	var b []byte
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return tensor.BlobOf(b)
-}
-
-func float(sizes ...int32) *ptd.Layout {
-	l := &ptd.Layout{ScalarType: 6, Sizes: sizes}
-	for i := range sizes {
-		l.DimOrder = append(l.DimOrder, uint8(i))
-	}
-	return l
-}
 
 // TestSameBytesAsExecuTorch holds our bytes against the hashes of files that ExecuTorch's
 // serializer in Python made.

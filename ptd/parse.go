@@ -269,7 +269,7 @@ func (p *parser) segments(root segmentList) error {
 }
 
 // take counts memory for entries: a file could refer to one table again and again. A
-// genuine one stays below 8 times its metadata, which is in memory too, and 1 MiB.
+// valid one stays below 8 times its metadata, which is in memory too, and 1 MiB.
 func (p *parser) take(n int64) error {
 	size := p.r.header.flatbufferSize
 	if p.memory += n; p.memory > 7*size+1<<19 {

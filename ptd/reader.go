@@ -13,15 +13,15 @@ import (
 )
 
 // ReaderOptions control how a file is opened. nil is the zero value. Strict refuses every
-// deviation from the format, where the default reads what the reference reads safely. A
-// .ptd refers to no other file.
+// deviation from the format; the default reads all files that the reference reads safely.
+// A .ptd refers to no other file.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
 // Blobs, Attributes and Warnings. Tensors are the entries that have a layout: the data of
 // one is as long as its shape says; the segment may be longer, see [Entry]. Blobs are the
 // other entries. There are no Attributes. It is safe for concurrent use. See package
-// tensor for how long what it returns is valid.
+// tensor for how long borrowed slices are valid.
 type Reader struct {
 	format.Base
 	header   header
@@ -80,12 +80,12 @@ func (r *Reader) setEntries() {
 	format.SetTensors(&r.Base, n, at, nil)
 }
 
-// Version is the version in the file: "0" for every file that can be opened, of both
-// generations. Schema says which.
+// Version returns the version in the file: "0" for every file that can be opened, of both
+// generations, which Schema distinguishes.
 func (r *Reader) Version() string { return "0" }
 
-// Schema is the release of ExecuTorch that brought the tables that the file has: "0.7",
-// or "0.6" for those before.
+// Schema returns the release of ExecuTorch that introduced the tables of the file: "0.7",
+// or "0.6" for the earlier tables.
 func (r *Reader) Schema() string {
 	if r.legacy {
 		return "0.6"
@@ -111,8 +111,9 @@ type Entry struct {
 	// Segment is the index in Segments; entries of the same segment share its bytes. A
 	// Writer ignores it: entries share whose Data is the same memory or source.
 	Segment int
-	// Alignment is what a Writer aligns Data to, in the file; 0 asks for none. A file
-	// does not record it: zero from a Reader, but for a file of 0.6.
+	// Alignment is the alignment of Data in the file that a Writer makes, in bytes; 0
+	// asks for none. Files do not record it: a Reader returns 0, except for a file of
+	// 0.6.
 	Alignment int64
 }
 
@@ -158,8 +159,8 @@ func (r *Reader) Segments() iter.Seq2[int, Segment] {
 	}
 }
 
-// Alignment is the alignment of a file of 0.6, which records it; else the largest power
-// of two that divides the start of every segment in the file.
+// Alignment returns the alignment in bytes that a file of 0.6 records; for other files
+// the largest power of two that divides the start of every segment in the file.
 func (r *Reader) Alignment() int64 {
 	if r.align > 0 {
 		return r.align
@@ -174,7 +175,7 @@ func (r *Reader) Alignment() int64 {
 	return 1 << bits.TrailingZeros64(all)
 }
 
-// Spans yields what every byte of the file is for, in the order of offsets. A segment
+// Spans yields the role of every byte of the file, in the order of offsets. A segment
 // that no entry refers to is unused.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h := r.header

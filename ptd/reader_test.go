@@ -108,7 +108,7 @@ func TestLookUpAllocatesNothing(t *testing.T) {
 }
 
 // Every kind of source, and what it may be asked.
-func TestCommonAPI(t *testing.T) {
+func TestEverySourceReadsTheSame(t *testing.T) {
 	data, err := os.ReadFile("../testdata/ptd/et-1.5.1-blobs.ptd")
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestArgumentsOfNewReader(t *testing.T) {
 }
 
 // Files without a size.
-func TestOddFiles(t *testing.T) {
+func TestOpenRefusesIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ptd.Open(dir, nil); err == nil {
 		t.Error("a directory opens")
@@ -311,7 +311,7 @@ func TestVerifyFindsAll(t *testing.T) {
 }
 
 // A tensor of a type that is not known keeps its bytes, its number, and its shape.
-func TestUnknownType(t *testing.T) {
+func TestTensorsOfUnknownTypesKeepTheirBytes(t *testing.T) {
 	r := readBytes(t, with(layout(&rawLayout{44, []int32{2, 3}, []uint8{1, 0}})), nil)
 	x := r.Tensor("w")
 	if x.DType != tensor.Unknown || !x.Shape.Equal(tensor.Shape{2, 3}) || x.Data.Size() != 16 {

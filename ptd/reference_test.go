@@ -11,24 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-func api(opts ptd.ReaderOptions) readtest.API[*ptd.Reader] {
-	return readtest.API[*ptd.Reader]{
-		Open: func(name string, noMap bool) (*ptd.Reader, error) {
-			o := opts
-			o.NoMap = noMap
-			return ptd.Open(name, &o)
-		},
-		OpenBytes: func(b []byte) (*ptd.Reader, error) { return ptd.OpenBytes(b, &opts) },
-		NewReader: func(r io.ReaderAt, size int64) (*ptd.Reader, error) {
-			return ptd.NewReader(r, size, &opts)
-		},
-	}
-}
 
 // A refCase is what interop/ptd/reference.py gave to ExecuTorch's serializer.
 type refCase struct {
@@ -135,52 +120,6 @@ func TestReadsWhatExecuTorchWrote(t *testing.T) {
 			}
 		})
 	})
-}
-
-func compareEntries(t *testing.T, got, want []ptd.Entry) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%d entries, want %d", len(got), len(want))
-	}
-	for i, e := range got {
-		w := want[i]
-		if e.Name != w.Name {
-			t.Errorf("entry %d is %q, want %q", i, e.Name, w.Name)
-		}
-		if (e.Layout == nil) != (w.Layout == nil) ||
-			e.Layout != nil &&
-				(e.Layout.ScalarType != w.Layout.ScalarType ||
-					!slices.Equal(e.Layout.Sizes, w.Layout.Sizes) ||
-					!slices.Equal(e.Layout.DimOrder, w.Layout.DimOrder)) {
-			t.Errorf("%q: layout %v, want %v", e.Name, e.Layout, w.Layout)
-		}
-		a, err := e.Data.ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := w.Data.ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(a, b) {
-			t.Errorf("%q: other bytes", e.Name)
-		}
-	}
-}
-
-func write(t testing.TB, entries []ptd.Entry, opts ptd.WriterOptions) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := ptd.NewWriter(&out, &opts)
-	for _, e := range entries {
-		if err := w.AddEntry(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
 }
 
 // TestWritesWhatExecuTorchReads writes every case byte for byte as the reference did,

@@ -135,7 +135,7 @@ type panicking struct{}
 
 func (panicking) Read([]byte) (int, error) { panic("mine") }
 
-func TestAbort(t *testing.T) {
+func TestAbortLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	w, err := ptd.Create(filepath.Join(dir, "x.ptd"), nil)
 	if err != nil {

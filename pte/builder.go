@@ -16,9 +16,9 @@ import (
 )
 
 // A Builder assembles a program that ExecuTorch's runtime loads and runs. Its methods do
-// not fail: the first thing that is wrong comes out of Write or WriteFile. It is for one
-// goroutine at a time. It holds on to the tensors and blobs that it is given, whose bytes
-// are read when the program is written.
+// not fail: Write and WriteFile return the first error. It is for one goroutine at a
+// time. It holds on to the tensors and blobs that it is given, whose bytes are read when
+// the program is written.
 type Builder struct {
 	methods []*MethodBuilder
 	named   []namedBlob
@@ -46,7 +46,7 @@ func (b *Builder) fail(class error, format string, args ...any) {
 	}
 }
 
-// Err is the first thing that was wrong, which Write will return.
+// Err returns the first error so far, which Write will return.
 func (b *Builder) Err() error { return b.err }
 
 // Method adds a method. The runtime loads it by its name; applications expect forward.

@@ -46,8 +46,8 @@ func (m *MethodBuilder) Structure(inputs, outputs string) {
 }
 
 // Call runs an operator, such as aten::add.out. args are the arguments of the operator's
-// schema in order, outputs included, and then what it returns: the outputs once more, a
-// list of them where there are several.
+// schema in order, outputs included, and then its result: the output once more, or a list
+// of the outputs if there are several.
 func (m *MethodBuilder) Call(operator string, args ...Ref) {
 	i, ok := m.operators[operator]
 	if !ok {

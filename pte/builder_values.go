@@ -80,7 +80,7 @@ func (m *MethodBuilder) useAll(refs []Ref, what string) []int32 {
 	return convert(refs, func(r Ref) int32 { return m.use(r, what) })
 }
 
-// Index is the value's place in its method.
+// Index returns the value's index in its method.
 func (r Ref) Index() int { return int(r.i) - 1 }
 
 // vector returns the elements of a slice as the file has them.
@@ -207,7 +207,7 @@ func (m *MethodBuilder) Tensor(d tensor.DType, s tensor.Shape) Ref {
 	return m.Declare(RolePlanned, "", d, s)
 }
 
-// Input adds a tensor that the caller gives. Inputs are numbered in the order of these
+// Input adds a tensor that the caller gives. Inputs are numbered in the order of the
 // calls.
 func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
 	r := m.Tensor(d, s)
@@ -215,8 +215,8 @@ func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
 	return r
 }
 
-// Accept makes inputs of values that are there, such as m.Int(5). For a number the
-// runtime takes only the one that is stored.
+// Accept makes inputs of values that are there, such as m.Int(5). The runtime accepts no
+// other number than the stored one.
 func (m *MethodBuilder) Accept(refs ...Ref) {
 	m.inputs = append(m.inputs, m.useAll(refs, "input")...)
 }

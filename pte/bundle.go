@@ -20,7 +20,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Bundle is what a .bpte has around its program: inputs for its methods, and the
+// A Bundle is the test cases of a .bpte: inputs for the methods of its program, and the
 // outputs that they should give.
 type Bundle struct {
 	Version uint32

@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// An Opcode is what an instruction does: the tag of the schema's union
+// An Opcode is the kind of an instruction: the tag of the schema's union
 // InstructionArguments.
 type Opcode uint8
 
@@ -28,7 +28,8 @@ const (
 
 func (o Opcode) known() bool { return o <= OpFree }
 
-// String is the name of the union's member, InstructionArguments(7) if it is unknown.
+// String returns the name of the union's member, InstructionArguments(7) if it is
+// unknown.
 func (o Opcode) String() string { return ptefb.InstructionArguments(o).String() }
 
 // A chain is a list of instructions. All known programs have one chain a method.
@@ -87,13 +88,14 @@ type Instruction struct {
 	index int
 }
 
-// Chain is the index of the instruction's chain.
+// Chain returns the index of the instruction's chain.
 func (i Instruction) Chain() int { return i.c.index }
 
-// Index is the instruction's place in its chain, which jumps name.
+// Index returns the instruction's index in its chain. Jumps have such an index as
+// destination.
 func (i Instruction) Index() int { return i.index }
 
-// Opcode is what the instruction does.
+// Opcode returns the kind of the instruction.
 func (i Instruction) Opcode() Opcode { return Opcode(i.t.InstrArgsType()) }
 
 // args returns the table of the instruction's arguments, absent unless it is of kind op.
@@ -111,17 +113,17 @@ func (i Instruction) number(op Opcode, slot int) int {
 	return int(int32Field(t, slot))
 }
 
-// Operator is the index of the called kernel in [Method.Operators].
+// Operator returns the index of the called kernel in [Method.Operators].
 func (i Instruction) Operator() int { return i.number(OpKernelCall, ptefb.SlotKernelCallOpIndex) }
 
-// Delegate is the index of the called delegate in [Method.Delegates].
+// Delegate returns the index of the called delegate in [Method.Delegates].
 func (i Instruction) Delegate() int {
 	return i.number(OpDelegateCall, ptefb.SlotDelegateCallDelegateIndex)
 }
 
 // Args returns the values that a call works on. The values of a kernel are the operator's
-// arguments in order, its outputs among them, and then what it returns: the outputs once
-// more.
+// arguments in order, its outputs among them, and then its results, which are the outputs
+// once more.
 func (i Instruction) Args() []int {
 	slot := ptefb.SlotKernelCallArgs
 	t, ok := i.args(OpKernelCall)
@@ -140,8 +142,8 @@ func (i Instruction) move() (from, to int) {
 	return i.number(OpMove, ptefb.SlotMoveCallMoveFrom), i.number(OpMove, ptefb.SlotMoveCallMoveTo)
 }
 
-// Jump is the value that a jump depends on, and the instruction where it goes if that is
-// false.
+// Jump returns the value that a jump depends on, and the index of the instruction that
+// follows if the value is false.
 func (i Instruction) Jump() (condition, destination int) {
 	return i.number(OpJumpFalse, ptefb.SlotJumpFalseCallCondValueIndex),
 		i.number(OpJumpFalse, ptefb.SlotJumpFalseCallDestinationInstruction)

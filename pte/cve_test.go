@@ -87,7 +87,7 @@ var cves = []struct {
 		}, tensor.ErrMalformed},
 }
 
-func TestCVEs(t *testing.T) {
+func TestFilesOfKnownCVEsAreRefused(t *testing.T) {
 	for _, v := range cves {
 		t.Run(v.name, func(t *testing.T) {
 			b := craft(t, base(t, v.base), v.make)

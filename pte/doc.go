@@ -2,6 +2,18 @@
 // torch's exporter makes for phones and microcontrollers, and .bpte bundles of such a
 // program with its tests. It needs neither Python nor ExecuTorch.
 //
+//	r, err := pte.Open("model.pte", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of the package, [Builder], [Edit.Externalize], [Edit.Replace] and
+// [Reader.Verify].
+//
 // # The file
 //
 //	0        uint32 offset of the root table, "ET12"

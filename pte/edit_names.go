@@ -60,9 +60,8 @@ func (e *Edit) Remove(name string) error {
 		"the instructions of a program need its tensors")
 }
 
-// RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs].
-// Delegates look for blobs by their keys, so that one that lacks its own does not run any
-// more.
+// RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs]. A
+// delegate looks for its blob by the key, and does not run without it.
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
 	if strings.HasPrefix(old, blobPrefix) && !ok {

@@ -31,7 +31,7 @@ func TestOffsetAndLengthWrap(t *testing.T) {
 	}
 }
 
-func TestProductsWrap(t *testing.T) {
+func TestProductsThatOverflowAreRefused(t *testing.T) {
 	for _, sizes := range [][]int32{{1 << 16, 1 << 16, 1 << 16, 1 << 16},
 		{4194305, 1<<31 - 1, 98305}, {1<<31 - 1, 1<<31 - 1, 4}} {
 		b := craft(t, base(t, "lean"), func(c crafted) {

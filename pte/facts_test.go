@@ -211,7 +211,7 @@ func readJSON(t testing.TB, name string) map[string]any {
 	return x
 }
 
-func TestExporterFacts(t *testing.T) {
+func TestFactsOfExportedProgramsEqualTheReference(t *testing.T) {
 	for _, name := range programs(t) {
 		if !strings.HasPrefix(filepath.Base(name), "export-") {
 			continue
@@ -239,7 +239,7 @@ func TestExporterFacts(t *testing.T) {
 	}
 }
 
-func TestGenerationFacts(t *testing.T) {
+func TestFactsOfEveryGenerationEqualTheReference(t *testing.T) {
 	dir := os.Getenv("TENSORFILE_PTE_GENERATIONS")
 	if dir == "" {
 		t.Skip("TENSORFILE_PTE_GENERATIONS names no directory: run by interop/pte.sh")
@@ -284,8 +284,8 @@ func TestOddProgramsRuntime(t *testing.T) {
 	}
 }
 
-// TestOldFacts does the same for the few programs of old releases that are in testdata.
-func TestOldFacts(t *testing.T) {
+// The same for the few programs of old releases that are in testdata.
+func TestFactsOfOldReleasesEqualTheReference(t *testing.T) {
 	for _, name := range oldPrograms(t) {
 		t.Run(filepath.Base(name),
 			func(t *testing.T) { compareGeneration(t, openFile(t, name), name) })

@@ -1,6 +1,7 @@
 package pte
 
-// A Flow says where the data comes from that a method works on. See [Method.Flow].
+// A Flow describes where each instruction of a method gets its data from. See
+// [Method.Flow].
 type Flow struct {
 	Steps []Step
 	// Outputs are the sources of each output of the method: several for a list.

@@ -13,8 +13,8 @@ import (
 )
 
 // A Kernel is an operator that a program calls, and the keys under which its kernels are
-// registered for the dtypes and orders of the calls: what a selective build of the
-// runtime must contain.
+// registered for the dtypes and orders of the calls. A selective build of the runtime
+// must contain them.
 type Kernel struct {
 	Operator string
 	// Keys are as in ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among

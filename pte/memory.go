@@ -22,7 +22,7 @@ type Memory struct {
 	Devices []Device
 }
 
-// Memory is the method's memory plan. The place of each tensor in it is in its
+// Memory returns the method's memory plan. The place of each tensor in it is in its
 // TensorInfo.
 func (m Method) Memory() Memory {
 	n := m.t.NonConstBufferSizesLength()
@@ -38,10 +38,10 @@ func (m Method) Memory() Memory {
 	return mem
 }
 
-// PlannedPeak is the largest sum of bytes that planned tensors of the method take at one
-// time, by their first and last use: what a planner without waste would need. Inputs
-// count from the first instruction on, outputs to the last, state all the time; a view
-// that the exporter elided counts as the tensor that it is a view of.
+// PlannedPeak returns the largest sum of bytes that planned tensors of the method take at
+// one time, by their first and last use. A planner without waste would need as much
+// memory. Inputs count from the first instruction on, outputs to the last, state all the
+// time; a view that the exporter elided counts as the tensor that it is a view of.
 func (m Method) PlannedPeak() int64 {
 	lifetimes := m.Lifetimes()
 	end := 0

@@ -13,9 +13,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Metadata yields what the program's constant getters return, under their names: an
+// Metadata yields the results of the program's constant getters, under their names: an
 // int64, bool, float64, string, nil for None, []int64, []float64, []bool, or a
-// *tensor.Tensor; of a getter with several outputs a []any of those. Exporters of
+// *tensor.Tensor; for a getter with several outputs a []any of such values. Exporters of
 // language models write get_bos_id, get_eos_ids, get_max_seq_len, get_vocab_size,
 // use_kv_cache and others.
 func (p *Program) Metadata() iter.Seq2[string, any] {

@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Program is a read-only view of what a file describes. It holds nothing of its own:
+// A Program is a read-only view of the methods and data of a file. It holds no copy:
 // everything is read from the verified flatbuffer when it is asked for.
 type Program Reader
 
@@ -60,21 +60,21 @@ func (p *Program) named(i int) NamedData {
 	return NamedData{string(t.Key()), int(t.SegmentIndex()), data}
 }
 
-// A Method is what the runtime loads and runs by name: values, and instructions that work
-// on them. ExecuTorch's schema calls it an execution plan.
+// A Method is a function that the runtime loads and runs by name: values, and
+// instructions that work on them. ExecuTorch's schema calls it an execution plan.
 type Method struct {
 	r     *Reader
 	t     ptefb.ExecutionPlan
 	index int
 }
 
-// Name is what the method is loaded by.
+// Name returns the name that the runtime loads the method by.
 func (m Method) Name() string { return string(m.t.Name()) }
 
-// Raw is the method's table with the accessors that flatc generates.
+// Raw returns the method's table with the accessors that flatc generates.
 func (m Method) Raw() *ptefb.ExecutionPlan { return &m.t }
 
-// NumValues is how many values the method has.
+// NumValues returns the number of values that the method has.
 func (m Method) NumValues() int { return m.t.ValuesLength() }
 
 // Values yields the values in order: the parameters come first in what exporters write,
@@ -123,7 +123,7 @@ type Operator struct {
 	Overload string // out; empty when there is none
 }
 
-// String is name and overload with a dot between, or the name alone.
+// String returns name and overload with a dot between, or the name alone.
 func (o Operator) String() string {
 	if o.Overload == "" {
 		return o.Name
@@ -131,8 +131,8 @@ func (o Operator) String() string {
 	return o.Name + "." + o.Overload
 }
 
-// Operators is the method's table of operators, in the order of the file. A call names
-// its operator by index.
+// Operators returns the method's table of operators, in the order of the file. A call
+// names its operator by index.
 func (m Method) Operators() []Operator {
 	all := make([]Operator, m.t.OperatorsLength())
 	for i := range all {
@@ -158,7 +158,7 @@ func (m Method) IsGetter() bool {
 }
 
 // A Delegate is a part of a method that a backend compiled and runs itself. Only the
-// backend knows what its payload means.
+// backend can interpret its payload.
 type Delegate struct {
 	Index int    // in the method's delegates
 	ID    string // XnnpackBackend, CoreMLBackend, …
@@ -262,9 +262,9 @@ var payloadSigns = [...]struct {
 	{0, "\xcd\xab\x78\x56", "QNN context", "qnn"},
 }
 
-// Recognize names what a delegate's payload or a named blob looks like by its first
-// bytes, of which 16 are enough, and an extension for a file of it. Both are empty when
-// nothing fits. It is a hint: nothing is verified.
+// Recognize returns the likely kind of a delegate's payload or a named blob, and an
+// extension for a file of it, from its first bytes, of which 16 are enough. Both are
+// empty when nothing fits. It is a hint: nothing is verified.
 func Recognize(head []byte) (what, extension string) {
 	for _, s := range payloadSigns {
 		if bytes.HasPrefix(head[min(s.at, len(head)):], []byte(s.sign)) {

@@ -23,8 +23,8 @@ type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open program, with the methods of every Reader: Close, Size, Len,
 // Tensors and Tensor. All of its structure was checked when it was opened, so that
-// walking it cannot fail; what a method means was not: that is [Reader.Verify]. A Reader
-// is safe for concurrent use.
+// walking it cannot fail. [Reader.Verify] checks whether the methods can run. A Reader is
+// safe for concurrent use.
 //
 // Tensors are the constants, the mutable state that has a name or initial values, and the
 // external tensors, which are in a .ptd, in the order of methods and values; a constant
@@ -185,32 +185,33 @@ func verify(buf []byte, root int, at int64) (fb.Summary, error) {
 	return seen, executorch.Unverified("pte", err, at)
 }
 
-// Version is the schema version that the program declares, "0" in all programs so far.
+// Version returns the schema version that the program declares, "0" in all programs so
+// far.
 func (r *Reader) Version() string {
 	return strconv.FormatUint(uint64(r.root.Version()), 10)
 }
 
-// Header is the extended header. Its Length is 0 when the program has none; ProgramSize
-// is then the size of the file.
+// Header returns the extended header. Its Length is 0 when the program has none;
+// ProgramSize is then the size of the file.
 func (r *Reader) Header() Header { return r.header }
 
 // Range returns where the program, header, flatbuffer and segments together, is in the
 // file: all of it, or in a .bpte the place inside the bundle.
 func (r *Reader) Range() (off, size int64) { return r.at, r.end - r.at }
 
-// Bundle is what a .bpte has around its program, nil for a .pte.
+// Bundle returns the test cases of a .bpte, nil for a .pte.
 func (r *Reader) Bundle() *Bundle { return r.bundle }
 
-// Raw is the program's root table with the accessors that flatc generates, for those who
-// need every field. The buffer was verified and must not be changed.
+// Raw returns the program's root table with the accessors that flatc generates, for
+// callers that need every field. The buffer was verified and must not be changed.
 func (r *Reader) Raw() *ptefb.Program {
 	return ptefb.GetRootAsProgram(r.buf, 0)
 }
 
-// Program is the view of what the file describes.
+// Program returns a view of the methods and data of the file.
 func (r *Reader) Program() *Program { return (*Program)(r) }
 
-// Warnings lists departures that did not prevent reading: all that [Reader.Verify] finds
+// Warnings lists deviations that did not prevent reading: all that [Reader.Verify] finds
 // without payloads or external tensors.
 func (r *Reader) Warnings() []error {
 	var all []error

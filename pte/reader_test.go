@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestFourSources(t *testing.T) {
+func TestEverySourceReadsTheSame(t *testing.T) {
 	for _, name := range []string{"export-1.5.1-methods.pte", "export-1.5.1-bundled.bpte",
 		"export-1.5.1-xnnpack.pte", "generation-0.2.1-inline-constants.pte"} {
 		data := base(t, name)
@@ -212,7 +212,7 @@ func TestMetadataIsTyped(t *testing.T) {
 	}
 }
 
-func TestStackTraces(t *testing.T) {
+func TestStackTracesAreRead(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-stack-traces.pte")
 	m, _ := r.Program().Method("forward")
 	for i := range m.Instructions() {

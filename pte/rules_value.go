@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// kind is that of value i, which may come later.
+// kind returns the kind of value i, which may come later.
 func (c *checker) kind(i int) Kind {
 	c.m.t.Values(&c.pointee, i)
 	return Kind(c.pointee.ValType())

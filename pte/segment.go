@@ -74,7 +74,7 @@ func (p *Program) Segments() []Segment {
 	return all
 }
 
-// Spans yields what every byte of the file is for, in the order of offsets. Constants and
+// Spans yields the role of every byte of the file, in the order of offsets. Constants and
 // initial values are tensors; constants, segments and bytes after the end that nothing
 // refers to are unused. Bytes that a .bpte has around its program are metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {

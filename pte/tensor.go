@@ -74,8 +74,8 @@ func (r Role) listed() bool { return r >= RoleConstant }
 // A TensorInfo is all that a program says about a tensor. Everything is as the file has
 // it: [Reader.Verify] checks it.
 type TensorInfo struct {
-	// ScalarType is the schema's number, DType what it stands for: Unknown for numbers
-	// that ExecuTorch does not load.
+	// ScalarType is the schema's number, and DType the dtype that it stands for: Unknown
+	// for numbers that ExecuTorch does not load.
 	ScalarType int8
 	DType      tensor.DType
 	// Shape is an upper bound where Dynamism is not STATIC.
@@ -109,7 +109,8 @@ type Place struct {
 	Offset uint64
 }
 
-// Bytes is how many bytes the tensor takes, false when that is unknown or overflows.
+// Bytes returns how many bytes the tensor takes, and false when that is unknown or
+// overflows.
 func (i TensorInfo) Bytes() (int64, bool) {
 	n, ok := i.Shape.Elements()
 	if !ok {

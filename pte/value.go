@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// A Kind is what a value is: the tag of the schema's union KernelTypes. Programs of a
-// newer schema may have others than those below.
+// A Kind is the kind of a value: the tag of the schema's union KernelTypes. Programs of a
+// newer schema may have kinds that String does not know.
 type Kind uint8
 
 const (
@@ -49,10 +49,10 @@ type Value struct {
 	index int
 }
 
-// Index is the value's place in its method.
+// Index returns the value's index in its method.
 func (v Value) Index() int { return v.index }
 
-// Kind is what the value is.
+// Kind returns the kind of the value.
 func (v Value) Kind() Kind {
 	if v.m.r == nil {
 		return kindNone
@@ -66,9 +66,9 @@ func (v Value) of(k Kind) (t flatbuffers.Table, ok bool) {
 	return t, ok
 }
 
-// Constant returns what the value is before the method runs: an int64, bool, float64,
-// string, []int64, []float64, []bool, or the *tensor.Tensor of a tensor that
-// [Reader.Tensors] has; nil for None and all else.
+// Constant returns the value before the method runs: an int64, bool, float64, string,
+// []int64, []float64, []bool, or the *tensor.Tensor of a tensor that [Reader.Tensors]
+// has; nil for None and all else.
 func (v Value) Constant() any {
 	switch v.Kind() {
 	case kindInt:
@@ -153,9 +153,8 @@ func itemsOf(k Kind) (slot, size int) {
 	return 0, 0
 }
 
-// Items returns the indices of the values that a kindIntList, kindTensorList or
-// kindOptionalTensorList is made of; -1 in the last is None. They are as the file has
-// them, not checked.
+// Items returns the indices of the values in a list: an IntList, TensorList or
+// OptionalTensorList, in which -1 is None. They are as the file has them, not checked.
 func (v Value) Items() []int {
 	if !v.Kind().isList() {
 		return nil

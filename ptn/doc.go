@@ -1,6 +1,17 @@
 // Package ptn reads .ptn and .ptg files of ExecuTorch: programs for its native runtime,
 // and their weights.
 //
+//	r, err := ptn.Open("model.ptn", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Open] and [Reader.Methods].
+//
 // A .ptn is a zip archive of members that are not compressed:
 //
 //	program.ptg           the program: a FlatBuffer of schema/native_graph.fbs

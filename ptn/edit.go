@@ -125,8 +125,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return format.Apply(ctx, &e.Edit, &fw, nil, e.carry)
 }
 
-// WriteFile writes the changed file to the file of that name, which appears whole or
-// not at all, and may be the one that the Reader has open.
+// WriteFile writes the changed file to the file of that name, which appears whole or not
+// at all. It may be the file that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	fw, err := format.Create(name, e.encoding(opts))
 	if err != nil {

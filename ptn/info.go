@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A TensorInfo is what a program says of a tensor.
+// A TensorInfo describes a tensor of a program.
 type TensorInfo struct {
 	DType tensor.DType // tensor.Unknown for numbers that the schema does not name
 	Dims  []Dim
@@ -40,9 +40,8 @@ func (d Dim) String() string {
 	return s
 }
 
-// A Quant says what packed elements mean: what a Codec knows, or, for an unsigned
-// integer q and a group of elements along the last dimension, Scale × (q + Min −
-// ZeroPoint).
+// A Quant describes packed elements: by a Codec, or, for an unsigned integer q and a
+// group of elements along the last dimension, as Scale × (q + Min − ZeroPoint).
 type Quant struct {
 	Codec string // "": groups
 	// Scale and ZeroPoint are names of tensors; ZeroPoint is "" where it is 0.

@@ -40,7 +40,7 @@ func (r *Reader) readProgram(src *source.Source, off, size int64) error {
 	return nil
 }
 
-// Raw is the root table of the program with the accessors that flatc generates.
+// Raw returns the root table of the program with the accessors that flatc generates.
 func (r *Reader) Raw() *ptnfb.Program { return r.root }
 
 // Methods yields the methods of the program in the order of the file. Their results are
@@ -52,10 +52,10 @@ func (r *Reader) Methods() iter.Seq[Method] {
 	})
 }
 
-// A Method is a graph, and what its values are bound to.
+// A Method is a graph, and the tensors and buffers that its values are bound to.
 type Method struct{ t ptnfb.Method }
 
-// Name is what the method is called by.
+// Name returns the name that the method is called by.
 func (m Method) Name() string { return string(m.t.Name()) }
 
 // Graph returns the body of the method.
@@ -112,7 +112,7 @@ func (m Method) MutableBuffers() iter.Seq2[string, string] {
 	}
 }
 
-// A Graph is a list of nodes, each of which uses values of those before.
+// A Graph is a list of nodes, each of which uses values of earlier nodes.
 type Graph struct {
 	Inputs  []string // names of the values that the caller gives
 	Outputs []string // and of those that the graph gives

@@ -17,8 +17,8 @@ import (
 
 const errs = format.Errors("ptn")
 
-// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
-// Warnings lists.
+// ReaderOptions control how a file is read. nil is the zero value. With Strict, each of
+// Warnings is an error.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
@@ -26,7 +26,7 @@ type ReaderOptions = tensor.ReadOptions
 // file, then the aliases, which have the Data of other tensors; the weights of a .ptg are
 // external, with the dtypes and shapes that the program says. There are no Blobs.
 // Attributes are __metadata__ of the weights, which ExecuTorch does not write. It is safe
-// for concurrent use. See package tensor for how long what it returns is valid.
+// for concurrent use. See package tensor for how long borrowed slices are valid.
 type Reader struct {
 	format.Base
 	limits    tensor.Limits
@@ -138,7 +138,7 @@ func (r *Reader) Owner(name string) (owner string, ok bool) {
 	return r.owners[r.aliases[i].owner].Name, true
 }
 
-// Spans yields what every byte of the file is for, in the order of offsets. Members of
+// Spans yields the role of every byte of the file, in the order of offsets. Members of
 // the archive that ExecuTorch ignores are unused, with their names.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.archive == nil {

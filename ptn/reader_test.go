@@ -149,7 +149,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenTolerates has what is read with a warning, and what is no departure.
+// TestOpenTolerates has what is read with a warning, and what is no deviation.
 func TestOpenTolerates(t *testing.T) {
 	program, data := member{programMember, sound().bytes(t)}, member{weightsMember, weight()}
 	aliases := func(text string) []byte {

@@ -14,11 +14,11 @@ import (
 
 // Verify checks what Open does not: that each value of a graph is defined before it is
 // used and has one definition, that inputs, outputs and buffers have dtypes and shapes,
-// that the weights are there and are what the program says, the CRC-32 of each member,
-// and that bools are 0 or 1. opts may be nil.
+// that the weights are there and have the dtypes and shapes of the program, the CRC-32 of
+// each member, and that bools are 0 or 1. opts may be nil.
 //
-// The weights of a .ptg are compared with what opts.External returns for their names,
-// if it is not nil. Which operators a runtime has is not known.
+// The weights of a .ptg are compared with what opts.External returns for their names, if
+// it is not nil. Which operators a runtime has is not known.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))

@@ -37,7 +37,7 @@ func (s *slowSource) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, s.b[off:]), nil
 }
 
-// What layouts depend on is read at once for all weights, and once each.
+// The parts that layouts depend on are read at once for all weights, and once each.
 func TestLayoutsAreReadTogether(t *testing.T) {
 	var others sync.WaitGroup
 	var all []*tensor.Tensor

@@ -12,10 +12,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Check reads the parts of a weight and returns what is wrong with their values: scales
-// that are NaN, infinite, negative or all zero, FP8 codes that are NaN, groups, zero
-// points and maps that cannot be. A weight that has an Err, or is a stored tensor, has
-// no findings. The error is the context's, or an error of reading. It costs as much as
+// Check reads the parts of a weight and returns findings about their values: scales that
+// are NaN, infinite, negative or all zero, FP8 codes that are NaN, groups, zero points
+// and maps that cannot be. A weight that has an Err, or is a stored tensor, has no
+// findings. The error is the context's, or an error of reading. It costs as much as
 // reading all values.
 func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 	v, ok := w.Tensor.Data.Source().(*values)

@@ -16,8 +16,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Config is what the configuration of a model says about quantisation. It decides only
-// what tensors cannot say, such as the sizes of blocks and groups.
+// A Config is the part of a model's configuration that describes quantisation. It only
+// decides properties that the tensors do not show, such as the sizes of blocks and
+// groups.
 type Config struct {
 	dtype    tensor.DType // that the weights had; Unknown if it does not say
 	section  object       // nil: not quantised
@@ -65,8 +66,8 @@ func ParseConfig(files ...[]byte) (*Config, error) {
 	return c, nil
 }
 
-// ReadConfig is ParseConfig for the files of a model's directory. open opens the file of
-// a name; fs.ErrNotExist is no error.
+// ReadConfig reads the files of a model's directory as ParseConfig does. open opens the
+// file of a name; fs.ErrNotExist is no error.
 func ReadConfig(open func(name string) (io.ReadCloser, error)) (*Config, error) {
 	const maxConfig = 64 << 20
 	var texts [][]byte
@@ -92,8 +93,8 @@ func ReadConfig(open func(name string) (io.ReadCloser, error)) (*Config, error) 
 	return ParseConfig(texts...)
 }
 
-// WithoutQuantization returns a config.json without what it says of quantised weights,
-// for a model whose weights are not. All else stays, in its order.
+// WithoutQuantization returns a config.json without its description of quantised weights,
+// for a model whose weights are numbers. All else stays, in its order.
 func WithoutQuantization(config []byte) ([]byte, error) {
 	if _, err := parseObject(config); err != nil {
 		return nil, fmt.Errorf("%w: a configuration: %w", tensor.ErrMalformed, err)

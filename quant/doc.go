@@ -6,6 +6,8 @@
 //		…
 //	}
 //
+// See the examples of [Find], [Weight.Check] and [Weights].
+//
 // [Find] looks for such weights in the tensors of a file. The dtypes, names and shapes of
 // tensors decide whether a weight is quantised; the model's configuration, a [Config],
 // decides only what they cannot say, such as the size of a block. A tensor that is not

@@ -47,8 +47,8 @@ type Weight struct {
 
 // A Part is a stored tensor that a Weight is made up of.
 type Part struct {
-	// Role says what it is for: codes, scale, global-scale, zero-point, bias,
-	// group-index, shape, map, nested-scale, nested-map, state or marker.
+	// Role is the part's role: codes, scale, global-scale, zero-point, bias, group-index,
+	// shape, map, nested-scale, nested-map, state or marker.
 	Role   string
 	Tensor *tensor.Tensor
 }
@@ -123,9 +123,9 @@ func Weights(src Source, cfg *Config) iter.Seq[*Weight] {
 	return slices.Values(Find(src, cfg).Weights)
 }
 
-// Find returns the weights of src and what is wrong with them. Each stored tensor is part
-// of one of the weights, or one itself. cfg is what the model's configuration says, and
-// may be nil. Find reads the few bytes that shapes depend on (weight_shape, quant_state,
+// Find returns the weights of src and the errors in them. Each stored tensor is part of
+// one of the weights, or a weight itself. cfg is the model's configuration, and may be
+// nil. Find reads the few bytes that shapes depend on (weight_shape, quant_state,
 // weight_format, comfy_quant), and no others. src must stay open while numbers are read.
 func Find(src Source, cfg *Config) *Set {
 	f := newFinder(src, cfg)

@@ -230,7 +230,7 @@ func TestAddressesThatAreNotAsked(t *testing.T) {
 	}
 }
 
-func TestPublicOnly(t *testing.T) {
+func TestPublicOnlyRefusesPrivateAddresses(t *testing.T) {
 	s := serve(t, 1000)
 	_, waited, err := s.open("f", &Options{PublicOnly: true})
 	var refused *refusedError
@@ -260,7 +260,7 @@ func TestPublicOnly(t *testing.T) {
 	}
 }
 
-func TestCompanion(t *testing.T) {
+func TestCompanionIsOpenedWithTheSameOptions(t *testing.T) {
 	s := serve(t, 1000)
 	var got []string
 	s.behave(func(_ int, _ http.ResponseWriter, r *http.Request) bool {
@@ -309,7 +309,7 @@ func TestCompanion(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestCertificatesAreVerified(t *testing.T) {
 	data := make([]byte, 300_000)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {

@@ -163,7 +163,7 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWaitingEnds(t *testing.T) {
+func TestWaitingEndsWithTheContext(t *testing.T) {
 	s := serve(t, 1000)
 	s.behave(func(_ int, w http.ResponseWriter,
 		_ *http.Request) bool {
@@ -268,7 +268,7 @@ func TestEndlessMultipart(t *testing.T) {
 }
 
 // A server that answers each request with one byte is given up.
-func TestTinyAnswers(t *testing.T) {
+func TestServersThatSendOneByteAreGivenUp(t *testing.T) {
 	s := serve(t, 3_000_000)
 	r := s.mustOpen("f", nil)
 	var requests atomic.Int64
@@ -320,7 +320,7 @@ func TestARedirectThatExpires(t *testing.T) {
 	}
 }
 
-func TestASilentServer(t *testing.T) {
+func TestSilentServersTimeOut(t *testing.T) {
 	s := serve(t, 3_000_000)
 	release := make(chan bool)
 	defer close(release)

@@ -17,9 +17,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An FS is a file system of what is below an address, by a listing that was made when
-// it was opened. Its files are an io.ReaderAt, of which only what is read is fetched.
-// It is safe for concurrent use.
+// An FS is a file system of the objects below an address, from a listing that is made
+// when it is opened. Its files are an io.ReaderAt, and fetch only the bytes that are
+// read. It is safe for concurrent use.
 type FS struct {
 	prefix string   // of all addresses; ends with a slash
 	names  []string // of the files, sorted: directories follow from them
@@ -35,8 +35,9 @@ const (
 	maxElements = 255
 )
 
-// OpenFS lists what is below an address, a slash after it implied. Objects whose names
-// end with a slash stand for directories and are left out. Reads fail when ctx is done.
+// OpenFS lists the objects below an address; a slash after the address is implied.
+// Objects whose names end with a slash stand for directories and are left out. Reads fail
+// when ctx is done.
 func OpenFS(ctx context.Context, o Opener, address string) (*FS, error) {
 	f := FS{prefix: strings.TrimSuffix(address, "/") + "/"}
 	f.open = func(e Entry) (io.ReaderAt, int64, error) { return o.Open(ctx, e.Address) }

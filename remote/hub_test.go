@@ -229,7 +229,7 @@ func TestHubFile(t *testing.T) {
 }
 
 // A companion is of the same commit, and needs no resolving.
-func TestHubCompanion(t *testing.T) {
+func TestHubCompanionIsOfTheSameCommit(t *testing.T) {
 	s := newStandIn(t, hubFiles())
 	r, err := Open(t.Context(), "hf://acme/tiny/config.json", s.options())
 	if err != nil {

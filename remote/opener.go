@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An Opener opens and lists what is at the addresses of an object store. Its methods
+// An Opener opens and lists objects of an object store by their addresses. Its methods
 // are safe for concurrent use. The nested module cloud has openers of s3://, gs:// and
 // az://.
 type Opener interface {

@@ -114,7 +114,8 @@ func TestQuantisedModelsAreDequantisedFromAnywhere(t *testing.T) {
 	}
 }
 
-// What describes the layouts of many weights is read by several requests at once.
+// The parts that describe the layouts of many weights are read by several requests at
+// once.
 func TestLayoutsOfManyWeightsAreReadTogether(t *testing.T) {
 	const weights = 24
 	const state = `{"quant_type": "nf4", "blocksize": 64, "shape": [512, 1024]}`

@@ -6,6 +6,8 @@
 //	defer r.Close()
 //	f, err := tensorfile.NewReader(r, r.Size(), nil)
 //
+// See the examples of the package and [Open].
+//
 // The server is not trusted. It must answer a range with that range, of a file whose
 // size and version stay the same; what it sends beyond that is not read. Credentials go
 // to the host that they were given for, and to no other. Temporary failures are retried,
@@ -31,7 +33,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ErrChanged is the error of a file that is no longer the one that was opened.
+// ErrChanged is the error of reading a file whose size or version on the server has
+// changed since it was opened.
 var ErrChanged = errors.New("the file changed on the server")
 
 // ErrNoRanges is the error of a server that sends files only as a whole, so that all of a
@@ -125,7 +128,7 @@ type Reader struct {
 	stats    Stats
 }
 
-// Stats counts what a Reader did.
+// Stats counts the requests of a Reader and the bytes that it received.
 type Stats struct {
 	Requests int64 // redirects and failures included
 	Bytes    int64 // of content received
@@ -207,7 +210,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Size is the size of the file in bytes, as it was when it was opened.
+// Size returns the size of the file in bytes when it was opened.
 func (r *Reader) Size() int64 { return r.size }
 
 // ReadsAhead marks a reader for package tensorfile: the start and the end of the file are
@@ -218,7 +221,7 @@ func (r *Reader) ReadsAhead() {}
 // time of its last change; "" where the server says neither.
 func (r *Reader) Version() string { return cmp.Or(r.etag, r.lastModified) }
 
-// Stats returns what was done so far.
+// Stats returns the number of requests and bytes so far.
 func (r *Reader) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()

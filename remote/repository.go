@@ -129,8 +129,8 @@ func nextPage(links []string) string {
 // Repository returns ORG/NAME and the commit.
 func (r *Repository) Repository() (name, commit string) { return r.hub.name, r.hub.commit }
 
-// Digest returns what the listing says of a file: its SHA-256, or git's SHA-1, in
-// hexadecimal; "" where it says nothing.
+// Digest returns the digest of a file from the listing: its SHA-256, or git's SHA-1, in
+// hexadecimal; "" if the listing has none.
 func (r *Repository) Digest(name string) (sha256, git string) {
 	e := r.files[name]
 	return e.SHA256, e.GitSHA

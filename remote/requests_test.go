@@ -152,7 +152,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestAnyRead(t *testing.T) {
+func TestAnyReadReturnsTheBytesOfTheFile(t *testing.T) {
 	for _, size := range []int{1, 100, window - 1, window, window + 1, 3_000_000} {
 		for _, name := range []string{"f", "f.zt"} {
 			s := serve(t, size)
@@ -234,7 +234,7 @@ func TestEmptyFile(t *testing.T) {
 }
 
 // A server may answer with less than it was asked for.
-func TestShorterRanges(t *testing.T) {
+func TestShorterRangesAreCompleted(t *testing.T) {
 	s := serve(t, 3_000_000)
 	s.behave(func(_ int, w http.ResponseWriter, r *http.Request) bool {
 		var off, last int
@@ -258,7 +258,7 @@ func TestUnknownLength(t *testing.T) {
 	s.wantRead(r, 1_000_000, 1_500_000)
 }
 
-func TestBudget(t *testing.T) {
+func TestMaxBytesBoundsWhatIsFetched(t *testing.T) {
 	s := serve(t, 3_000_000)
 	r := s.mustOpen("f", &Options{MaxBytes: 200_000})
 	s.wantRead(r, 100_000, 10)

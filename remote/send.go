@@ -28,7 +28,7 @@ type ObjectWriter interface {
 }
 
 // Send makes a request with a body and returns a response of at most limit bytes. The
-// request is tried again as those that read are: it must be one that may arrive twice.
+// request is retried as requests that read are, so it must be one that may arrive twice.
 // A response with another status than 2xx and 308 is a *StatusError.
 func (c *Client) Send(ctx context.Context, method, address string, header http.Header,
 	body []byte, limit int64) ([]byte, http.Header, error) {

@@ -58,13 +58,13 @@ type Attribute struct {
 	Name string // in the schema's words
 	// Set is true for an attribute that is stored, false for one that is absent.
 	Set bool
-	// Value is what RTen computes with, whether it is stored or not: int32,
-	// uint32, float32, bool, string, []int32, []uint32, Enum, or *Graph. It is
-	// nil where absence has a meaning of its own, such as a scale that follows
-	// from the inputs, or all axes.
+	// Value is the value that RTen computes with, whether it is stored or not: int32,
+	// uint32, float32, bool, string, []int32, []uint32, Enum, or *Graph. It is nil where
+	// absence has a meaning of its own, such as a scale that follows from the inputs, or
+	// all axes.
 	//
-	// An absent attribute has the schema's default, which for most is zero, and
-	// not ONNX's: the converter writes those explicitly.
+	// An absent attribute has the schema's default, which is zero for most attributes.
+	// Where ONNX has another default, the converter writes the value explicitly.
 	Value any
 }
 
@@ -86,7 +86,7 @@ func (o Operator) Int(name string) (v int64, ok bool) {
 	return 0, false
 }
 
-// Ints is Int for a vector.
+// Ints returns an attribute that is a vector of integers, as [Operator.Int] does.
 func (o Operator) Ints(name string) (v []int64, ok bool) {
 	a, _ := o.Attribute(name)
 	switch x := a.Value.(type) {
@@ -104,13 +104,14 @@ func (o Operator) Ints(name string) (v []int64, ok bool) {
 	return nil, false
 }
 
-// Float is Int for a float32 attribute.
+// Float returns a float32 attribute, as [Operator.Int] does.
 func (o Operator) Float(name string) (v float32, ok bool) { return typed[float32](o, name) }
 
-// Text is Int for a string.
+// Text returns a string attribute, as [Operator.Int] does.
 func (o Operator) Text(name string) (v string, ok bool) { return typed[string](o, name) }
 
-// Enum is Int for a number of one of the schema's enums.
+// Enum returns an attribute that is a number of one of the schema's enums, as
+// [Operator.Int] does.
 func (o Operator) Enum(name string) (v Enum, ok bool) { return typed[Enum](o, name) }
 
 func typed[T any](o Operator, name string) (v T, ok bool) {

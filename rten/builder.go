@@ -78,9 +78,9 @@ func NewGraphBuilder() *GraphBuilder {
 		kept: new(format.Checksums), names: make(map[string]*builtNode)}
 }
 
-// Subgraph begins a graph for an attribute of an operator of this one: the
-// branch of an If, or the body of a Loop. Its operators may take Refs of the
-// graphs around it as inputs: those are captured by name.
+// Subgraph begins a graph for an attribute of an operator of this one: the branch of an
+// If, or the body of a Loop. Its operators may take Refs of the graphs around it as
+// inputs: such Refs are captured by name.
 func (g *GraphBuilder) Subgraph() *GraphBuilder {
 	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, kept: g.kept,
 		names: make(map[string]*builtNode), captured: make(map[*builtNode]int)}
@@ -96,7 +96,7 @@ func (g *GraphBuilder) note(err error) {
 	}
 }
 
-// Err is what went wrong so far.
+// Err returns the first error so far.
 func (g *GraphBuilder) Err() error { return errors.Join(*g.errs...) }
 
 // SetMetadata stores one of the strings that [Model.Metadata] lists; other keys
@@ -164,11 +164,11 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	return r
 }
 
-// Constant adds a tensor, which is kept until the model is written: what is in memory is
-// hashed, and a change of it is tensor.ErrChecksum then. It must be dense, row-major, and
-// of float32, int32, int8 or uint8. An empty name leaves the constant nameless. Using one
-// *Tensor twice stores its bytes once, and in one graph a *Tensor with a name is one
-// constant.
+// Constant adds a tensor, which is kept until the model is written. Data in memory is
+// hashed, and writing fails with tensor.ErrChecksum if it has changed by then. It must be
+// dense, row-major, and of float32, int32, int8 or uint8. An empty name leaves the
+// constant nameless. Using one *Tensor twice stores its bytes once, and in one graph a
+// *Tensor with a name is one constant.
 func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	err := errs.Wrap(-1, "", t.Check())
 	if err == nil {

@@ -2,6 +2,18 @@
 // RTen inference engine. RTen's project is retiring the format; this package keeps
 // existing files readable, and package convert writes them in other formats.
 //
+//	r, err := rten.Open("model.rten", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Edit], [Graph.Nodes], [GraphBuilder], [Node.Producer], [Open],
+// [Operator.Float] and [Reader.Tensor].
+//
 // # The file
 //
 //	version 2                                     version 1

@@ -15,43 +15,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func openBytes(t testing.TB, b []byte) *Reader {
-	t.Helper()
-	r, err := OpenBytes(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func patched(t testing.TB, r *Reader, opts *WriterOptions, edit ...func(p *Edit) error) []byte {
-	t.Helper()
-	p := NewEdit(r)
-	for _, e := range edit {
-		if err := e(p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var b bytes.Buffer
-	if err := p.Write(t.Context(), &b, opts); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-func goldens(t testing.TB) map[string][]byte {
-	files := make(map[string][]byte)
-	for _, f := range referenceFiles(t) {
-		name := strings.TrimSuffix(filepath.Base(f), ".json")
-		b, err := os.ReadFile(strings.TrimSuffix(f, ".json") + ".rten")
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = b
-	}
-	return files
-}
-
 func equalContent(t testing.TB, what string, got []byte, want string) *Reader {
 	t.Helper()
 	r, err := OpenBytes(got, nil)

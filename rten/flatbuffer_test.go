@@ -73,20 +73,6 @@ func TestCycleByWrappedOffsets(t *testing.T) {
 	}
 }
 
-// nest is a model of n Ifs, one in the other; both branches are the same graph.
-func nest(n int) []byte {
-	var b raw
-	graph := b.graph(nil, nil, nil, nil)
-	for range n {
-		b.Begin()
-		b.Ref(rtenfb.SlotIfAttrsThenBranch, graph)
-		b.Ref(rtenfb.SlotIfAttrsElseBranch, graph)
-		graph = b.graph([]fb.Offset{b.operator(OpIf, int(rtenfb.OperatorAttrsIfAttrs), b.End(),
-			nil, nil)}, nil, nil, nil)
-	}
-	return b.model(graph, 1)
-}
-
 func TestAmplification(t *testing.T) {
 	for _, n := range []int{10, 13} {
 		file := nest(n)
@@ -130,19 +116,6 @@ func TestAmplification(t *testing.T) {
 		}
 		return b.model(b.graph(list, nil, nil, nil), 1)
 	}(), tensor.ErrLimit)
-}
-
-// loops is a model of n Loops, one in the other.
-func loops(n int) []byte {
-	var b raw
-	graph := b.graph(nil, nil, nil, nil)
-	for range n {
-		b.Begin()
-		b.Ref(rtenfb.SlotLoopAttrsBody, graph)
-		graph = b.graph([]fb.Offset{b.operator(OpLoop, int(rtenfb.OperatorAttrsLoopAttrs), b.End(),
-			nil, nil)}, nil, nil, nil)
-	}
-	return b.model(graph, 1)
 }
 
 func TestDepth(t *testing.T) {

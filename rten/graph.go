@@ -62,7 +62,7 @@ func (g *Graph) Up() (*Graph, Node) {
 	return up, up.Node(int(rec.node))
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (g *Graph) Len() int { return g.raw.NodesLength() }
 
 // Node returns the node of that index. It panics outside of the graph, as a slice does.

@@ -120,7 +120,7 @@ func (m *Model) Metadata() iter.Seq2[string, string] {
 func (m *Model) Constants() iter.Seq[Constant] { return format.Each(len(m.constants), m.Constant) }
 
 // Constant returns the constant of that index among the constants of all graphs. It
-// panics outside of these, as a slice does.
+// panics if there is no such index, as a slice does.
 func (m *Model) Constant(i int) Constant {
 	rec := &m.constants[i]
 	return Constant{Node{m, int(rec.graph), int(rec.node), flatbuffers.UOffsetT(rec.pos)},

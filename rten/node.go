@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// NodeKind says what a node is.
+// A NodeKind is the kind of a node: operator, constant or value.
 type NodeKind uint8
 
 // The kinds of nodes.
@@ -55,7 +55,7 @@ func (n Node) Raw() *rtenfb.Node {
 // Graph returns the graph that the node belongs to.
 func (n Node) Graph() *Graph { return n.m.graph(n.graph) }
 
-// Index is the node's id in its graph.
+// Index returns the node's id in its graph.
 func (n Node) Index() int { return n.index }
 
 // Kind says which of Operator, Constant and Value returns true.
@@ -179,7 +179,7 @@ type Operator struct {
 // Node returns the operator as a node.
 func (o Operator) Node() Node { return o.n }
 
-// Type is the operator's number.
+// Type returns the operator's number.
 func (o Operator) Type() OpType { return OpType(o.raw.Type()) }
 
 // Inputs returns node indices in the operator's graph, all smaller than its own; -1

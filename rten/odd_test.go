@@ -35,7 +35,7 @@ func oddModel(identifier string, offsets ...uint64) []byte {
 }
 
 // What RTen's loader accepts although no writer lays a file out so.
-func TestOddLayouts(t *testing.T) {
+func TestLayoutsOfOtherWritersAreRead(t *testing.T) {
 	weights := []byte(strings.Repeat("0123456789", 4))
 	at := func(h Header, size int64, parts map[int64][]byte) []byte {
 		b := make([]byte, size)

@@ -18,24 +18,11 @@ import (
 
 // A small language for models of constants.
 
-func ramp(shape ...int64) *tensor.Tensor { // 0.1, 0.2, …
-	s := tensor.Shape(shape)
-	n, _ := s.Elements()
-	v := make([]float32, n)
-	for i := range v {
-		v[i] = float32(i+1) / 10
-	}
-	return tensor.New("", s, v)
-}
-
-func i32(v ...int32) *tensor.Tensor { return tensor.New("", tensor.Shape{int64(len(v))}, v) }
-func i0(v int32) *tensor.Tensor     { return tensor.New("", nil, []int32{v}) }
-func f0(v float32) *tensor.Tensor   { return tensor.New("", nil, []float32{v}) }
+func i0(v int32) *tensor.Tensor { return tensor.New("", nil, []int32{v}) }
 func f32(v ...float32) *tensor.Tensor {
 	return tensor.New("", tensor.Shape{int64(len(v))}, v)
 }
 func u8(shape tensor.Shape, v ...uint8) *tensor.Tensor { return tensor.New("", shape, v) }
-func i8(shape tensor.Shape, v ...int8) *tensor.Tensor  { return tensor.New("", shape, v) }
 func reshaped(t *tensor.Tensor, shape ...int64) *tensor.Tensor {
 	c := *t
 	c.Shape = shape

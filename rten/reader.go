@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is opened. nil is the zero value. Strict refuses what
-// [Reader.Warnings] would hold otherwise: everything that RTen's loader tolerates but no
-// writer of RTen makes. The model of a version 1 file contains its weights, so that
+// ReaderOptions control how a file is opened. nil is the zero value. With Strict, each of
+// [Reader.Warnings] is an error: deviations that RTen's loader tolerates and no writer of
+// RTen makes. The model of a version 1 file contains its weights, so that
 // Limits.MaxMetadata is 2 GiB, the most that the format allows, unless it is set. A .rten
 // refers to no other file.
 type ReaderOptions = tensor.ReadOptions
@@ -162,13 +162,13 @@ func (r *Reader) metadata(head []byte, at, n int64, memory []byte) ([]byte, erro
 	return r.src.Metadata(at, n)
 }
 
-// Version is "2" for a file with a header and "1" for a bare flatbuffer.
+// Version returns "2" for a file with a header and "1" for a bare flatbuffer.
 func (r *Reader) Version() string { return r.version }
 
 // Header returns the header, and false for a version 1 file, which has none.
 func (r *Reader) Header() (Header, bool) { return r.header, r.version == "2" }
 
-// Model is the content of the file.
+// Model returns the content of the file.
 func (r *Reader) Model() *Model { return r.model }
 
 func (r *Reader) makeTensors() []tensor.Tensor {
@@ -182,11 +182,11 @@ func (r *Reader) makeTensors() []tensor.Tensor {
 	return all
 }
 
-// Warnings returns the departures from what RTen's writers make that did not prevent
-// reading, each a *tensor.FormatError; at most some hundred of them.
+// Warnings returns deviations from the files of RTen's writers that did not prevent
+// reading, each a *tensor.FormatError; at most some hundred.
 func (r *Reader) Warnings() []error { return slices.Clone(r.warnings()) }
 
-// Spans yields what every byte of the file is for, in the order of offsets. In version 1
+// Spans yields the role of every byte of the file, in the order of offsets. In version 1
 // the tensors are inside the metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	h, ok := r.Header()

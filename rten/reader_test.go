@@ -1,13 +1,9 @@
 package rten
 
 import (
-	"fmt"
 	"io"
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -19,66 +15,6 @@ var api = readtest.API[*Reader]{
 	},
 	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
 	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
-}
-
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile("../testdata/rten/" + name + ".rten")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// describe walks everything that a reader has and writes it down.
-func describe(r *Reader) string {
-	h, v2 := r.Header()
-	var b strings.Builder
-	fmt.Fprintln(&b, r.Version(), h, v2, r.Size(), r.Len(), r.Warnings())
-	for x := range r.Tensors() {
-		st, _ := x.Data.Stored()
-		fmt.Fprintf(&b, "%q %+v\n", x.Name, st)
-	}
-	return b.String() + content(r)
-}
-
-// content is what a file says, wherever it stands.
-func content(r *Reader) string {
-	var b strings.Builder
-	for k, v := range r.Attributes() {
-		fmt.Fprintf(&b, "%s=%q\n", k, v)
-	}
-	for x := range r.Tensors() {
-		data, err := x.Data.ReadAll()
-		fmt.Fprintf(&b, "%q %v %v %x %v\n", x.Name, x.DType, x.Shape, data, err)
-	}
-	for g := range r.Model().Graphs() {
-		up, owner := g.Up()
-		fmt.Fprintf(&b, "graph %q in %v (owner %d): %v %v %v\n", g.Path(), up != nil,
-			owner.Index(), g.Inputs(), g.Outputs(), g.Captures())
-		for n := range g.Nodes() {
-			fmt.Fprintf(&b, "%d %v %q", n.Index(), n.Kind(), n.Label())
-			if c, ok := n.Constant(); ok {
-				fmt.Fprint(&b, " ", c.Tensor().Name)
-			}
-			if v, ok := n.Value(); ok {
-				dims, ranked := v.Shape()
-				d, typed := v.DType()
-				fmt.Fprint(&b, dims, ranked, d, typed)
-			}
-			if op, ok := n.Operator(); ok {
-				fmt.Fprint(&b, op.Type(), op.Inputs(), op.Outputs(), op.AttrsTable())
-				for a := range op.Attributes() {
-					if g, ok := a.Value.(*Graph); ok {
-						a.Value = g.Path()
-					}
-					fmt.Fprintf(&b, " %s=%v(%v)", a.Name, a.Value, a.Set)
-				}
-			}
-			fmt.Fprintln(&b)
-		}
-	}
-	return b.String()
 }
 
 func TestAllSourcesSayTheSame(t *testing.T) {
@@ -149,41 +85,6 @@ func TestPlausible(t *testing.T) {
 			t.Errorf("%s: %v", name, counter.Reads())
 		}
 	}
-}
-
-// manyConstants is a version 2 file of n constants of 20 elements.
-func manyConstants(t testing.TB, n int) []byte {
-	var b fb.Builder
-	nodes := make([]fb.Offset, n)
-	for i := n - 1; i >= 0; i-- {
-		name := b.String(fmt.Sprintf("model.layers.%d.weight", i))
-		shape := b.Scalars([]byte{4, 0, 0, 0, 5, 0, 0, 0}, 4, 4)
-		b.Begin()
-		b.Scalar(rtenfb.SlotConstantNodeDataOffset, 8, uint64(i)*128, 1<<63)
-		b.Ref(rtenfb.SlotConstantNodeShape, shape)
-		b.Scalar(rtenfb.SlotConstantNodeDtype, 2, 1, 99)
-		c := b.End()
-		b.Begin()
-		b.Ref(rtenfb.SlotNodeName, name)
-		b.Ref(rtenfb.SlotNodeData, c)
-		b.Scalar(rtenfb.SlotNodeDataType, 1, uint64(ConstantNode), 0)
-		nodes[i] = b.End()
-	}
-	list := b.Offsets(nodes)
-	b.Begin()
-	b.Ref(rtenfb.SlotGraphNodes, list)
-	g := b.End()
-	b.Begin()
-	b.Scalar(4, 4, 1, 0)
-	b.Ref(rtenfb.SlotModelGraph, g)
-	buf, err := b.Finish(b.End(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := Header{32, int64(len(buf)), (32 + int64(len(buf)) + 63) / 64 * 64}
-	file := append(h.append(nil), buf...)
-	file = append(file, make([]byte, h.TensorOffset-int64(len(file)))...)
-	return append(file, make([]byte, n*128)...)
 }
 
 func TestLookup(t *testing.T) {

@@ -15,24 +15,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// referenceFiles are the models that upstream's tools made, each with what the
-// converter's own bindings read from it. RTEN_REFERENCE names a directory with more
-// of them: interop/rten.sh makes it.
-func referenceFiles(t testing.TB) []string {
-	files, err := filepath.Glob("../testdata/rten/*.json")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("only %d files: %v", len(files), err)
-	}
-	if dir := os.Getenv("RTEN_REFERENCE"); dir != "" {
-		rest, err := filepath.Glob(filepath.Join(dir, "*.json"))
-		if err != nil || len(rest) < 10 {
-			t.Fatalf("only %d files in %s: %v", len(rest), dir, err)
-		}
-		files = append(files, rest...)
-	}
-	return files
-}
-
 // facts are the facts of testdata/rten/*.json.
 type facts struct {
 	Version       string

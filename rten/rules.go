@@ -162,10 +162,10 @@ func (d *deviations) noteAt(class error, pos int, field, format string, args ...
 	d.done = !d.yield(d.m.fail(class, pos, path+field, format, args...))
 }
 
-// Verify reads the whole file and reports everything that is wrong with it,
-// beyond what Open refuses: ranges that overlap, bytes that nothing refers to,
-// graphs that RTen loads but cannot run, or runs with an unexpected result. Most of these
-// are warnings, for files with them exist; Strict makes them errors.
+// Verify reads the whole file and reports everything that is wrong with it, beyond what
+// Open refuses: ranges that overlap, bytes that nothing refers to, graphs that RTen loads
+// but cannot run, or runs with an unexpected result. Most of these are warnings, because
+// such files exist; Strict makes them errors.
 //
 // A .rten file has no digests: damaged weights cannot be told from others.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {

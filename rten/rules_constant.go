@@ -168,7 +168,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error 
 				what = naming.Quote(m.tensorName(reach.constant))
 			}
 			field := m.Constant(whose).n.path("data.data_offset")
-			list.Warn(errs.Malformed(x.off, field, "its bytes overlap those of %s",
+			list.Warn(errs.Malformed(x.off, field, "its bytes overlap the bytes of %s",
 				what))
 		}
 		if x.end > reach.end {

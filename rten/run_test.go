@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,15 +29,6 @@ func rtenproof(t testing.TB, file string, inputs ...string) (string, error) {
 	}
 	_, outputs, _ := strings.Cut(stdout.String(), "\n")
 	return outputs, err
-}
-
-func writeModel(t testing.TB, g *GraphBuilder, opts *WriterOptions) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "model.rten")
-	if err := g.WriteFile(t.Context(), name, opts); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 var layouts = map[string]*WriterOptions{

@@ -305,7 +305,7 @@ func TestOneTensorIsOneConstant(t *testing.T) {
 	}
 }
 
-func TestWriterFailures(t *testing.T) {
+func TestWriterFailsAtEveryByte(t *testing.T) {
 	g := NewGraphBuilder()
 	g.Output("y", g.Op("Add", nil,
 		g.Constant(tensor.New("w", tensor.Shape{3000}, make([]float32, 3000))), g.Constant(f0(1))))

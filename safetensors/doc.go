@@ -1,6 +1,18 @@
 // Package safetensors reads and writes the files of Hugging Face's safetensors library,
 // and models that are split into shards by an index.
 //
+//	r, err := safetensors.Open("model.safetensors", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of the package, [Load], [NewEdit], [NewWriter], [ParseIndex], [Stream]
+// and [WriteShards].
+//
 //	offset 0      header size N, uint64 little-endian
 //	offset 8      JSON, N bytes: name → {dtype, shape, data_offsets}, __metadata__
 //	offset 8+N    data: every byte belongs to exactly one tensor

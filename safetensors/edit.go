@@ -10,9 +10,8 @@ import (
 )
 
 // An Edit is a list of changes to a file, with the methods of every Edit: Rename, Remove
-// and Replace. Names are those that tensors have in the Reader, and all changes apply at
-// once, so that two names can be swapped. The Reader must stay open until the file is
-// written.
+// and Replace. Names are the names in the Reader, and all changes apply at once, so that
+// two names can be swapped. The Reader must stay open until the file is written.
 type Edit struct {
 	format.Edit
 	r          *Reader
@@ -52,7 +51,7 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 }
 
 // WriteFile writes the changed file as the file of that name, which appears whole or not
-// at all, and may be the one that the Reader has open.
+// at all. It may be the file that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	out, err := format.Create(name, e.encoding(opts))
 	if err != nil {

@@ -334,11 +334,30 @@ func TestLimits(t *testing.T) {
 }
 
 // The memory of opening is bounded by the header's length.
-func TestMemory(t *testing.T) {
+func TestMemoryOfOpeningFollowsTheHeader(t *testing.T) {
 	b := file(`{"a":{"dtype":"U8","shape":[`+strings.Repeat("1,",
 		254)+`1],"data_offsets":[0,1]}`+strings.Repeat(` `, 1<<20)+`}`, "1")
 	if n := readtest.Allocated(func() { walk(OpenBytes(b, nil)) }); n > 1<<20+4*int64(len(b)) {
 		t.Errorf("%d bytes for a header of %d", n, len(b))
+	}
+	if !readtest.Measuring() {
+		return
+	}
+	// A dimension takes two bytes in the header, and eight in memory.
+	const n = 20_000
+	var header strings.Builder
+	for i := range n {
+		fmt.Fprintf(&header, `,"%x":{"dtype":"U8","shape":[%s1],"data_offsets":[%d,%d]}`, i,
+			strings.Repeat("1,", 200), i, i+1)
+	}
+	b = file("{"+header.String()[1:]+"}", strings.Repeat("1", n))
+	peak := readtest.PeakHeap(func() {
+		if r, err := OpenBytes(b, nil); err != nil || r.Len() != n {
+			t.Error(err)
+		}
+	})
+	if peak > 1<<20+12*int64(header.Len()) {
+		t.Errorf("%d bytes for a header of %d", peak, header.Len())
 	}
 }
 

@@ -43,7 +43,7 @@ type Index struct {
 }
 
 // ParseIndex reads an index. Zero limits are the defaults. The names of files in it are
-// whatever the index says: see [CheckShardName].
+// not checked: see [CheckShardName].
 func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	limits, err := format.CompleteLimits(limits)
 	if err != nil {
@@ -177,8 +177,8 @@ func (x *Index) TotalSize() (int64, error) {
 // order of the index.
 func (x *Index) Weights() iter.Seq2[string, string] { return pairs(x.weights) }
 
-// Metadata yields the keys and values of "metadata"; those that are not strings
-// are JSON text.
+// Metadata yields the keys and values of "metadata"; values that are not strings are JSON
+// text.
 func (x *Index) Metadata() iter.Seq2[string, string] { return pairs(x.metadata) }
 
 func pairs(list [][2]string) iter.Seq2[string, string] {

@@ -17,7 +17,7 @@ type Mismatch struct {
 	Other  string // Misplaced: where the index says it is; Duplicate: the first shard with it
 }
 
-// MismatchKind says what is wrong.
+// A MismatchKind is a kind of contradiction between an index and shards.
 type MismatchKind uint8
 
 const (
@@ -27,6 +27,7 @@ const (
 	TensorUnindexed                     // in a shard, not in the index
 )
 
+// String names the tensor, the file and the contradiction.
 func (m Mismatch) String() string {
 	switch name, file := naming.Quote(m.Tensor), naming.Quote(m.File); m.Kind {
 	case TensorMissing:

@@ -20,15 +20,15 @@ const errs = format.Errors("safetensors")
 // DTypes returns the dtypes that a file can hold.
 func DTypes() []tensor.DType { return jsonheader.DTypes() }
 
-// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
-// the README of safetensors does not allow, though the reference reads it.
+// ReaderOptions control how a file is read. nil is the zero value. Strict refuses files
+// that the README of safetensors does not allow, although the reference reads them.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, or an index and its shards, with the methods of every Reader:
 // Close, Size, Len, Tensors, Tensor, Blobs, Attributes and Warnings. Tensors have the
-// order of their offsets, in an index shard by shard. Attributes are __metadata__;
-// of an index what it says itself, then what its shards add. There are no Blobs. It is
-// safe for concurrent use. See package tensor for how long what it returns is valid.
+// order of their offsets, in an index shard by shard. Attributes are __metadata__; for an
+// index its own metadata, then the keys that its shards add. There are no Blobs. It is
+// safe for concurrent use. See package tensor for how long borrowed slices are valid.
 type Reader struct {
 	format.Base
 	tensors  []tensor.Tensor
@@ -129,7 +129,7 @@ func (r *Reader) closeShards() error {
 	return err
 }
 
-// Version is empty: the format has none.
+// Version returns "": the format has no versions.
 func (r *Reader) Version() string { return "" }
 
 // Shards yields the names of the files that an index refers to; nothing for a
@@ -144,10 +144,9 @@ func (r *Reader) Shards() iter.Seq[string] {
 	}
 }
 
-// Verify reads every byte. The format has no digests: what can be found in addition
-// to what opening found are bytes that cannot be read, and bools that are neither
-// 0 nor 1. A dtype that the reference does not know is an error here, though the
-// tensor is listed. opts may be nil.
+// Verify reads every byte. The format has no digests: beyond the findings of Open, it
+// finds bytes that cannot be read, and bools that are neither 0 nor 1. A dtype that the
+// reference does not know is an error here, though the tensor is listed. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))

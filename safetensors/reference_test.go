@@ -25,8 +25,8 @@ type want struct {
 	}
 }
 
-// The reference's files, read and written back: the committed ones, and those
-// of interop/safetensors.sh when TENSORFILE_SAFETENSORS names their directory and
+// The reference's files, read and written back: the committed files, and the files of
+// interop/safetensors.sh when TENSORFILE_SAFETENSORS names their directory and
 // TENSORFILE_SAFETENSORS_OUT where the rewritten ones go.
 func TestFilesOfTheReference(t *testing.T) {
 	dir, out := "../testdata/safetensors", t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets. All of an
+// Spans yields the role of every byte of the file, in the order of offsets. All of an
 // index is metadata: a shard has spans of its own where it is opened by itself.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.dataAt == 0 {
@@ -18,8 +18,8 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 		format.MetadataSpan(jsonheader.Start, r.dataAt-jsonheader.Start))
 }
 
-// ShardSpans yields the shards of an index by name, each with what every byte of it is
-// for, in the order of offsets; nothing for a plain file.
+// ShardSpans yields the shards of an index by name, each with the roles of its bytes, in
+// the order of offsets; nothing for a plain file.
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for i, shard := range r.shards {

@@ -52,9 +52,9 @@ func unexpected(err error) error {
 	return err
 }
 
-// Stream returns the bytes of a file with these tensors, for a request or a pipe,
-// and their number. Data are read as the stream is; they must stay readable and
-// unchanged until then. Close releases what is being read.
+// Stream returns the bytes of a file with these tensors, for a request or a pipe, and
+// their number. The data of a tensor is read when the stream gets to it, and must stay
+// readable and unchanged until then. Close the stream, also after an error.
 func Stream(ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) (io.ReadCloser, int64, error) {
 	var o WriterOptions

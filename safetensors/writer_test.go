@@ -95,7 +95,7 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 }
 
 // The writer fails at every byte.
-func TestFailingWriter(t *testing.T) {
+func TestWriterFailsAtEveryByte(t *testing.T) {
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
 		tensor.New("b", nil, []float64{1})}
 	if err := readtest.FailedWrites(func(w io.Writer) error {

@@ -1,5 +1,9 @@
 // Package sparse checks sparse tensors, makes them dense, and dense ones sparse.
 //
+//	dense, err := sparse.Densify(ctx, t, nil)
+//
+// See the examples of [Check], [Densify] and [Sparsify].
+//
 // The two schemes of zTensor are known. A compressed matrix (scheme "sparse_csr" or
 // "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr
 // (where the values of each row begin, and at last their number). A tensor of coordinates
@@ -37,9 +41,9 @@ const (
 // Options control an operation. nil is the zero value.
 type Options struct {
 	// MaxMemory is how many bytes the indices of one tensor may take, together with
-	// values that are not in order. Beyond, an operation fails with tensor.ErrLimit. 0
-	// is 64 MiB and 128 times what the tensor takes in its file, which genuine tensors
-	// do not reach.
+	// values that are not in order. Beyond it, an operation fails with tensor.ErrLimit. 0
+	// is 64 MiB and 128 times the size of the tensor in its file, which valid tensors do
+	// not reach.
 	MaxMemory int64
 	// Ordered makes Check require what zTensor 2 and ONNX do: columns that ascend in each
 	// row of a compressed matrix, coordinates that are distinct, and indices of ONNX that

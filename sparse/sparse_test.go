@@ -263,7 +263,7 @@ func TestDuplicatesOfScalar(t *testing.T) {
 }
 
 // Sums have the precision of the dtype.
-func TestSums(t *testing.T) {
+func TestSumsHaveThePrecisionOfTheDType(t *testing.T) {
 	le := binary.LittleEndian
 	for _, c := range []struct {
 		d       tensor.DType
@@ -301,7 +301,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-func TestFourBits(t *testing.T) {
+func TestIndicesOfFourBitsAreRead(t *testing.T) {
 	x := csr(tensor.Shape{1, 3}, []uint8{0}, []uint64{1, 2}, []uint64{0, 2})
 	x.DType = tensor.F4E2M1FN
 	x.Parts[0] = tensor.Part{Role: "values", DType: x.DType, Data: tensor.BlobOf([]byte{0x21})}

@@ -11,9 +11,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Sparsify returns a sparse tensor, in memory, of the elements of t that are not zero,
-// in row-major order. scheme is CSR, for two dimensions, or COO. Zero is what has no
-// bit set: -0 is kept. t must be dense, row-major and of whole bytes an element.
+// Sparsify returns a sparse tensor, in memory, of the elements of t that are not zero, in
+// row-major order. scheme is CSR, for two dimensions, or COO. An element is zero if none
+// of its bits is set: -0 is kept. t must be dense, row-major and of whole bytes an
+// element.
 func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string,
 	opts *Options) (*tensor.Tensor, error) {
 	if t == nil {

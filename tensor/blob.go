@@ -72,7 +72,7 @@ func ReadFull(src Source, p []byte) error {
 	return unexpected(err)
 }
 
-// Stored says where and how a blob is in its file.
+// Stored describes where and how a blob is stored in its file.
 type Stored struct {
 	Offset   int64  // from the start of the file; -1 when the bytes are not in it
 	Size     int64  // bytes in the file, so after compression
@@ -102,15 +102,15 @@ func BlobOf(b []byte) Blob {
 	return Blob{inMemory(b)}
 }
 
-// BlobFunc makes a blob of size bytes that open streams from the start, each
-// time anew. Reading at an offset skips what comes before, and reading more or
-// fewer than size bytes is io.ErrUnexpectedEOF or ErrMalformed.
+// BlobFunc makes a blob of size bytes that open streams from the start, each time anew.
+// ReadAt reads and drops the bytes before its offset. A stream that ends early is
+// io.ErrUnexpectedEOF, a longer one ErrMalformed.
 func BlobFunc(size int64, open func() (io.ReadCloser, error)) Blob {
 	return Blob{&stream{size: size, open: open}}
 }
 
-// Size is the number of bytes that reading gives, or -1 where it is known
-// only after decoding.
+// Size returns the number of bytes that reading gives, or -1 where it is known only after
+// decoding.
 func (b Blob) Size() int64 {
 	if b.src == nil {
 		return 0
@@ -118,14 +118,14 @@ func (b Blob) Size() int64 {
 	return b.src.Size()
 }
 
-// Source returns what the blob reads, for code that knows its own sources; nil
-// for the empty blob.
+// Source returns the source that the blob reads from, for code that recognises its own
+// sources; nil for the empty blob.
 func (b Blob) Source() Source { return b.src }
 
-// Identity is equal, as a map key is, for blobs that are the same bytes in memory, the
-// same bytes of a file, or the same source, so that a writer can store them once; nil
-// for a blob without an identity, the zero value among them. No bytes are the same only
-// if their source is. It reads nothing.
+// Identity returns a value that is equal, as a map key is, for blobs that are the same
+// bytes in memory, the same bytes of a file, or the same source, so that a writer can
+// store them once. It is nil for a blob without an identity, such as the zero value.
+// Empty blobs are equal only if their sources are. It reads nothing.
 func (b Blob) Identity() any {
 	type place struct {
 		first *byte
@@ -181,8 +181,8 @@ func (b Blob) Stored() (Stored, bool) {
 	return b.src.Stored()
 }
 
-// ReadInto fills p, whose length must be Size; for a blob of unknown size that
-// of the decoded bytes. Nothing is allocated for plain bytes.
+// ReadInto fills p, whose length must be Size, or the number of decoded bytes if Size is
+// unknown. Nothing is allocated for plain bytes.
 func (b Blob) ReadInto(p []byte) error {
 	size := b.Size()
 	if size >= 0 && int64(len(p)) != size {
@@ -195,8 +195,8 @@ func (b Blob) ReadInto(p []byte) error {
 	return b.src.ReadInto(p)
 }
 
-// ReadAt fills p from off, as io.ReaderAt asks: what is beyond the end of the
-// blob is cut off with io.EOF.
+// ReadAt fills p from off, as io.ReaderAt requires: at the end of the blob it returns the
+// bytes that there are, and io.EOF.
 func (b Blob) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("tensor: negative offset %d", off)
@@ -218,8 +218,8 @@ func (b Blob) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// ReadAll returns a copy of all bytes, owned by the caller. The memory grows
-// with what the file really holds, never with what it declares.
+// ReadAll returns a copy of all bytes, owned by the caller. The memory grows with the
+// bytes that are read, never with a declared size.
 func (b Blob) ReadAll() ([]byte, error) {
 	size := b.Size()
 	if size == 0 {
@@ -322,9 +322,9 @@ func (b Blob) WriteTo(w io.Writer) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf)
 }
 
-// Section is the n bytes at off. Sections of sources that must be decoded from
-// the start cost what decoding costs. It fails when they are outside the blob,
-// or the size of the blob is unknown.
+// Section returns the n bytes at off as a blob. Sections of sources that must be decoded
+// from the start cost what decoding costs. It fails when they are outside the blob, or
+// the size of the blob is unknown.
 func (b Blob) Section(off, n int64) (Blob, error) {
 	size := b.Size()
 	if !align.Within(off, n, size) {

@@ -40,8 +40,8 @@ func Convert[T Element](t *Tensor) ([]T, error) {
 	return dst, convertInto(dst, t)
 }
 
-// ConvertInto is [Convert] into dst, whose length must be the number of elements. After
-// an error dst holds anything.
+// ConvertInto converts as [Convert] does, into dst, whose length must be the number of
+// elements. After an error dst holds anything.
 func ConvertInto[T Element](dst []T, t *Tensor) error {
 	t, err := convertible(t, DTypeOf[T]())
 	if err != nil {
@@ -104,8 +104,9 @@ var errStop = fmt.Errorf("tensor: stopped")
 // has no infinities; see [AsFinite].
 func As(t *Tensor, to DType) (*Tensor, error) { return as(t, to, false) }
 
-// AsFinite is [As], but reading fails with ErrOverflow, which names the element and its
-// value, where a number becomes an infinity, or a number or an infinity becomes NaN.
+// AsFinite returns what [As] does, but reading fails with ErrOverflow, which names the
+// element and its value, where a number becomes an infinity, or a number or an infinity
+// becomes NaN.
 func AsFinite(t *Tensor, to DType) (*Tensor, error) { return as(t, to, true) }
 
 func as(t *Tensor, to DType, finite bool) (*Tensor, error) {

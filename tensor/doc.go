@@ -1,6 +1,9 @@
 // Package tensor is the vocabulary that all formats share: dtypes, shapes
 // and orders, tensors and blobs, views and loads, errors, findings and limits.
 //
+// See the examples of [As], [ConvertInto], [Convert], [LoadInto], [Load], [ParseDType],
+// [Reordered], [Report], [Slice], [Values] and [View].
+//
 // # Lifetime of shared memory
 //
 // Slices that [Blob.Bytes] and [View] return are borrowed from the file:

@@ -143,7 +143,7 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// Bits is the storage of one element in bits, 0 for Unknown.
+// Bits returns the storage of one element in bits, 0 for Unknown.
 func (d DType) Bits() int {
 	if d >= numDTypes {
 		return 0
@@ -151,11 +151,11 @@ func (d DType) Bits() int {
 	return int(dtypes[d].bits)
 }
 
-// Size is the storage of one element in bytes; 0 for Unknown and for types of
-// less than a byte, whose tensors are measured by [DType.Bytes].
+// Size returns the storage of one element in bytes; 0 for Unknown and for types of less
+// than a byte, whose tensors are measured by [DType.Bytes].
 func (d DType) Size() int { return d.Bits() / 8 }
 
-// Align is the alignment in bytes that a typed view needs: the alignment of one
+// Align returns the alignment in bytes that a typed view needs: the alignment of one
 // component, so 4 for complex64 and 1 for everything up to a byte.
 func (d DType) Align() int {
 	if d >= numDTypes {
@@ -164,9 +164,8 @@ func (d DType) Align() int {
 	return int(dtypes[d].width)
 }
 
-// Bytes is how many bytes n elements take, packed without gaps and rounded up
-// to a whole byte. It returns false for Unknown, a negative n, and a result
-// beyond int64.
+// Bytes returns how many bytes n elements take, packed without gaps and rounded up to a
+// whole byte. It returns false for Unknown, a negative n, and a result beyond int64.
 func (d DType) Bytes(n int64) (size int64, ok bool) {
 	b := int64(d.Bits())
 	if b == 0 {

@@ -87,7 +87,7 @@ func TestDTypeBytes(t *testing.T) {
 	}
 }
 
-func TestKinds(t *testing.T) {
+func TestDTypesAreOfOneKind(t *testing.T) {
 	for _, d := range DTypes() {
 		n := 0
 		for _, is := range []bool{d.IsFloat(), d.IsInt(), d.IsComplex()} {

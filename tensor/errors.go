@@ -37,8 +37,9 @@ func (dtypeError) Is(target error) bool { return target == errors.ErrUnsupported
 // A FormatError says which format's rule a file breaks, and where.
 type FormatError struct {
 	Format string // "ptd", "pte", "rten", "ztensor", "primitiv", "safetensors", …
-	// File is another file than the one that was opened, such as a shard of an index:
-	// its name relative to the directory of that one, with slashes. Else it is "".
+	// File is the file that has the error, if it is not the file that was opened, such as
+	// a shard of an index. It is a name with slashes, relative to the directory of the
+	// opened file. Otherwise it is "".
 	File   string
 	Offset int64  // from the start of the file; -1 when there is none
 	Field  string // a path in the format's own words, such as segments[3].size

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Severity separates damage from a departure that does not prevent reading, and from
-// what is allowed and good to know.
+// Severity is how serious a finding is: damage, a deviation that does not prevent
+// reading, or a note on something that is allowed.
 type Severity uint8
 
 // The severities.
@@ -126,8 +126,8 @@ func (e *damageError) Error() string {
 
 func (e *damageError) Unwrap() []error { return e.errs }
 
-// Depth says how much Verify checks. Depths are ordered, and each includes those
-// below it; the zero value is VerifyDigests.
+// Depth says how much Verify checks. Depths are ordered, and each includes the lower
+// ones; the zero value is VerifyDigests.
 type Depth int8
 
 const (
@@ -142,8 +142,8 @@ type VerifyOptions struct {
 	Strict bool
 	// Depth says how much is checked; zero is VerifyDigests.
 	Depth Depth
-	// Companion opens a file that the verified one refers to by name, in place
-	// of the Reader's own. nil keeps that one.
+	// Companion opens a file that the verified file refers to by name. nil means the
+	// Companion that the Reader was opened with.
 	Companion func(name string) (io.ReaderAt, int64, error)
 	// External finds a tensor that the file expects in another file, such as the
 	// weights of a .pte in a .ptd. nil: such tensors are not checked.

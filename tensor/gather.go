@@ -7,12 +7,12 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 )
 
-// Gather returns the elements, width bytes each, that an array of that shape and those
-// strides has in data, in row-major order. Strides and first, the index of the first
-// element, count elements and are not negative; every element must be inside data. A
-// contiguous array is a section of data. Else nothing is copied until the result is
-// read, and reading more than maxBytes is ErrLimit: with strides of 0 an array can be
-// far larger than its data.
+// Gather returns the elements of a strided array in row-major order. data has the
+// elements, width bytes each; the array has that shape and those strides. Strides and
+// first, the index of the first element, count elements and are not negative; every
+// element must be inside data. A contiguous array is a section of data. Otherwise nothing
+// is copied until the result is read, and reading more than maxBytes is ErrLimit: with
+// strides of 0 an array can be far larger than its data.
 func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxBytes int64) (Blob,
 	error) {
 	n, ok := shape.Elements()

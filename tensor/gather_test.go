@@ -8,7 +8,7 @@ import (
 )
 
 // Gather gives what reading element by element gives, whole and at any place.
-func TestGather(t *testing.T) {
+func TestGatherReadsEachElement(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	data := make([]byte, 4000)
 	for i := range data {

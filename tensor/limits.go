@@ -5,7 +5,7 @@ import "io"
 // ReadOptions control how a file is opened, in every format. nil is the zero value.
 type ReadOptions struct {
 	// Strict refuses each deviation from the format's document that is a warning
-	// otherwise, and checks the digest of what is read, views included.
+	// otherwise, and checks the digests of all bytes that are read, views included.
 	Strict bool
 	// Limits bound what the file may ask for. Zero fields are defaults that read every
 	// valid file.
@@ -21,10 +21,10 @@ type ReadOptions struct {
 	NoLinks bool
 }
 
-// Limits bound what a file may require of its reader. A field of zero means the
-// default, which reads every genuine file that we know of; nothing is ever
-// allocated because a limit would allow it, only because the file has the bytes.
-// One type serves all formats; a field without meaning in a format is ignored.
+// Limits bound what a file may require of its reader. A field of zero means the default,
+// which reads every valid file that we know of. A limit never makes the library allocate:
+// memory follows from the bytes that the file has. One type serves all formats; a field
+// without meaning in a format is ignored.
 type Limits struct {
 	MaxMetadata int64 // bytes of manifest, flatbuffer or header; default 1 GiB
 	MaxTensors  int64 // tensors, blobs and nodes together; default 16,777,216

@@ -21,8 +21,8 @@ func Each(ts iter.Seq[*Tensor]) iter.Seq2[*Tensor, error] {
 	}
 }
 
-// Sorted returns a sequence of the tensors of m under the names that are its keys,
-// in the order of these. The tensors of m are not changed.
+// Sorted returns a sequence of the tensors of m under the names that are its keys, sorted
+// by name. The tensors of m are not changed.
 func Sorted(m map[string]*Tensor) iter.Seq2[*Tensor, error] {
 	return func(yield func(*Tensor, error) bool) {
 		for _, name := range slices.Sorted(maps.Keys(m)) {

@@ -13,9 +13,8 @@ import (
 // included, is the shape of a scalar.
 type Shape []int64
 
-// Elements is the product of the dimensions: 1 for a scalar, 0 as soon as one
-// dimension is 0, whatever the others are. It returns false when a dimension is
-// negative or the product passes int64.
+// Elements returns the product of the dimensions: 1 for a scalar, 0 if a dimension is 0.
+// It returns false when a dimension is negative or the product passes int64.
 func (s Shape) Elements() (n int64, ok bool) {
 	for _, d := range s {
 		if d < 0 {

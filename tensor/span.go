@@ -2,7 +2,7 @@ package tensor
 
 import "fmt"
 
-// A SpanKind says what a range of a file is for.
+// A SpanKind is the role of a range of a file.
 type SpanKind uint8
 
 const (
@@ -36,10 +36,10 @@ func (k SpanKind) String() string {
 // MarshalText returns the word of String.
 func (k SpanKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// A Span is a range of a file. The spans of a file are disjoint and cover it: where
-// several tensors share bytes, these belong to the first of them in the file. Tensors
-// of an index that are in other files, its shards, have no span in it: Blob.Stored
-// names the shard and the place there.
+// A Span is a range of a file. The spans of a file are disjoint and cover it: bytes that
+// several tensors share belong to the first of them in the file. Tensors of an index that
+// are in other files, its shards, have no span in it: Blob.Stored names the shard and the
+// place there.
 type Span struct {
 	Offset int64    `json:"offset"`
 	Size   int64    `json:"size"` // more than 0

@@ -26,9 +26,9 @@ type Tensor struct {
 	// Data holds the elements of a dense tensor in storage order.
 	Data Blob
 
-	// Scheme and Parts are for everything else: sparse and packed layouts, in
-	// the words of the file. Data is then empty. A dense tensor may have Parts
-	// too, without a Scheme: whatever the file keeps in addition to the elements.
+	// Scheme and Parts are for everything else: sparse and packed layouts, in the words
+	// of the file. Data is then empty. A dense tensor may have Parts too, without a
+	// Scheme: arrays that the file has in addition to the elements.
 	Scheme string
 	Parts  []Part
 }
@@ -40,9 +40,9 @@ type Part struct {
 	Data  Blob
 }
 
-// Element is what a view or load can give: the built-in numbers, bool, and the
-// types of this package. Each stands for exactly one DType; []byte is a view of
-// uint8 only.
+// Element lists the types of elements that View, Load and Convert return: the built-in
+// numbers, bool, and the types of this package. Each stands for exactly one DType; []byte
+// is a view of uint8 only.
 type Element interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
 		float32 | float64 | complex64 | complex128 |
@@ -50,7 +50,7 @@ type Element interface {
 		Float8E4M3FN | Float8E5M2 | Float8E4M3FNUZ | Float8E5M2FNUZ | Float8E8M0FNU
 }
 
-// DTypeOf is the dtype that T stands for.
+// DTypeOf returns the dtype that T stands for.
 func DTypeOf[T Element]() DType {
 	var z T
 	switch any(z).(type) {
@@ -149,8 +149,8 @@ func Reinterpret(t *Tensor, d DType) (*Tensor, error) {
 	return &c, nil
 }
 
-// Size is the number of bytes of Data and of all parts, decoded; -1 when one of
-// them only shows it when decoded.
+// Size returns the number of bytes of Data and of all parts, decoded; -1 if one of them
+// has a size that is known only after decoding.
 func (t *Tensor) Size() int64 {
 	total := t.Data.Size()
 	if total < 0 {
@@ -177,7 +177,7 @@ func (t *Tensor) Part(role string) *Part {
 	return nil
 }
 
-// Check reports what is wrong with a tensor's description: a negative or uncountable
+// Check returns the first error in a tensor's description: a negative or uncountable
 // shape, an order that is not a permutation, and, for a dense tensor of known type that
 // is not external, data that is not as long as type and shape say. The error is
 // fs.ErrInvalid, for a wrong argument, and ErrMalformed, for a tensor of a file. It reads

@@ -11,7 +11,7 @@ import (
 
 // Files modelled on what users reported: how many tensors they have, some of their names,
 // and the codes of what Verify finds, none of which is an error.
-func TestCases(t *testing.T) {
+func TestFilesAsUsersReportThemAreRead(t *testing.T) {
 	for _, c := range []struct {
 		file     string
 		tensors  int

@@ -53,7 +53,7 @@ func TestDetect(t *testing.T) {
 }
 
 // The directory of an archive opens as the archive, and its files are the Reader's.
-func TestUnpacked(t *testing.T) {
+func TestUnpackedArchivesOpenAsArchives(t *testing.T) {
 	const dir = "../testdata/torch/cases/unpacked/z"
 	if Metadata(dir) != filepath.Join(dir, "data.pkl") {
 		t.Error(Metadata(dir))
@@ -205,7 +205,7 @@ func TestNamesOfTheFile(t *testing.T) {
 }
 
 // A memo's slots are a map: no number sizes anything.
-func TestMemo(t *testing.T) {
+func TestMemoSlotsSizeNothing(t *testing.T) {
 	m, left := memo{}, &memory{memoryBase}
 	for i, slot := range []uint64{0, 1<<32 - 1, 1, 3, 2, 3, 7} {
 		if err := m.put(slot, i, left); err != nil {
@@ -222,7 +222,7 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-func TestIntegers(t *testing.T) {
+func TestLongIntegersDecode(t *testing.T) {
 	for in, want := range map[string]any{
 		"": int64(0), "\xff": int64(-1), "\x00\x01": int64(256),
 		"\x00\x00\x00\x00\x00\x00\x00\x80":         int64(-1 << 63),

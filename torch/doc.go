@@ -1,6 +1,17 @@
 // Package torch reads the checkpoints of PyTorch: what torch.save writes, the tensors of
 // TorchScript, and the directories of torch.distributed.checkpoint.
 //
+//	r, err := torch.Open("model.pt", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Open] and [Reader.Tensor].
+//
 //	archive        ROOT/data.pkl, ROOT/data/KEY of each storage, ROOT/version, byteorder
 //	TorchScript    the same, with ROOT/constants.pkl and ROOT/code
 //	legacy stream  five pickles (magic number, version, facts, object, keys), storages

@@ -11,7 +11,7 @@ import (
 )
 
 // A function that a pickle would run in Python is not run: it is found.
-func TestForeignGlobals(t *testing.T) {
+func TestFunctionsThatPythonWouldRunAreFindings(t *testing.T) {
 	stackGlobal := func(module, name string) string {
 		return "\x8c" + string(rune(len(module))) + module + "\x8c" + string(rune(len(name))) +
 			name + "\x93"

@@ -253,7 +253,7 @@ func ndarray(shape, word, data string) string {
 			"B"+string(binary.LittleEndian.AppendUint32(nil, uint32(len(data))))+data) + "b"
 }
 
-func TestDeparturesThatAreRead(t *testing.T) {
+func TestDeviationsThatAreRead(t *testing.T) {
 	strict := func(b []byte) error {
 		_, err := OpenBytes(b, &ReaderOptions{Strict: true})
 		return err

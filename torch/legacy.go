@@ -65,7 +65,7 @@ func (c *checkpoint) runLegacy(head string) error {
 		switch {
 		case i == 0 && v[0] != legacyMagic && v[0] != legacyDecimal:
 			return errs.At(c.at, "magic number", tensor.ErrMalformed,
-				"not that of a legacy stream")
+				"not the magic number of a legacy stream")
 		case i == 1 && v[1] != int64(legacyVersion):
 			return errs.At(p.fileOffset(p.at), "protocol version", errors.ErrUnsupported,
 				"not %d", legacyVersion)

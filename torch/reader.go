@@ -18,25 +18,25 @@ const (
 	errs       = format.Errors(formatName)
 )
 
-// ReaderOptions control how a file is read. nil is the zero value. Strict refuses what
-// Warnings lists. Companion opens the .distcp files of a distributed checkpoint, and the
-// members of an unpacked archive.
+// ReaderOptions control how a file is read. nil is the zero value. With Strict, each of
+// Warnings is an error. Companion opens the .distcp files of a distributed checkpoint,
+// and the members of an unpacked archive.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open checkpoint, with the methods of every Reader: Close, Size, Len,
 // Tensors, Tensor, Blobs, Attributes and Warnings. Tensors are in the order of the
 // pickle, and so are Attributes, the values that are not tensors: strings as they are,
-// everything else in JSON. What JSON has no form for is an object of one key: $float,
-// $complex, $bytes. There are no Blobs. Size is the size of the file, of a distributed
-// checkpoint of .metadata.
+// everything else in JSON. A value that JSON has no form for is an object of one key:
+// $float, $complex, $bytes. There are no Blobs. Size is the size of the file, of a
+// distributed checkpoint of .metadata.
 //
 // Warnings are at most 1,000. Those with a code are of the type *[tensor.FormatError]:
 // runs-code for each function that the file would call in Python, unknown-class for each
 // class that is not one of a library of tensors, and unlisted-data for each storage that
 // no tensor in the list refers to.
 //
-// A Reader is safe for concurrent use. See package tensor for how long what it returns is
-// valid.
+// A Reader is safe for concurrent use. See package tensor for how long borrowed slices
+// are valid.
 type Reader struct {
 	format.Base
 	version string
@@ -212,8 +212,8 @@ func (r *Reader) closeParts() (err error) {
 	return err
 }
 
-// Version is the kind of the file: zip, also of an unpacked one, torchscript, legacy, pt2
-// or dcp.
+// Version returns the kind of the file: zip, also for an unpacked archive, torchscript,
+// legacy, pt2 or dcp.
 func (r *Reader) Version() string { return r.version }
 
 // Path returns the keys to tensor i of Tensors in the pickle. Its name is the keys joined

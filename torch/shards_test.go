@@ -16,7 +16,7 @@ type closed struct{ n *int }
 
 func (c closed) Close() error { *c.n++; return nil }
 
-func TestFromShards(t *testing.T) {
+func TestFromShardsAssemblesChunks(t *testing.T) {
 	n := 0
 	shard := func(name, info string, ts ...*tensor.Tensor) Shard {
 		return Shard{Name: name, Tensors: slices.Values(ts),

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields what every byte of the file is for, in the order of offsets. A tensor
+// Spans yields the role of every byte of the file, in the order of offsets. A tensor
 // whose elements are not contiguous has the bytes from its first to its last, and one of
 // a compressed storage all of it. Bytes of a storage that no tensor has are unused. All
 // of the .metadata of a distributed checkpoint is metadata.
@@ -21,8 +21,8 @@ type shardSpans struct {
 	spans iter.Seq[tensor.Span]
 }
 
-// ShardSpans yields the other files of a distributed checkpoint by name, each with what
-// every byte of it is for, in the order of offsets; nothing for another file.
+// ShardSpans yields the other files of a distributed checkpoint by name, each with the
+// roles of its bytes, in the order of offsets; nothing for another file.
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for _, s := range r.shards {

@@ -50,7 +50,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// String is the text, or the value as JSON.
+// String returns the text, or the value as JSON.
 func (v Value) String() string {
 	if s, ok := v.Text(); ok {
 		return s

@@ -38,7 +38,7 @@ func edition(v int) []*tensor.Tensor {
 	return all
 }
 
-func TestChildOfA41(t *testing.T) {
+func TestChildWritesUntilItIsKilled(t *testing.T) {
 	name := os.Getenv(childName)
 	switch os.Getenv(childTask) {
 	case "write":
@@ -98,7 +98,8 @@ func setLimit[T int64 | uint64](limit *T, n int64) { *limit = T(n) }
 
 func startChild(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	return readtest.Child(t, "TestChildOfA41", childTask+"="+task, childName+"="+name)
+	return readtest.Child(t, "TestChildWritesUntilItIsKilled", childTask+"="+task,
+		childName+"="+name)
 }
 
 // wantEdition fails unless the file is one of the editions, or between two where

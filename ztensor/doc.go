@@ -1,6 +1,18 @@
 // Package ztensor reads and writes zTensor files (.zt): dense, sparse and packed tensors
 // with attributes and digests.
 //
+//	r, err := ztensor.Open("model.zt", nil)
+//	if err != nil {
+//		return err
+//	}
+//	defer r.Close()
+//	for t := range r.Tensors() {
+//		fmt.Println(t.Name, t.DType, t.Shape)
+//	}
+//
+// See the examples of [Append], [Create], [NewWriter], [Open], [Reader.Tensor],
+// [Reader.Verify], [WriteShards] and [Writer].
+//
 // # Versions
 //
 // A Reader distinguishes the versions by their first and last bytes and reads 0.1, 1.0,
@@ -76,7 +88,7 @@
 // dense tensors are Data; sparse_csr, sparse_coo and every other format string are Scheme
 // and Parts, one a role. Encodings are raw and zstd. A dtype, logical type or encoding
 // that this package does not know does not keep the others from being read: its tensor is
-// listed with the file's word in tensor.Stored, and only decoding it fails. Departures
+// listed with the file's word in tensor.Stored, and only decoding it fails. Deviations
 // from the document that do not prevent reading are in [Reader.Warnings];
 // [ReaderOptions].Strict refuses them.
 //

@@ -139,16 +139,16 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 	return o, nil
 }
 
-// Append begins a new edition of the file of that name, with its tensors and attributes
-// and those that are added. opts.Version must be the version of the file or "",
-// opts.Attributes are set in addition. 0.1 is errors.ErrUnsupported.
+// Append begins a new edition of the file of that name: it has the tensors and attributes
+// of the file, and those that are added to the Writer. opts.Version must be "" or the
+// version of the file, opts.Attributes are set in addition, and opts.Alignment 0 is the
+// alignment of the file. Version 0.1 is errors.ErrUnsupported. The result is never
+// canonical. There must be one writer at a time.
 //
-// In version 1 the data is copied, and the new edition replaces the file when Close
-// succeeds. To a file of version 2 data is added after its end, so that who has it open
-// can go on reading. From the first Add until Close succeeds it cannot be opened; after
-// an error, or Abort, it is what it was, and after a crash [Recover] makes it so. There
-// must be one writer at a time. The result is never canonical. opts.Alignment is that
-// of the file unless it is given.
+// Version 1 copies the data, and the new edition replaces the file when Close succeeds.
+// Version 2 adds data after the end of the file, so that readers that have it open can go
+// on. Others cannot open it from the first Add until Close succeeds. An error or Abort
+// restores the file, and after a crash [Recover] does.
 func Append(name string, opts *WriterOptions) (*Writer, error) {
 	r, err := Open(name, &ReaderOptions{NoMap: true})
 	if err != nil {
@@ -212,9 +212,9 @@ func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
 	return o, nil
 }
 
-// Recover undoes an append to a file of version 2 that was interrupted: it cuts off what
-// follows the last edition that is complete, and returns how many bytes that was. A file
-// that can be opened stays as it is. It is an error if there is no complete edition.
+// Recover undoes an append to a file of version 2 that was interrupted: it cuts off the
+// bytes after the last complete edition, and returns how many they were. A file that can
+// be opened stays as it is. It is an error if there is no complete edition.
 func Recover(name string) (cut int64, err error) {
 	cut, err = Recoverable(name)
 	if cut == 0 || err != nil {

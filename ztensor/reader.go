@@ -119,17 +119,17 @@ func open(f *core.File) error {
 	return core.Errs.Wrap(0, "magic", err)
 }
 
-// Close releases the file. It may be called more than once, and does nothing where the
-// Reader does not own what it reads. Afterwards reading is fs.ErrClosed, and borrowed
-// slices must not be touched; names, shapes and attributes stay valid.
+// Close releases the file. It may be called more than once, and does nothing if the
+// Reader does not own its source. Afterwards reading is fs.ErrClosed, and borrowed slices
+// must not be touched; names, shapes and attributes stay valid.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Version is the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It is
-// what the content shows, not only what the file says of itself.
+// Version returns the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It follows
+// from the content, not only from the version that the file declares.
 func (r *Reader) Version() string { return r.f.Version }
 
-// Generator is the program that wrote the file, as 1.0 files say; "" where there
-// is no word of it.
+// Generator returns the program that wrote the file, as 1.0 files say; "" where there is
+// no word of it.
 func (r *Reader) Generator() string { return r.f.Generator }
 
 // version2 returns what a file of version 2 has beyond its index.
@@ -140,11 +140,11 @@ func (r *Reader) version2(what string) (*v2.Container, error) {
 	return nil, core.Errs.New(errors.ErrUnsupported, "%s of version %s", what, r.Version())
 }
 
-// ContentDigest identifies what a version 2 file says, wherever and however its
-// bytes are stored: names, shapes, layouts, attributes of tensors, and the
-// digests that the file gives for its parts (§6.4). alg is XXH3 or SHA256. It
-// reads no payload, so it is worth what the digests are; see [Reader.Verify]. It
-// is errors.ErrUnsupported where a part has no digest, and for version 1.
+// ContentDigest identifies the content of a version 2 file, wherever and however its
+// bytes are stored: names, shapes, layouts, attributes of tensors, and the digests that
+// the file gives for its parts (§6.4). alg is XXH3 or SHA256. It reads no payload, so it
+// is worth what the digests are; see [Reader.Verify]. It is errors.ErrUnsupported where a
+// part has no digest, and for version 1.
 func (r *Reader) ContentDigest(alg Digest) (string, error) {
 	c, err := r.version2("a content digest")
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, 
 	return c.Identity(ctx, name, alg)
 }
 
-// Spans yields what every byte of the file is for, in the order of offsets. Shards are
+// Spans yields the role of every byte of the file, in the order of offsets. Shards are
 // other files, whose bytes are not among them.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.HeaderSpan(0, int64(len(v1.Magic1))),
@@ -190,9 +190,9 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 		format.HeaderSpan(r.Size()-r.f.Footer, r.f.Footer))
 }
 
-// ShardSpans yields the shards by name, each with what every byte of it is for, in the
-// order of offsets. Those that cannot be opened are left out; the others are open until
-// the file is closed.
+// ShardSpans yields the shards by name, each with the roles of its bytes, in the order of
+// offsets. Those that cannot be opened are left out; the others are open until the file
+// is closed.
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for i, s := range r.f.Shards {
@@ -211,7 +211,7 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 // Verify reads the whole file on all cores and reports what is wrong with it:
 // lengths that do not fit shapes, roles that are missing, digests, payloads
 // that do not decode, bools other than 0 and 1, sparse indices that lead
-// nowhere, bytes that nothing refers to. Departures that do not prevent reading
+// nowhere, bytes that nothing refers to. Deviations that do not prevent reading
 // are warnings; they are errors with opts.Strict.
 //
 // opts may be nil. With depth VerifyStructure nothing is decoded and no digest

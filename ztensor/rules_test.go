@@ -619,7 +619,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 // Lies of seek tables and of frames (§8), each refused when it is read, whole or
 // at one place, and none for a price.
 // What 64 bits hold and we do not is a limit, and breaks no rule.
-func TestNumbersBeyondOurs(t *testing.T) {
+func TestNumbersBeyondInt64AreRefused(t *testing.T) {
 	dense := func(shape []any, off, n any, extra ...any) pairList {
 		return object2Of("dense", shape, "data", partOf("u8", off, n, extra...))
 	}

@@ -86,7 +86,7 @@ func TestFileReplacedAndExtended(t *testing.T) {
 }
 
 // The file is cut off while it is open.
-func TestFileChanges(t *testing.T) {
+func TestTruncatedFileIsAnErrorWhileOpen(t *testing.T) {
 	data := write(t, &WriterOptions{Version: "1.0"}, func(w *Writer) {
 		w.Add(tensor.New("w", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))
 		w.Add(tensor.New("x", tensor.Shape{1 << 20}, make([]uint8, 1<<20)))

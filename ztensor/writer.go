@@ -40,8 +40,9 @@ const (
 	XXH3     = digest.XXH3   // of version 2, which has it for every part; finds accidents
 )
 
-// WriterOptions control what is written. nil is the zero value. An option that does not
-// fit the version is an error that names both; the package comment has them in a table.
+// WriterOptions control how a file is written. nil is the zero value. An option that does
+// not fit the version is an error that names both; the package comment has them in a
+// table.
 type WriterOptions struct {
 	// Version is [Version2] or "", or [Version10]. Programs of upstream read the versions
 	// of their own generation only: today's read version 2.
@@ -58,7 +59,7 @@ type WriterOptions struct {
 	// Level compresses with zstd: 1 to 22 as the zstd program counts, in four steps of
 	// effort. 0 stores the bytes as they are, so that they can be mapped.
 	Level int
-	// Attributes describe the file. Values are strings in 1.0, and in 2 whatever
+	// Attributes describe the file. Values are strings in 1.0. In 2 they are values that
 	// github.com/fxamacker/cbor/v2 encodes, or a [Value].
 	Attributes map[string]any
 	// Generator names the program in files of 1.0; "" is "tensorfile".
@@ -106,8 +107,8 @@ type generation interface {
 	Abort()
 }
 
-// NewWriter begins a file on w, which it never closes. Wrong options are the
-// error of whatever is called first.
+// NewWriter begins a file on w, which it never closes. The first call of a method returns
+// the error of wrong options.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return newWriter(w, false, opts) }
 
 // newWriter chooses the generation. If owned is set, out is a file that the Writer

@@ -47,7 +47,7 @@ func zipped(stored []byte, elements int64, extra ...any) []byte {
 
 // Zstd. Each is read as a whole, as a stream, and in the middle, from
 // memory and from a reader.
-func TestZstdAttacks(t *testing.T) {
+func TestZstdAttacksAreBounded(t *testing.T) {
 	content := noise(100_000, 1)
 	n := int64(len(content))
 	frame := zstdOf(t, content)

@@ -156,7 +156,7 @@ func TestStoreWithAKey(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironmentNamesAccountAndKey(t *testing.T) {
 	clearEnv(t)
 	for _, test := range []struct{ variable, value, endpoint string }{
 		{"AZURE_STORAGE_SAS_TOKEN", "?sv=1&sig=x", "https://acme.blob.core.windows.net"},

@@ -17,7 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-func TestCreate(t *testing.T) {
+func TestCreateWritesBlobsWholeOrNotAtAll(t *testing.T) {
 	var mu sync.Mutex
 	blocks := map[string][]byte{}
 	refused := ""

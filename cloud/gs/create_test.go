@@ -117,7 +117,7 @@ func put(ctx context.Context, t *testing.T, store *Store, data []byte, replace b
 	return w.Close()
 }
 
-func TestCreate(t *testing.T) {
+func TestCreateWritesObjectsWholeOrNotAtAll(t *testing.T) {
 	for _, kept := range []int{0, 1 << 20} {
 		m, store := startSessions(t)
 		for _, size := range []int{0, 1, 8 << 20, 8<<20 + 1, 16 << 20, 20_000_000} {

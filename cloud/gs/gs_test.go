@@ -84,7 +84,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, s, store, "gs://bucket/", "403", "ya29")
 }
 
-func TestEmulator(t *testing.T) {
+func TestEmulatorOfTheEnvironmentIsUsed(t *testing.T) {
 	clearEnv(t)
 	s := start(t, "")
 	t.Setenv("STORAGE_EMULATOR_HOST", strings.TrimPrefix(s.URL, "http://"))

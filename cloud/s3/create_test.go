@@ -111,7 +111,7 @@ func put(t *testing.T, ctx context.Context, store *Store, data []byte, replace b
 
 const created = "/bucket/new/a b+c"
 
-func TestCreate(t *testing.T) {
+func TestCreateWritesObjectsWholeOrNotAtAll(t *testing.T) {
 	m, store := startMultipart(t)
 	for _, size := range []int{0, 1, 8 << 20, 8<<20 + 1, 50_000_000} {
 		delete(m.s.Objects, created)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUp(t *testing.T) {
+func TestUpRoundsToMultiplesAndReportsOverflow(t *testing.T) {
 	for _, c := range []struct {
 		n, a, want int64
 		ok         bool
@@ -48,7 +48,7 @@ func TestProductsAndSums(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestWithinReportsOverflowAndRange(t *testing.T) {
 	for _, c := range []struct {
 		off, n, size int64
 		want         bool

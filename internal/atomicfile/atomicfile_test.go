@@ -1,53 +1,14 @@
 package atomicfile
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 )
-
-// content returns n bytes that differ from piece to piece.
-func content(n int) []byte {
-	b := make([]byte, n)
-	r := rand.NewChaCha8([32]byte{1})
-	r.Read(b)
-	return b
-}
-
-// hasContent fails unless the file of that name holds want.
-func hasContent(t *testing.T, name string, want []byte) {
-	t.Helper()
-	got, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Fatalf("%s holds %d other bytes than the %d wanted", name, len(got), len(want))
-	}
-}
-
-// onlyFiles fails unless the names are all that is in the directory.
-func onlyFiles(t *testing.T, dir string, names ...string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range entries {
-		got = append(got, e.Name())
-	}
-	if want := slices.Sorted(slices.Values(names)); !slices.Equal(got, want) {
-		t.Fatalf("the directory holds %q, want %q", got, want)
-	}
-}
 
 func TestWriteInPiecesOfAnySize(t *testing.T) {
 	whole := content(5<<20 + 123)

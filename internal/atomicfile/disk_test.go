@@ -140,7 +140,7 @@ func TestErrorsNameTheTarget(t *testing.T) {
 	}
 }
 
-func TestErrorsStay(t *testing.T) {
+func TestErrorsOfWritingStay(t *testing.T) {
 	dir := t.TempDir()
 	broken := false
 	f, err := create(filepath.Join(dir, "f"), func(string) error {

@@ -185,7 +185,7 @@ func TestJournalsAreUntrusted(t *testing.T) {
 // A journal that its writer did not complete, as it is when the writer is killed, or
 // followed by zeros, as when power is lost. The next writer and Clean remove it, Clean if
 // it is old and the set is there; nothing else happens.
-func TestIncompleteJournals(t *testing.T) {
+func TestIncompleteJournalsAreIgnoredAndRemoved(t *testing.T) {
 	whole := journalText(renameLine(temp("m-00001.zt"), "m-00001.zt"),
 		renameLine(temp(setIndex), setIndex), removeLine("m-00002.zt"), removeLine("m-00003.zt"))
 	files := []string{temp("m-00001.zt"), temp(setIndex), setIndex, "m-00002.zt"}
@@ -381,7 +381,7 @@ func TestASingleFileDoesNotPrecedeAJournal(t *testing.T) {
 }
 
 // Which files a set may have, and which of them it may remove.
-func TestInSet(t *testing.T) {
+func TestInSetAcceptsOnlyNamesOfShards(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
 	for _, c := range []struct {
 		index, name     string

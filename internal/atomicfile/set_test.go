@@ -93,29 +93,6 @@ func setSteps(t *testing.T) (steps []string) {
 	return steps
 }
 
-// finishSet has a set finished by the next writer, or by Clean.
-func finishSet(t *testing.T, dir string, byClean bool) {
-	t.Helper()
-	if byClean {
-		list, err := Clean(t.Context(), dir, &CleanOptions{Remove: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range list {
-			if l.Err != nil || l.Journal && l.State != Finished &&
-				(l.State != Recent || l.Size > 0) {
-				t.Errorf("%+v", l)
-			}
-		}
-		return
-	}
-	s, err := NewSet(filepath.Join(dir, setIndex))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Abort()
-}
-
 func TestSetFailsAtEveryStep(t *testing.T) {
 	all := setSteps(t)
 	for _, want := range []string{"create", "write", "sync", "close", "journal", "remove",
@@ -183,7 +160,7 @@ func TestSetsOfManyWriters(t *testing.T) {
 	onlyFiles(t, dir, "m-00001.zt", "m-00004.zt", setIndex)
 }
 
-func TestSetAborted(t *testing.T) {
+func TestSetAbortLeavesTheOldFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := writeSet(dir, "old", oldSet, nil); err != nil {
 		t.Fatal(err)
@@ -215,7 +192,7 @@ func TestSetAborted(t *testing.T) {
 	onlyFiles(t, dir, "m-00001.zt", "m-00002.zt", "m-00003.zt", setIndex)
 }
 
-func TestSetNames(t *testing.T) {
+func TestSetRefusesUnsafeNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", dir + "/", dir + "/.."} {
 		if s, err := NewSet(name); err == nil {

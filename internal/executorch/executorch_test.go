@@ -38,7 +38,7 @@ func TestScalarTypes(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
+func TestPlaceAlignsAndReportsOverflow(t *testing.T) {
 	for _, c := range []struct{ end, size, a, b, off, newEnd, align int64 }{
 		{0, 10, 16, 1, 0, 10, 16},
 		{10, 0, 16, 4, 16, 16, 16},

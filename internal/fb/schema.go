@@ -1,6 +1,6 @@
 // Package fb is what FlatBuffers for Go lacks: a verifier, to be run before any
-// generated accessor; what the generated accessors lack; a builder that writes as those
-// of C++ and Python do; and the splice of ExecuTorch's extended headers.
+// generated accessor; what the generated accessors lack; a builder that writes as
+// the builders of C++ and Python do; and the splice of ExecuTorch's extended headers.
 //
 // The tables that drive the verifier are generated from schema/*.fbs by schema/gen, one
 // [Schema] a package of bindings.

@@ -11,8 +11,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// Limits bound what [Verify] accepts. The zero value is safe and reads every genuine
-// file.
+// Limits bound what [Verify] accepts. The zero value is safe and reads every valid file.
 type Limits struct {
 	// MaxTables bounds the visits of tables, a table that is referenced twice counting
 	// twice. 0 means as many as the buffer could hold references to, and at most 16 Mi.
@@ -32,9 +31,9 @@ const (
 	minSize   = 12       // the root's offset, an empty table and its vtable, as in C++
 	maxDepth  = 64       // tables from the root to a leaf, as in C++ and Rust
 	maxTables = 16 << 20 // of a buffer with all of its references in use: 64 MiB
-	// Sharing lets a small buffer show many bytes: a vector that a thousand tables
-	// refer to is walked a thousand times. A genuine buffer shows its bytes once, or a
-	// few times where the builder pooled strings.
+	// Sharing lets a small buffer show many bytes: a vector that a thousand tables refer
+	// to is walked a thousand times. A valid buffer shows its bytes once, or a few times
+	// where the builder pooled strings.
 	maxSharing = 64
 )
 
@@ -69,8 +68,8 @@ func (e *Error) Error() string {
 // must, and so is a field beyond the schema's last.
 //
 // It does not compare a field with the table size in the vtable: builders share vtables
-// between tables of different size, and genuine files fail that comparison. The
-// caller checks the identifier.
+// between tables of different size, and valid files fail that comparison. The caller
+// checks the identifier.
 func Verify(buf []byte, s *Schema, root int, l Limits) error {
 	if err := sized(buf); err != nil {
 		return err

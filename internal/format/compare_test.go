@@ -36,7 +36,7 @@ func TestComparerFindsTheFirstDifference(t *testing.T) {
 	}
 }
 
-func TestSame(t *testing.T) {
+func TestSameBytesComparesContent(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	for _, c := range []struct {
 		a, b tensor.Blob

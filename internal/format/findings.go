@@ -40,7 +40,7 @@ func (l *Findings) Error(err error) {
 	}
 }
 
-// Warn adds a departure that does not prevent reading; with Strict it is an error.
+// Warn adds a deviation that does not prevent reading; with Strict it is an error.
 func (l *Findings) Warn(err error) {
 	if l.Options.Strict {
 		l.Error(err)

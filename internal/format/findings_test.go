@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestList(t *testing.T) {
+func TestFindingsSeparateErrorsAndWarnings(t *testing.T) {
 	l := NewFindings(nil)
 	l.Error(nil)
 	l.Warn(nil)
@@ -29,7 +29,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestListStrict(t *testing.T) {
+func TestStrictMakesWarningsErrors(t *testing.T) {
 	l := NewFindings(&tensor.VerifyOptions{Strict: true})
 	l.Warn(tensor.ErrMalformed)
 	if report, err := l.End(nil); !errors.Is(err, tensor.ErrMalformed) ||

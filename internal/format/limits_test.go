@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestComplete(t *testing.T) {
+func TestCompleteLimitsFillsZerosAndRefusesNegatives(t *testing.T) {
 	l, err := CompleteLimits(tensor.Limits{MaxTensors: 5})
 	if l.MaxMetadata != 1<<30 || l.MaxTensors != 5 || l.MaxDecodedTotal != 0 || err != nil {
 		t.Errorf("%+v, %v", l, err)
@@ -20,7 +20,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func TestDecodedTotal(t *testing.T) {
+func TestDecodedTotalFollowsTheSizeOfTheFile(t *testing.T) {
 	for _, c := range []struct {
 		limit, size, want int64
 	}{{0, 1 << 20, 64 << 30}, {0, 1 << 30, 1100 << 30}, {0, 1 << 62, 1<<63 - 1}, {7, 1 << 62, 7}} {

@@ -12,7 +12,7 @@ func payload(off, size int64, name string) tensor.Span {
 	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanTensor, Name: name}
 }
 
-func TestCover(t *testing.T) {
+func TestCoverFillsGapsWithPaddingAndUnused(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		size int64

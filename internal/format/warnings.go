@@ -5,7 +5,7 @@ import "fmt"
 // maxWarnings bounds the memory that a hostile file can make an open Reader take.
 const maxWarnings = 1000
 
-// Warnings lists departures from a format that did not prevent reading.
+// Warnings lists deviations from a format that did not prevent reading.
 type Warnings struct {
 	Strict bool   // makes each an error
 	Format string // begins the error that stands for all that are not listed

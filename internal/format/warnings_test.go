@@ -25,7 +25,7 @@ func TestWarningsAreBounded(t *testing.T) {
 
 func TestStrictWarningsAreErrors(t *testing.T) {
 	w := Warnings{Strict: true}
-	err := errors.New("departure")
+	err := errors.New("deviation")
 	if got := w.Add(err); got != err || len(w.All()) > 0 {
 		t.Errorf("%v, listed %v", got, w.All())
 	}

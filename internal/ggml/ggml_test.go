@@ -47,7 +47,7 @@ func TestGrids(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestTypesAreFoundByNumberAndName(t *testing.T) {
 	n := 0
 	for i := range uint32(1000) {
 		k, ok := Number(i)
@@ -79,7 +79,7 @@ func decoded(name string, b ...byte) []float32 {
 }
 
 // Blocks that the gguf package does not decode, and that are hardly ever random.
-func TestDecode(t *testing.T) {
+func TestBlocksOfRareTypesDecode(t *testing.T) {
 	one := []byte{0x00, 0x3c} // as float16
 	q8K := binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.5))
 	for _, c := range []struct {
@@ -125,7 +125,7 @@ func TestEncodeSignOfMinimum(t *testing.T) {
 }
 
 // Indices stay inside of the tables, for all bits.
-func TestDecodeExtremes(t *testing.T) {
+func TestDecodingIsSafeForAllBits(t *testing.T) {
 	for _, k := range types {
 		if k.Name == "" {
 			continue

@@ -172,8 +172,8 @@ func (h *Header) parse(b []byte, dataSize int64, limits tensor.Limits) error {
 	}
 	body := bytes.TrimRight(b, " ")
 	s := NewScanner(h.format, "header", body, h.base)
-	// An entry has a brace and at least 49 bytes: about right for a genuine file,
-	// and bounded by the bytes that are there for the others.
+	// An entry has a brace and at least 49 bytes: about right for a valid file, and
+	// bounded by the bytes that are there for the others.
 	n := min(bytes.Count(body, []byte("{")), len(body)/49+1)
 	n = int(min(int64(n), limits.MaxTensors))
 	h.entries = make([]entry, 0, n)

@@ -70,7 +70,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-func TestNotBool(t *testing.T) {
+func TestNotBoolFindsTheFirstInvalidByte(t *testing.T) {
 	for n := range 40 {
 		b := make([]byte, n)
 		for i := range b {

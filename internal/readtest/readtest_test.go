@@ -161,7 +161,7 @@ func TestDamageReachesEveryBitAndReportsPanics(t *testing.T) {
 	}
 }
 
-func TestFailedWrites(t *testing.T) {
+func TestFailedWritesAreReportedToTheTest(t *testing.T) {
 	for _, size := range []int{0, 1, 100, 10_000} {
 		good := func(w io.Writer) error {
 			for i := 0; i < size; i += 50 {

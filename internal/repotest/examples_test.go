@@ -54,3 +54,51 @@ func TestExamplesAreWholePrograms(t *testing.T) {
 		}
 	}
 }
+
+// TestPackageCommentsNameTheExamples: a reader of the package comment sees how to begin,
+// and which calls have an example.
+func TestPackageCommentsNameTheExamples(t *testing.T) {
+	dirs, err := fs.Glob(os.DirFS("."), "*/example_test.go")
+	if err != nil || len(dirs) < 15 {
+		t.Fatal(dirs, err)
+	}
+	for _, dir := range append(dirs, "./example_test.go") {
+		dir = path.Dir(dir)
+		names, err := fs.Glob(os.DirFS(dir), "*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var comment string
+		var tests []*ast.File
+		for _, name := range names {
+			f, err := parser.ParseFile(token.NewFileSet(), path.Join(dir, name), nil,
+				parser.ParseComments)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case strings.HasSuffix(name, "_test.go"):
+				tests = append(tests, f)
+			case f.Doc != nil:
+				comment += f.Doc.Text()
+			}
+		}
+		_, after, ok := strings.Cut(comment, "See the examples of ")
+		list, _, _ := strings.Cut(after, ".\n")
+		if !ok {
+			t.Errorf("%s: the package comment does not name its examples", dir)
+		}
+		for _, e := range doc.Examples(tests...) {
+			link := "the package"
+			if e.Name != "" {
+				parts := strings.Split(e.Name, "_")
+				if last := parts[len(parts)-1]; strings.ToLower(last[:1]) == last[:1] {
+					parts = parts[:len(parts)-1] // a suffix
+				}
+				link = "[" + strings.Join(parts, ".") + "]"
+			}
+			if !strings.Contains(list, link) {
+				t.Errorf("%s: the package comment does not name the example of %s", dir, link)
+			}
+		}
+	}
+}

@@ -182,7 +182,7 @@ func TestATemporaryFileHasNoName(t *testing.T) {
 
 // A small tensor stays in memory, a larger one does not, and the end of the context
 // ends either.
-func TestHold(t *testing.T) {
+func TestHoldSpoolsLargeTensors(t *testing.T) {
 	for _, n := range []int{0, 1, held, held + 1, 3 * held} {
 		want := bytes.Repeat([]byte("held"), n/4+1)[:n]
 		s, release, err := Hold(t.Context(), bytes.NewReader(want))

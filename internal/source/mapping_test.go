@@ -338,7 +338,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-func TestLyingReaders(t *testing.T) {
+func TestReadersThatBreakTheirContractAreErrors(t *testing.T) {
 	data := []byte("0123456789abcdef")
 	readtest.Misread(t, data, []int64{0, 1, 8, 15}, func(r io.ReaderAt, size int64) error {
 		s, err := OfReaderAt(r, size)
