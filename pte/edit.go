@@ -111,7 +111,7 @@ func (e *Edit) checkReplacement(x *Entry, t *tensor.Tensor) error {
 		return nil
 	}
 	if others := e.others(x.Name, s.Offset, s.Size); len(others) > 0 {
-		return refuse("its bytes are also those of %s", strings.Join(others, ", "))
+		return refuse("it shares its bytes with %s", strings.Join(others, ", "))
 	}
 	return nil
 }
@@ -136,9 +136,9 @@ func (e *Edit) data() (map[extent]format.Section, error) {
 	return all, nil
 }
 
-// Modernize writes what the runtime loads today: constants inside the flatbuffer, as
-// ExecuTorch wrote them until 0.3, move into a segment, and an older extended header
-// becomes the header of ExecuTorch 1.0.
+// Modernize makes the program one that today's runtime loads: constants inside the
+// flatbuffer, as ExecuTorch wrote them until 0.3, move into a segment, and an older
+// extended header becomes the header of ExecuTorch 1.0.
 func (e *Edit) Modernize() error {
 	e.modern = true
 	if e.r.constants.len() > 0 {
@@ -154,15 +154,15 @@ func (e *Edit) Modernize() error {
 // Unwrap leaves out the test cases of a .bpte: the program is written alone.
 func (e *Edit) Unwrap() { e.unwrap = true }
 
-// Write writes the program, and of a .bpte its test cases around it. It never seeks. Of
-// opts SegmentAlignment aligns the file offsets of all segments, and Alignment
-// constants that change their place; zero keeps what the file has.
+// Write writes the program, and for a .bpte its test cases around it. It never seeks.
+// opts.SegmentAlignment aligns the file offsets of all segments, and opts.Alignment the
+// constants that change their place; zero keeps the alignment of the file.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return format.Encode(ctx, w, opts.encoding(e.output))
 }
 
-// WriteFile is Write into a file, which appears whole or not at all. It may be the file
-// that is being read: the Reader goes on with the old one.
+// WriteFile writes as Write does, into a file, which appears whole or not at all. It may
+// be the file that is being read: the Reader goes on with the old one.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return format.EncodeFile(ctx, name, opts.encoding(e.output))
 }

@@ -96,7 +96,7 @@ func TestRebuildingLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAlign(t *testing.T) {
+func TestSegmentAlignmentHoldsInTheFile(t *testing.T) {
 	for _, name := range programs(t) {
 		r := openFile(t, name)
 		for _, n := range []int64{1, 12, 4096, 16384} {
@@ -198,7 +198,7 @@ func TestReplace(t *testing.T) {
 		return &x
 	}
 	if err := p.Replace(shared.Name, like(shared)); !errors.Is(err, errors.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "are also those of") {
+		!strings.Contains(err.Error(), "it shares its bytes with") {
 		t.Fatalf("shared bytes: %v", err)
 	}
 	if err := p.Replace(alone.Name, like(alone)); err != nil {

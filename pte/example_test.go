@@ -92,7 +92,7 @@ func ExampleEdit_Replace() {
 	fmt.Println(edit.Replace("decode/0", &zero))
 	fmt.Println(edit.Write(context.Background(), io.Discard, nil))
 	// Output:
-	// pte: tensors["decode/0"]: unsupported operation: its bytes are also those of "encode/0"
+	// pte: tensors["decode/0"]: unsupported operation: it shares its bytes with "encode/0"
 	// <nil>
 	// <nil>
 }

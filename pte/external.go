@@ -100,7 +100,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	}
 	for d := range e.r.Program().NamedData() {
 		if _, ok := taken[d.Key]; ok {
-			return nil, errs.New(tensor.ErrDuplicate, "the key %s is that of a named blob",
+			return nil, errs.New(tensor.ErrDuplicate, "a named blob has the key %s",
 				naming.Quote(d.Key))
 		}
 	}
@@ -112,10 +112,10 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 // one the runtime reports that the caller provides its memory, and callers then do.
 const returned = 1
 
-// Internalize takes tensors that are external into the program: those for whose names
-// lookup has one. Each must have exactly the type, shape and order that the program
-// requires. They keep their names. It returns how many it took; the tensors that lookup
-// gave must stay readable until the program is written.
+// Internalize takes external tensors into the program, if lookup returns a tensor for
+// their name. Each must have exactly the type, shape and order that the program requires.
+// They keep their names. It returns how many it took; the tensors that lookup gave must
+// stay readable until the program is written.
 func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error) {
 	if err := e.open(); err != nil {
 		return 0, err

@@ -165,10 +165,10 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print JSON (docs/json.md describes every field)")
 	f.BoolVar(&a.jsonLines, "jsonl", false, "print JSON, one line for each file")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors only, and what a command is asked for")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors and the output of the command only")
 	f.BoolVar(&a.exact, "bytes", false, "print exact sizes in tables")
 	f.BoolVarP(&a.recursive, "recursive", "r", false, "search directories for tensor files")
-	f.BoolVar(&a.strict, "strict", false, "refuse every departure from the format's document")
+	f.BoolVar(&a.strict, "strict", false, "refuse every deviation from the format's document")
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
 	formatFlag(f, &a.format, "format",
 		"read the input as a file of `FORMAT`, whatever its content")
@@ -274,7 +274,7 @@ func limitsTopic(a *app) *cobra.Command {
 	own.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
 	return &cobra.Command{
 		Use:   "limits",
-		Short: "What a file may ask for, and the flags that change it",
+		Short: "The limits on a file, and the flags that change them",
 		Long: `Every command takes these flags. Without them the limits are ones that genuine files do
 not reach; memory is only ever allocated for bytes that a file has. A size is a number,
 with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that

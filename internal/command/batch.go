@@ -275,7 +275,8 @@ func (l *manyFiles) files(args []string, list io.Reader,
 		}
 		out := l.output(item.File)
 		if other, ok := made[out]; ok {
-			f.err = fmt.Errorf("its output has the name of that of %s", quote(other))
+			f.err = fmt.Errorf("its output has the same name as the output of %s",
+				quote(other))
 		} else {
 			made[out] = item.File
 		}

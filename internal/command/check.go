@@ -27,7 +27,8 @@ func checkDirCommand(a *app) *cobra.Command {
 		Long: `Check that a directory holds a whole model, and list everything that is
 wrong: missing or truncated shards, an index that does not match its shards, dangling
 links. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's
-cache; of a repository on the Hub, hf://ORG/NAME, only what is read is fetched.
+cache, or a repository on the Hub, hf://ORG/NAME, of which only the bytes that are read
+are fetched.
 
 Names, links, indexes and headers are read; --deep reads every byte and compares digests
 with the names of blobs and with --manifest, --values looks for NaN, infinities and

@@ -17,15 +17,15 @@ func cleanCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean DIR...",
 		Short: "List, and with --yes remove, what killed writers have left",
-		Long: `List what writers that were killed have left in directories, with -r also
-in those below.
+		Long: `List the files that killed writers have left in directories, with -r also
+in the directories below.
 
 A file NAME is written as .NAME.tensorfile-tmp-..., which stays when the writer is
-killed; --yes removes those that were last written more than an hour ago and that no
-writer holds. A writer that is killed while it replaces a set of shards leaves
-.INDEX.tensorfile-journal, which lists renames and removals, of files of its set alone;
---yes finishes the set. The list has each file that this writes or removes. Temporary
-files that a journal names are kept.`,
+killed. --yes removes such a file if it was last written more than an hour ago and no
+writer holds it. A writer that is killed while it replaces a set of shards leaves
+.INDEX.tensorfile-journal, which lists renames and removals of files of that set alone.
+--yes finishes the set; the list has each file that it writes or removes. Temporary files
+that a journal names stay.`,
 		Example: `  tensorfile clean -r models
   tensorfile clean --yes models`,
 		Args: cobra.MinimumNArgs(1),

@@ -54,9 +54,9 @@ func convertCommand(a *app) *cobra.Command {
   tensorfile convert model.gguf model.npz --allow attributes -n
   tensorfile convert a.zt b.safetensors --dtype float32=bfloat16`,
 		Short: "Write a file in another format, and list every loss before",
-		Long: `Write a file in another format: that of OUT's extension, or of --to. What
-the format cannot represent is listed first, and nothing is written while a kind of loss
-is not in --allow:
+		Long: `Write a file in another format, which OUT's extension or --to names. The
+losses, which are what the format cannot represent, are listed first. Nothing is written
+while a kind of loss is not in --allow:
 
   attributes   attributes of the file, or of a tensor
   blobs        named bytes that are no tensors
@@ -67,15 +67,15 @@ is not in --allow:
   shape        dimensions of 1 are dropped or added
   densify      sparse tensors become dense
   reorder      the order of dimensions in memory changes
-  widen        elements become those of a dtype that has all their values
+  widen        elements get a dtype that has all their values
   narrow       elements are rounded
   scale        quantised elements become numbers without the scale next to them
   overflow     numbers become infinities or NaN, which is found while writing
   all          all of these
 
-What --dtype and --dequantize ask for is listed too, and is allowed. Of a model in shards
-IN is its directory, its index, or the first shard. OUT appears whole or not at all; - is
-standard output.`,
+Changes that --dtype and --dequantize ask for are listed too, and are allowed. For a model
+in shards, IN is its directory, its index, or the first shard. OUT appears whole or not at
+all; - is standard output.`,
 		Args: cobra.RangeArgs(1, 2),
 	}
 	many := a.many(cmd, a.inputs, false)
@@ -127,8 +127,8 @@ func mergeCommand(a *app) *cobra.Command {
 		Short: "Write the tensors and blobs of several files into one",
 		Long: `Write the tensors and blobs of several files into one, of the format of
 OUT's extension or of --to. Names that more than one file has are refused, unless
---allow has names; in .ptd files what is the same under the same name is kept once. Of a
-model in shards its directory, its index, or the first shard is enough.`,
+--allow has names; in .ptd files what is the same under the same name is kept once. For a
+model in shards, its directory, its index or the first shard is enough.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -201,7 +201,7 @@ func (c *conversion) addDType(text string) error {
 func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	if c.target == 0 {
 		if c.target = tensorfile.ByName(out); c.target == 0 {
-			return wrong("--to FORMAT", "the extension of %s is that of no format", quote(out))
+			return wrong("--to FORMAT", "no format has the extension of %s", quote(out))
 		}
 	}
 	if writes := c.target.Writes(); len(writes) == 0 || c.version != "" &&
@@ -385,8 +385,8 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 			a.note("%s: version %s, as the source; upstream's ztensor 2 reads version 2 only: "+
 				"--to ztensor@2", display(out), v)
 		case files[0].Format() == c.target && was != v:
-			a.note("%s: version %s; that of the source, %s, is read and not written", display(out),
-				v, was)
+			a.note("%s: version %s; the version of the source, %s, is read and not written",
+				display(out), v, was)
 		}
 		c.version = v
 	}

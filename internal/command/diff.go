@@ -32,9 +32,9 @@ func diffCommand(a *app) *cobra.Command {
 		Short: "Compare two files by content, also of different formats",
 		Long: `Compare two files by content, also of different formats: tensors and blobs
 by their names, values in whatever order they are stored, attributes, and programs where
-both files have one format. What one file has and the format of the other cannot hold is
-listed too; --ignore leaves it out. The first line says how many differ. The exit status
-is 1 when something differs.
+both files have one format. Anything that one file has and the format of the other cannot
+hold is listed too; --ignore leaves it out. The first line says how many differ. The exit
+status is 1 when something differs.
 
 --dequantize compares the weights that quantised tensors make up, whatever their dtypes.
 

@@ -15,8 +15,8 @@ func duCommand(a *app) *cobra.Command {
 		Use:   "du FILE...",
 		Short: "Show what takes up the space: tensors, metadata, padding, unused",
 		Long: `Show what takes up the space, and sum tensors up by the first parts of
-their names: as many parts as it takes for groups to differ, or --depth. Of a model of
-several files the tensors in each are summed up too.`,
+their names: as many parts as it takes for groups to differ, or --depth. For a model of
+several files, the tensors in each are summed up too.`,
 		Example: `  tensorfile du model.gguf
   tensorfile du --depth 3 model.safetensors`,
 		Args: cobra.MinimumNArgs(1),

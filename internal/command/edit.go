@@ -73,19 +73,25 @@ func editCommand(a *app) *cobra.Command {
 else. OUT has the format and version of IN, appears whole or not at all, and may be IN
 with --in-place.
 
-Each --rename applies to the names as those before it left them: a=x, b=a and x=b swap
-two tensors. --drop and --filter take names of IN. Of several that set an attribute the last one
-counts.
+Each --rename applies to the names that the renames before it made: a=x, b=a and x=b swap
+two tensors. --drop and --filter take names of IN. If several flags set an attribute, the
+last one counts.
 
-An optimizer file of primitiv has its settings for attributes. The operators of a .rten
-keep what they are connected to. The attributes of a .pte are its constant getters, such
-as get_vocab_size; of its tensors and named blobs the names can be changed, and named/KEY
-blobs be left out. The program of a .ptn follows new names of its tensors. Metadata of a
-.gguf keeps its types: a value must fit the one that its key has, new keys have the type
-that GGUF defines for them and else are strings, and KEY:TYPE is another type (uint32, float32, bool, []string, …; arrays as JSON). A
-.bpte keeps its test cases. Shards of safetensors become one file, as is said. Stored
-bytes of a .zt stay as they are, those in shards in their files next to IN, so that OUT
-is in the same directory; convert writes version 2 in canonical form again.`,
+By format:
+  .primitiv     the attributes of an optimizer file are its settings
+  .rten         operators stay connected to tensors that are renamed
+  .pte          the attributes are constant getters, such as get_vocab_size;
+                tensors and named blobs can be renamed, blobs named/KEY dropped
+  .bpte         test cases stay
+  .ptn          the program follows new names of its tensors
+  .gguf         metadata keeps its types: a value must fit the type of its
+                key. A new key has the type that GGUF defines for it, or is a
+                string. KEY:TYPE is another type (uint32, float32, bool,
+                []string, ...; arrays as JSON)
+  .safetensors  shards become one file, which a note says
+  .zt           stored bytes stay as they are. Bytes in shards stay in their
+                files next to IN, so OUT must be in the same directory. convert
+                writes version 2 in canonical form again`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(e.attributes)+len(e.rename)+len(e.drop)+len(e.keep)+len(e.filter) == 0 &&

@@ -19,9 +19,10 @@ func extractCommand(a *app) *cobra.Command {
 		Short: "Write tensors as .npy files and blobs as they are into a directory",
 		Long: `Write tensors as .npy files and blobs as they are into a directory, and
 never outside of it. Names become safe file names; the list that is printed says which
-is which. Dtypes that NumPy does not have are written as integers of the same bits, unless --dtype
-is another one, which quantised blocks become too. Each file appears whole or not at all. Where the command is interrupted, or a file cannot be
-written, those that it made are removed, and nothing is listed.`,
+is which. Dtypes that NumPy does not have are written as integers of the same bits, or
+with --dtype as another dtype, also quantised blocks. Each file appears whole or not at
+all. If the command is interrupted, or a file cannot be written, the files that it made
+are removed, and nothing is listed.`,
 		Example: `  tensorfile extract model.npz arrays
   tensorfile extract model.pte parts --filter 'delegate/*'`,
 		Args: cobra.RangeArgs(1, 2),

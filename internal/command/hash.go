@@ -21,9 +21,9 @@ func hashCommand(a *app) *cobra.Command {
 		Use:   "hash FILE...",
 		Short: "Print the SHA-256 of every tensor, of the file, or of its content",
 		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order.
---file prints that of the file; --content one id of names, dtypes, shapes and values,
-which is the same for every format, order and set of shards. State of a program that has
-no initial value counts with its name, dtype and shape.`,
+--file prints the SHA-256 of the file; --content prints one id of names, dtypes, shapes and
+values, which is the same for every format, order and set of shards. State of a program
+that has no initial value counts with its name, dtype and shape.`,
 		Example: `  tensorfile hash model.zt
   tensorfile hash --content model.safetensors model.zt`,
 		Args: cobra.MinimumNArgs(1),

@@ -87,7 +87,7 @@ func (a *app) mayWrite(name string, o *outputs) error {
 func checkExtension(name string, f tensorfile.Format) error {
 	if by := tensorfile.ByName(name); name != "-" && by != 0 && by != f {
 		return wrong("tensorfile convert, which changes the format",
-			"the file stays %v, and the extension of %s is that of %v", f, quote(name), by)
+			"the file stays %v, and %s has the extension of %v", f, quote(name), by)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ func recoverCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover FILE",
 		Short: "Undo an append to a zTensor 2 file that was interrupted",
-		Long: `Undo an append to a .zt file of version 2 that was interrupted: what
-follows the last complete edition is cut off. A file that can be opened stays as it is.`,
+		Long: `Undo an append to a .zt file of version 2 that was interrupted: the bytes
+after the last complete edition are cut off. A file that can be opened stays as it is.`,
 		Example: `  tensorfile recover model.zt`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

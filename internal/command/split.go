@@ -22,13 +22,17 @@ func splitCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "split FILE DIR",
 		Short: "Write a file as several of the same format and a maximum size",
-		Long: `Write a file as several of the same format, each of at most that many
-bytes of data, into a directory. A tensor is never split: a larger one gets a file of
-its own, but in a .ptd, whose loader refuses that. Names are those that loaders find,
-from the name of FILE or --name: safetensors get the index that Hugging Face's libraries
-read, and at most 5 GB each without --max; .ptd the names of ExecuTorch's exporter;
-zTensor 2 shards and the root NAME.zt that is the model when it is opened; .gguf the
-names and keys of gguf-split; others NAME-00001-of-00003.
+		Long: `Write a file as several files of the same format into a directory, each
+with at most --max bytes of data. A tensor is never split: a larger one gets a file of its
+own, but is refused in a .ptd, because its loader refuses it. Loaders find the files by
+their names, which begin with the name of FILE or --name:
+
+  safetensors  with the index that Hugging Face's libraries read; without
+               --max, at most 5 GB each
+  .ptd         the names of ExecuTorch's exporter
+  zTensor 2    shards, and the root NAME.zt, which opens as the model
+  .gguf        the names and keys of gguf-split
+  others       NAME-00001-of-00003
 
 All files appear together or not at all.`,
 		Example: `  tensorfile split model.safetensors shards --max 5GB`,

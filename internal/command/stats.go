@@ -31,9 +31,9 @@ func statsCommand(a *app) *cobra.Command {
 		Use:   "stats FILE [NAME...]",
 		Short: "Print min, max, mean, std, zeros, NaN, Inf, quantiles, histogram",
 		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram
-of all tensors, or of those named (NAME may have * ? [a-z]). All but the counts are over
-the finite values. The standard deviation is that of the population. What has no values,
-such as a dtype that is not known here, is an error only where it is named.`,
+of all tensors, or of each NAME, which may have * ? [a-z]. All but the counts are over the
+finite values. The standard deviation is the population's. Tensors without values,
+such as one of an unknown dtype, are left out, and are an error if they are named.`,
 		Example: `  tensorfile stats model.zt
   tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.5`,
 		Args: cobra.MinimumNArgs(1),

@@ -24,7 +24,7 @@ func verifyCommand(a *app) *cobra.Command {
 		Short: "Check structure, digests, padding, overlaps; list every finding",
 		Long: `Check structure, digests, padding and overlaps, and list every finding
 with its offset. The exit status is 1 when the file is damaged or ends early, 0 when
-there are warnings only; --strict makes every departure from the format's document an
+there are warnings only; --strict makes every deviation from the format's document an
 error. 3 is a file that could not be read, or has no known format.`,
 		Example: `  tensorfile verify model.zt
   tensorfile verify -r --strict models
@@ -77,7 +77,7 @@ func findingRows(findings []tensor.Finding) []findingRow {
 // error is of a file that could not be read, or of being interrupted.
 func (a *app) verify(name string, opts tensor.VerifyOptions) (document, error) {
 	o := a.options()
-	o.Strict = false // so that the file opens, and every departure is a finding
+	o.Strict = false // so that the file opens, and every deviation is a finding
 	in, err := a.openWith(name, o)
 	if err != nil {
 		d := &verifyDocument{File: name, Findings: findingRows(findingsOf(err))}

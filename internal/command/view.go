@@ -15,9 +15,9 @@ func viewCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view FILE [OTHER]",
 		Short: "Show a file in the browser: values, program, differences",
-		Long: `Show a file, the directory of a model or what is behind an address as a page in the browser,
-until the command is interrupted. OTHER is a file to compare it with. The page is served to
-this machine only, and to who knows its address, which has a random part.`,
+		Long: `Show a file, the directory of a model or the file at an address as a page
+in the browser, until the command is interrupted. OTHER is a file to compare it with. The
+page is served to this machine only, and only at an address that has a random part.`,
 		Example: `  tensorfile view model.gguf
   tensorfile view --no-open a.safetensors b.safetensors`,
 		Args: cobra.RangeArgs(1, 2),
