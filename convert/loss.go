@@ -159,8 +159,9 @@ func GroupLosses(losses []Loss) []LossGroup {
 	return groups
 }
 
-// String returns the fields, or of more than three their number, the reason and the kind:
-// "129 tensors: bfloat16 is stored as float32 (widen)". Of details it has the first ones.
+// String returns the fields, or their number if they are more than three, the reason
+// and the kind: "129 tensors: bfloat16 is stored as float32 (widen)". It has only the
+// first of several details.
 func (g LossGroup) String() string {
 	const shown = 3
 	details := strings.Join(g.Details[:min(len(g.Details), shown)], ", ")

@@ -686,7 +686,7 @@ func TestMissingPartOfTorchAOIsAnError(t *testing.T) {
 		set.Findings[0].Code != quant.MissingScale {
 		t.Error(set.Findings)
 	}
-	// What the header says of a weight, or of all, cannot be read.
+	// The header's description of a weight, or of all weights, cannot be read.
 	cut := of(list(t, "a._weight_qdata I8 4 4", "a._weight_scale F32 4 1")...).
 		with("tensor_names", `["a.weight"]`).with("a.weight", "{")
 	refused(t, quant.Find(cut, nil), quant.QuantizationState, "a.weight")

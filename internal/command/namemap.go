@@ -82,7 +82,7 @@ func (in *input) attribute(key string) string {
 }
 
 // headRows is a Reader of a model whose query and key weights have the rows of each head
-// in the order of llama.cpp: those of its two halves by turns.
+// in the order of llama.cpp: rows of its two halves alternate.
 type headRows struct {
 	*tensorfile.File
 	heads map[string]int64 // of "q" and "k"

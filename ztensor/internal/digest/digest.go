@@ -146,7 +146,7 @@ func Parse(s string, ruled bool) (w Stated, err error) {
 	size := New(w.Algorithm).Size()
 	if w.sum, err = hex.DecodeString(digits); err != nil || len(w.sum) != size {
 		if ruled {
-			return w, rule.Broken(rule.Digest, "%s is not that of any bytes", naming.Quote(s))
+			return w, rule.Broken(rule.Digest, "no bytes have the digest %s", naming.Quote(s))
 		}
 		return w, fmt.Errorf("%w: digest %s is not %d hexadecimal digits", tensor.ErrMalformed,
 			naming.Quote(s), 2*size)

@@ -52,7 +52,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 		s.field = "dtype"
 		t.DType = s.storageType(f.dtype)
 		if s.ownTypes {
-			s.departAt(s.At, "a dtype of the tensor, where this layout has those of components")
+			s.departAt(s.At, "a dtype of the tensor; in this layout the components have dtypes")
 		}
 	case len(s.roles) == 0 && !s.ownTypes:
 		s.Malformed(s.At, "dtype is missing")
@@ -141,7 +141,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	word := w.dtype
 	switch {
 	case own && !s.ownTypes:
-		s.departAt(w.at, "a dtype of the component, where this layout has that of the tensor")
+		s.departAt(w.at, "a dtype of the component; in this layout the tensor has the dtype")
 	case own:
 	case !typed:
 		s.wrong(w, "dtype", "dtype is missing")

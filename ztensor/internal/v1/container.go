@@ -1,7 +1,7 @@
 // Package v1 reads and verifies zTensor 0.1, 1.0, 1.1 and 1.2, and edits and writes 1.0.
 //
-// The rules of their documents are checked in these files. What breaks one is refused
-// where upstream's readers refuse it, else it is a departure, which is a warning.
+// The rules of their documents are checked in these files. A file that breaks a rule is
+// refused if upstream's readers refuse it; else that is a deviation, which is a warning.
 //
 //	footer, size of the manifest, padding         container.go
 //	root, version, lists of tensors, shapes       scan.go
@@ -109,8 +109,8 @@ func (c *container) open() error {
 	case second && n > uint64(max(0, size-24)):
 		return bad("%d of a file of %d bytes", n, size)
 	case n > uint64(size-16):
-		return bad("the end is neither that of version 1.1 or 1.2, nor the size of a 1.0 "+
-			"manifest that fits: %d of a file of %d bytes (a truncated file?)", n, size)
+		return bad("the file does not end as version 1.1 or 1.2 does, nor with the size of a "+
+			"1.0 manifest that fits: %d of a file of %d bytes (a truncated file?)", n, size)
 	}
 	return c.scan(size-r.Footer-int64(n), int64(n))
 }

@@ -208,8 +208,8 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, e
 		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
 			naming.Quote(shard.Name))
 	case shard.Size != r.Size() || !digest.Is([]byte(shard.Digest)) || unknown != nil:
-		return nil, fmt.Errorf("ztensor: shard %s: %w: %d bytes and the digest %s are not "+
-			"those of the file", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
+		return nil, fmt.Errorf("ztensor: shard %s: %w: the file does not have %d bytes "+
+			"and the digest %s", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
 			naming.Quote(shard.Digest))
 	}
 	wanted := map[string]bool{} // false once the shard has it

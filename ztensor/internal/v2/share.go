@@ -59,7 +59,7 @@ func (w *Writer) share(ctx context.Context, p *writer.Part, data tensor.Blob) (b
 		if file != nil {
 			before = inFile(file, &other)
 		} else if writer.Streamed(other.Data) {
-			return false, fmt.Errorf("%w: its bytes seem to be those of a tensor "+
+			return false, fmt.Errorf("%w: it seems to have the same bytes as a tensor "+
 				"that was written piece by piece, and cannot be compared",
 				errors.ErrUnsupported)
 		}
@@ -88,7 +88,7 @@ func (w *Writer) remember(ctx context.Context, p *writer.Part, before int64) err
 	if len(w.written[content{p.Digest, p.Size}]) > 0 {
 		file := w.Out.Written()
 		if file == nil && writer.Streamed(p.Data) {
-			return fmt.Errorf("%w: its bytes seem to be those of another tensor, "+
+			return fmt.Errorf("%w: it seems to have the same bytes as another tensor, "+
 				"which in canonical form it would have to share: add it in one piece",
 				errors.ErrUnsupported)
 		}
