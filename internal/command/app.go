@@ -322,7 +322,11 @@ func flagError(cmd *cobra.Command, err error) error {
 			"--"+invalid.GetFlag().Name, number.Num, reason)
 	}
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+	if !errors.As(err, &unknown) {
+		return err
+	} else if unknown.GetSpecifiedName() == "v" {
+		return wrong("tensorfile -V for the version; no command prints more with -v", "%w", err)
+	} else if len(unknown.GetSpecifiedName()) < 2 {
 		return err
 	}
 	var known []string

@@ -13,9 +13,10 @@ import (
 func completionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use:       "completion SHELL",
-		Short:     "Print the completion script for bash, zsh, fish or powershell",
-		Long:      "Print a completion script. The example is for one session of bash.",
+		Use:   "completion SHELL",
+		Short: "Print the completion script for bash, zsh, fish or powershell",
+		Long: "Print a completion script. The example is for one session of bash; the package\n" +
+			"bash-completion is not needed.",
 		Example:   `  source <(tensorfile completion bash)`,
 		ValidArgs: shells,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -29,6 +30,7 @@ func completionCommand(a *app) *cobra.Command {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
+				fmt.Fprint(a.out, bashWords)
 				return root.GenBashCompletionV2(a.out, true)
 			case "zsh":
 				return root.GenZshCompletion(a.out)
@@ -39,6 +41,29 @@ func completionCommand(a *app) *cobra.Command {
 		},
 	}
 }
+
+// bashWords is the function of the package bash-completion that the script calls, for
+// shells that have not loaded the package. bash ends words at = and : too; the function
+// joins what the command line has without a space between.
+const bashWords = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
+_get_comp_words_by_ref() {
+    local i word rest line=$COMP_LINE
+    words=() cword=0
+    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+        word=${COMP_WORDS[i]} rest=${line#"${line%%[![:space:]]*}"}
+        if ((i)) && [[ $rest == "$line" && ($word == [=:]* || ${words[cword]} == *[=:]) ]]; then
+            words[cword]+=$word
+        else
+            cword=${#words[@]}
+            words+=("$word")
+        fi
+        line=${rest#"$word"}
+        ((i < COMP_CWORD)) || break
+    done
+    cur=${words[cword]} prev=${words[cword > 0 ? cword - 1 : 0]}
+}
+fi
+`
 
 // addCompletions declares what flags and arguments may be, where a shell asks.
 func (a *app) addCompletions(root *cobra.Command) {

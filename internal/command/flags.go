@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -90,12 +91,30 @@ func choose(f *pflag.FlagSet, value *string, name, noun string, known []string, 
 	}}, name, usage)
 }
 
-// chooseOrder declares a flag that takes a key to sort by, after a - for the reverse.
-func chooseOrder(f *pflag.FlagSet, value *string, known []string) {
+// An order compares rows; nil leaves them as they are.
+type order[R any] func(a, b *R) int
+
+// sort orders rows, equal ones as they were.
+func (o order[R]) sort(rows []R) {
+	if o != nil {
+		sort.SliceStable(rows, func(i, j int) bool { return o(&rows[i], &rows[j]) < 0 })
+	}
+}
+
+// sortFlag declares --sort, which takes the title of a column. The largest of sizes and
+// counts come first, and a - before the key is the reverse.
+func sortFlag[R any](f *pflag.FlagSet, o *order[R], keys map[string]order[R],
+	sizes ...string) {
+	known := slices.Sorted(maps.Keys(keys))
 	f.Var(&choice{"", known, func(text string) error {
-		*value = text
-		return checkWord("key", strings.TrimPrefix(text, "-"), known)
-	}}, "sort", "order by `KEY`: "+strings.Join(known, ", ")+"; -KEY for the reverse")
+		key, reverse := strings.CutPrefix(strings.ToLower(text), "-")
+		compare := keys[key]
+		if *o = compare; reverse != slices.Contains(sizes, key) {
+			*o = func(a, b *R) int { return compare(b, a) }
+		}
+		return checkWord("key", key, known)
+	}}, "sort", "order by `KEY`: "+strings.Join(known, ", ")+
+		"; the largest of sizes and counts first; -KEY for the reverse")
 }
 
 // chooseEach declares a flag that takes words separated by commas, and may repeat.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,7 @@ import (
 // A lister is what the flags of ls make of the rows of a file.
 type lister struct {
 	filter globs
-	sort   string
+	sort   order[row]
 	fold   bool
 	parts  bool
 }
@@ -35,7 +34,7 @@ brackets the layout of a tensor that is not dense. On a terminal, or with the va
 COLUMNS, tables are made to fit: names lose the parts that all of them have, and columns at the
 right are left out, then names are shortened in their middle, and stay distinct.`,
 		Example: `  tensorfile ls model.safetensors
-  tensorfile ls --fold --sort -bytes model.gguf
+  tensorfile ls --fold --sort bytes model.gguf
   tensorfile ls --filter '*.weight' --json model.zt`,
 		Args: cobra.MinimumNArgs(1),
 	}
@@ -53,14 +52,24 @@ right are left out, then names are shortened in their middle, and stay distinct.
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
 	l.filterFlag(f)
-	chooseOrder(f, &l.sort, sortKeys)
+	sortFlag(f, &l.sort, map[string]order[row]{
+		"name":   func(a, b *row) int { return inspect.CompareNames(a.name, b.name) },
+		"dtype":  func(a, b *row) int { return cmp.Compare(a.typeName(), b.typeName()) },
+		"shape":  func(a, b *row) int { return slices.Compare(a.tensor.Shape, b.tensor.Shape) },
+		"bytes":  compareBytes,
+		"size":   compareBytes,
+		"offset": func(a, b *row) int { return cmp.Compare(a.offset(), b.offset()) },
+		"encoding": func(a, b *row) int {
+			return cmp.Compare(a.stored.Encoding, b.stored.Encoding)
+		},
+	}, "bytes", "size")
 	f.BoolVar(&l.parts, "parts", false, "list the parts of tensors that are not dense too")
 	f.BoolVar(&l.fold, "fold", false,
 		"layer numbers, and the parts of a weight, into one line; {3-31/4} is 3, 7, … 31")
 	return cmd
 }
 
-var sortKeys = []string{"name", "dtype", "shape", "bytes", "offset"}
+func compareBytes(a, b *row) int { return cmp.Compare(a.bytes, b.bytes) }
 
 func (l *lister) filterFlag(f *pflag.FlagSet) {
 	f.Var(&l.filter, "filter",
@@ -118,22 +127,7 @@ func (l *lister) apply(rows []row) []row {
 	if l.fold {
 		rows = foldRows(rows)
 	}
-	key, reverse := strings.CutPrefix(l.sort, "-")
-	compare := map[string]func(a, b *row) int{
-		"name":   func(a, b *row) int { return inspect.CompareNames(a.name, b.name) },
-		"dtype":  func(a, b *row) int { return cmp.Compare(a.typeName(), b.typeName()) },
-		"shape":  func(a, b *row) int { return slices.Compare(a.tensor.Shape, b.tensor.Shape) },
-		"bytes":  func(a, b *row) int { return cmp.Compare(a.bytes, b.bytes) },
-		"offset": func(a, b *row) int { return cmp.Compare(a.offset(), b.offset()) },
-	}[key]
-	if compare != nil {
-		sort.SliceStable(rows, func(i, j int) bool {
-			if reverse {
-				i, j = j, i
-			}
-			return compare(&rows[i], &rows[j]) < 0
-		})
-	}
+	l.sort.sort(rows)
 	return rows
 }
 
@@ -154,7 +148,7 @@ func (r *row) offset() int64 {
 // each yields the rows that are wanted, in the order that is. Only sorting and
 // folding need all of them at once.
 func (l *lister) each(in *input) iter.Seq[*row] {
-	if l.sort == "" && !l.fold && len(l.filter) == 0 {
+	if l.sort == nil && !l.fold && len(l.filter) == 0 {
 		return in.eachRow()
 	}
 	return func(yield func(*row) bool) {

@@ -92,6 +92,9 @@ func (a *app) run(o *Options, args []string) int {
 	a.version, a.openers, a.args = programVersion(o.Version), o.Openers, args
 	defer a.close()
 	root := newRoot(a)
+	if len(args) == 1 && args[0] == "-v" {
+		args = []string{"-V"}
+	}
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"math"
-	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -22,6 +19,7 @@ import (
 type measurement struct {
 	lister
 	opts  inspect.StatsOptions
+	order order[statsRow]
 	asked bool // tensors are named
 }
 
@@ -67,7 +65,18 @@ such as one of an unknown dtype, are left out, and are an error if they are name
 	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
 		"also these `SHARES` of the elements, such as 0.01,0.5,0.99; of dtypes of more than "+
 			"16 bits within 1/128")
-	chooseOrder(f, &m.sort, slices.Sorted(maps.Keys(statsKeys)))
+	sortFlag(f, &m.order, map[string]order[statsRow]{
+		"name":  func(a, b *statsRow) int { return inspect.CompareNames(a.label, b.label) },
+		"dtype": func(a, b *statsRow) int { return cmp.Compare(a.DType, b.DType) },
+		"count": byFigure(func(s *inspect.Summary) any { return s.Count }),
+		"min":   byFigure(func(s *inspect.Summary) any { return s.Min }),
+		"max":   byFigure(func(s *inspect.Summary) any { return s.Max }),
+		"mean":  byFigure(func(s *inspect.Summary) any { return s.Mean }),
+		"std":   byFigure(func(s *inspect.Summary) any { return s.Std }),
+		"zeros": byFigure(func(s *inspect.Summary) any { return s.Zeros }),
+		"nan":   byFigure(func(s *inspect.Summary) any { return s.NaN }),
+		"inf":   byFigure(func(s *inspect.Summary) any { return s.Inf }),
+	}, "count", "zeros", "nan", "inf")
 	return cmd
 }
 
@@ -94,16 +103,15 @@ type statsDocument struct {
 	quantiles []float64
 }
 
-// statsKeys are what rows of stats can be ordered by. Rows without figures come first.
-var statsKeys = map[string]func(*inspect.Summary) any{
-	"count": func(s *inspect.Summary) any { return s.Count },
-	"min":   func(s *inspect.Summary) any { return s.Min },
-	"max":   func(s *inspect.Summary) any { return s.Max },
-	"mean":  func(s *inspect.Summary) any { return s.Mean },
-	"std":   func(s *inspect.Summary) any { return s.Std },
-	"zeros": func(s *inspect.Summary) any { return s.Zeros },
-	"nan":   func(s *inspect.Summary) any { return s.NaN },
-	"inf":   func(s *inspect.Summary) any { return s.Inf },
+// byFigure orders rows by a figure. Rows without figures are the smallest.
+func byFigure(of func(*inspect.Summary) any) order[statsRow] {
+	value := func(r *statsRow) float64 {
+		if r.Summary == nil {
+			return math.NaN()
+		}
+		return asFloat(of(r.Summary))
+	}
+	return func(a, b *statsRow) int { return cmp.Compare(value(a), value(b)) }
 }
 
 // stats measures the rows. One that has no values here, such as a quantised block,
@@ -163,20 +171,7 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 		}
 		list = append(list, line)
 	}
-	if key, reverse := strings.CutPrefix(m.sort, "-"); key != "" {
-		of := func(r statsRow) float64 {
-			if r.Summary == nil {
-				return math.NaN()
-			}
-			return asFloat(statsKeys[key](r.Summary))
-		}
-		sort.SliceStable(list, func(i, j int) bool {
-			if reverse {
-				i, j = j, i
-			}
-			return cmp.Less(of(list[i]), of(list[j]))
-		})
-	}
+	m.order.sort(list)
 	return &statsDocument{File: in.name, Tensors: list, quantiles: m.opts.Quantiles}, nil
 }
 
