@@ -100,6 +100,7 @@ Description-Content-Type: text/markdown
     tags = "".join(f"Tag: py3-none-{t}\n" for t in tag.split("."))
     files = [
         (f"{base}.data/scripts/{binary}", read(f"{source}/{binary}"), True),
+        ("tensorfile/__main__.py", read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")), False),
         (f"{info}/METADATA", metadata.encode(), False),
         (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: tensorfile\nRoot-Is-Purelib: false\n{tags}".encode(), False),
         (f"{info}/licenses/LICENSE", read(f"{source}/LICENSE"), False),

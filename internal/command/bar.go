@@ -18,15 +18,16 @@ const barDelay = 500 * time.Millisecond
 // A progress gets the bytes of an operation that are done, and all of them.
 type progress = func(done, total int64)
 
-// A bar shows progress on standard error when that is a terminal. A nil one
-// shows nothing. It is safe for concurrent use.
+// A bar shows progress on standard error when that is a terminal, also while no bytes are
+// done. A nil one shows nothing. It is safe for concurrent use.
 type bar struct {
-	a           *app
-	begin       time.Time
-	mu          sync.Mutex
-	p           *progressbar.ProgressBar
-	isShown     bool
-	done, total int64
+	a                *app
+	begin            time.Time
+	mu               sync.Mutex
+	p                *progressbar.ProgressBar
+	timer            *time.Timer // of the next time that it is drawn without progress
+	isShown, isEnded bool
+	done, total      int64
 }
 
 // bar begins one for the work on a file of about total bytes. It ends with end.
@@ -34,7 +35,21 @@ func (a *app) bar(what string, total int64) *bar {
 	if !a.bars || a.quiet {
 		return nil
 	}
-	return &bar{a: a, begin: time.Now(), p: a.draw(what, total), total: total}
+	b := &bar{a: a, begin: time.Now(), p: a.draw(what, total), total: total}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer = time.AfterFunc(barDelay, b.tick)
+	return b
+}
+
+// tick draws the bar, and again after a while: time passes without progress.
+func (b *bar) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.isEnded {
+		b.show()
+		b.timer.Reset(barDelay)
+	}
 }
 
 // progress returns a function that shows progress, and one that ends it.
@@ -114,7 +129,7 @@ func (b *bar) add(n int64) {
 func (b *bar) show() {
 	b.total = max(b.total, b.done)
 	if !b.isShown {
-		if time.Since(b.begin) < barDelay || b.total == 0 {
+		if b.isEnded || time.Since(b.begin) < barDelay {
 			return
 		}
 		b.isShown = true
@@ -122,18 +137,22 @@ func (b *bar) show() {
 		b.p.RenderBlank()
 		b.a.shown.Store(b)
 	}
-	if b.p.GetMax64() != b.total {
-		b.p.ChangeMax64(b.total)
+	if total := max(b.total, 1); b.p.GetMax64() != total {
+		b.p.ChangeMax64(total)
 	}
 	b.p.Set64(b.done)
 }
 
 // end takes the bar away. A second end does nothing.
 func (b *bar) end() {
-	if b != nil && b.a.shown.CompareAndSwap(b, nil) {
-		b.mu.Lock()
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer.Stop()
+	if b.isEnded = true; b.a.shown.CompareAndSwap(b, nil) {
 		b.p.Clear()
 		b.p.Exit()
-		b.mu.Unlock()
 	}
 }

@@ -22,15 +22,21 @@ func TestProgressIsShownAfterAWhile(t *testing.T) {
 		t.Errorf("%q is shown at once", stderr.String())
 	}
 	b.begin = time.Now().Add(-time.Hour)
-	b.set(5, 10)
+	b.tick() // though nothing was done since
 	if text := stderr.String(); !strings.Contains(text, "\rmodel.zt ") {
 		t.Errorf("%q", text)
 	}
+	b.set(5, 10)
 	if b.add(15); b.total != 20 || b.p.GetMax64() != 20 {
 		t.Errorf("%d in all", b.total)
 	}
 	b.end()
+	stderr.Reset()
+	b.tick()
 	b.end()
+	if stderr.Len() > 0 {
+		t.Errorf("%q after the end", stderr.String())
+	}
 	if a.shown.Load() != nil {
 		t.Error("the bar stays")
 	}

@@ -333,7 +333,6 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (documen
 		return nil, err
 	}
 	var files []*tensorfile.File
-	about := int64(0)
 	from, given := theInputs, len(names)
 	if given == 1 {
 		from = names[0]
@@ -359,14 +358,13 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (documen
 			}
 		}
 		files = append(files, in.File)
-		about += in.payload()
 	}
-	d, err := a.convertFiles(files, from, out, about, c)
+	d, err := a.convertFiles(files, from, out, c)
 	return d, onFile(from, err)
 }
 
-func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int64,
-	c *conversion) (document, error) {
+func (a *app) convertFiles(files []*tensorfile.File, from, out string, c *conversion) (document,
+	error) {
 	if r, ok := files[0].Sys().(*pte.Reader); ok && c.target == tensorfile.PTE && len(files) == 1 {
 		return a.convertProgram(r, from, out, c)
 	}
@@ -390,7 +388,7 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, about int
 		}
 		c.version = v
 	}
-	return a.writeConverted(from, out, c, plan.Losses(), about,
+	return a.writeConverted(from, out, c, plan.Losses(),
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
 }
 
@@ -444,9 +442,9 @@ func flagOf(err *convert.OptionError, target tensorfile.Format) string {
 }
 
 // writeConverted writes the output. Next to one on standard output there is no document.
-func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss, about int64,
+func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss,
 	write func(w io.Writer) error) (document, error) {
-	if err := a.write(out, &c.outputs, about, write); err != nil {
+	if err := a.write(out, &c.outputs, 0, write); err != nil {
 		return nil, explainWrite(err)
 	}
 	if out == "-" && !c.dryRun {

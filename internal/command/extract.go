@@ -69,7 +69,7 @@ func (x *extraction) run(in *input) error {
 	defer bar.end()
 	err = x.tensors(in, d, bar)
 	if err == nil {
-		err = x.blobs(in, d)
+		err = x.blobs(in, d, bar)
 	}
 	switch {
 	case errors.Is(err, errStop):
@@ -147,7 +147,7 @@ func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 	return nil
 }
 
-func (x *extraction) blobs(in *input, d *extractDocument) error {
+func (x *extraction) blobs(in *input, d *extractDocument, bar *bar) error {
 	for name, b := range in.Blobs() {
 		if !x.passes(name) {
 			continue
@@ -158,6 +158,7 @@ func (x *extraction) blobs(in *input, d *extractDocument) error {
 		if err := x.add(in, &d.Blobs, &row, err); err != nil {
 			return err
 		}
+		bar.add(max(b.Size(), 0))
 	}
 	return nil
 }

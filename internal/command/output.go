@@ -153,8 +153,9 @@ func (t *target) Write(p []byte) (int, error) {
 	return t.f.Write(p)
 }
 
-// Reserve finds the space of a file before it is written.
+// Reserve takes an estimate of the size of the file before it is written.
 func (t *target) Reserve(bytes int64) {
+	t.bar.set(0, bytes)
 	if f, ok := t.f.(*atomicfile.File); ok {
 		f.Reserve(bytes)
 	}

@@ -96,7 +96,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) (do
 			return nil, err
 		}
 	}
-	return a.writeConverted(from, out, c, losses, r.Size(), func(w io.Writer) error {
+	return a.writeConverted(from, out, c, losses, func(w io.Writer) error {
 		return e.Write(a.ctx, w, &pte.WriterOptions{SegmentAlignment: c.align})
 	})
 }
