@@ -104,14 +104,12 @@ func Content(ctx context.Context, ts []*tensor.Tensor,
 	type job struct {
 		t    *tensor.Tensor
 		line string
-		read int64
 	}
 	all := sha256.New()
 	line := parallel.New(ctx, budget, func(ctx context.Context, j *job) (err error) {
-		j.line, err = contentLine(ctx, j.t, func(n int64) { j.read += n })
+		j.line, err = contentLine(ctx, j.t, m.Add)
 		return err
 	}, func(j *job) error {
-		m.Add(j.read)
 		_, err := io.WriteString(all, j.line)
 		return err
 	})

@@ -19,21 +19,19 @@ var ErrExternal = fmt.Errorf("%w: the elements are in another file", errors.ErrU
 
 // inOrder yields the results of work for all jobs, in order. Jobs of up to one piece
 // run side by side, whichever of a larger size alone, since work then uses all cores
-// itself. The last error is the error of the context.
+// itself. The last error is the error of the context. Several jobs call progress at once.
 func inOrder[J, R any](ctx context.Context, jobs iter.Seq[J], size func(J) int64,
 	work func(context.Context, J, counter) R, progress counter) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		type entry struct {
 			job    J
 			result R
-			read   int64
 		}
 		stopped := false
 		line := parallel.New(ctx, budget, func(ctx context.Context, e *entry) error {
-			e.result = work(ctx, e.job, func(n int64) { e.read += n })
+			e.result = work(ctx, e.job, progress)
 			return ctx.Err()
 		}, func(e *entry) error {
-			progress.add(e.read)
 			if stopped = !yield(e.result, nil); stopped {
 				return errStopped
 			}

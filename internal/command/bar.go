@@ -47,7 +47,9 @@ func (b *bar) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.isEnded {
-		b.show()
+		if b.show(); b.isShown {
+			b.p.RenderBlank() // with the time
+		}
 		b.timer.Reset(barDelay)
 	}
 }

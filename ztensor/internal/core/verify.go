@@ -41,7 +41,7 @@ func (r *File) Verify(ctx context.Context, found *format.Findings) error {
 type verifier struct {
 	r     *File
 	found *format.Findings
-	done  atomic.Int64 // stored bytes looked at
+	read  *format.Meter // of stored bytes
 
 	mu       sync.Mutex
 	outcomes map[payloadKey]*outcome
@@ -69,6 +69,7 @@ func (v *verifier) tensors(ctx context.Context) error {
 	for _, p := range r.Payloads {
 		total += p.Length
 	}
+	v.read = format.NewMeter(v.found.Options.Progress, total)
 	line := parallel.New(ctx, 0, func(ctx context.Context, b *batch) error {
 		b.Worker = Worker{v: v, ctx: ctx}
 		for i := b.from; i < b.to && b.err == nil; i++ {
@@ -85,9 +86,6 @@ func (v *verifier) tensors(ctx context.Context) error {
 			} else {
 				v.found.Error(f.err)
 			}
-		}
-		if v.found.Options.Progress != nil {
-			v.found.Options.Progress(v.done.Load(), total)
 		}
 		if v.found.Full() {
 			return errFull
@@ -109,8 +107,8 @@ func (v *verifier) tensors(ctx context.Context) error {
 	if err == errFull {
 		return nil
 	}
-	if progress := v.found.Options.Progress; err == nil && progress != nil {
-		progress(total, total) // payloads of several tensors were read once
+	if err == nil {
+		v.read.End() // payloads of several tensors were read once
 	}
 	return err
 }
@@ -147,7 +145,7 @@ func (w *Worker) Parts(t *tensor.Tensor, sparse bool) bool {
 			w.stated(p)
 		}
 		if skip {
-			w.v.done.Add(p.Length)
+			w.v.read.Add(p.Length)
 			continue
 		}
 		decoded := w.payload(p)
@@ -260,7 +258,7 @@ func (l *look) Write(b []byte) (int, error) {
 		l.decoded += n
 		l.w.countDecoded(n)
 	case !l.p.Encoded():
-		l.w.v.done.Add(n)
+		l.w.v.read.Add(n)
 	}
 	err := l.Next(b)
 	if err != nil && l.p.R.Ruled {
@@ -282,7 +280,7 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 		err = p.Failed(l.End())
 	}
 	if p.Encoded() {
-		w.v.done.Add(p.Length)
+		w.v.read.Add(p.Length)
 	}
 	if err != nil && w.ctx.Err() == nil && w.err == nil {
 		w.Fail(err)
