@@ -42,7 +42,9 @@ func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
 // the size of all its files, the index included.
 type Summary struct {
 	tensorfile.Summary
-	Shards int // how many files the set has, those that are missing included
+	// Shards counts the files of the set, those that are missing included. An ONNX model
+	// and its data are one shard, and so is a program with its .ptd.
+	Shards int
 	// StoredElements counts the elements of all tensors as they are stored, Parameters
 	// the elements of weights, of which some are stored as several tensors.
 	StoredElements int64
@@ -59,7 +61,12 @@ func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
 func (m *Model) Summary() Summary {
 	s, logical := Summary{Summary: m.File().Summary()}, int64(0)
 	for _, set := range m.primary() {
-		s.Shards += max(set.count, len(set.Files))
+		switch set.Format {
+		case tensorfile.ONNX.String(), tensorfile.PTE.String():
+			s.Shards++
+		default:
+			s.Shards += max(set.count, len(set.Files))
+		}
 		n, stored := set.found().Parameters()
 		logical, s.StoredElements = logical+n, s.StoredElements+stored
 	}

@@ -56,11 +56,14 @@ terminal many values are abbreviated, unless --all.`,
 						"--raw and --npy take one tensor, not %d", len(names))
 				}
 				all := make([]*chosen, len(names))
+				shown := map[string]bool{}
 				for i, name := range names {
 					if all[i], err = a.find(in, name, &c); err != nil {
 						return fmt.Errorf("%s: %w", escape(name), err)
 					}
+					shown[all[i].name] = !c.raw
 				}
+				a.noteStored(in, shown)
 				abbreviate := out == "-" && a.terminal && !a.json && !c.all
 				return a.write(out, &c.outputs, in.payload(),
 					func(w io.Writer) error { return a.cat(w, in, all, &c, abbreviate) })

@@ -376,6 +376,7 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, c *conver
 		return refused, err
 	}
 	a.noteConfig(c, from)
+	a.noteArchitecture(files, out, c)
 	if v := plan.Version(); c.target == tensorfile.ZTensor && c.version == "" {
 		switch was := files[0].Version(); {
 		case c.dryRun:

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -247,5 +248,44 @@ func (a *app) noteConfig(c *conversion, from string) {
 	if method := c.opts.Config.Method(); c.opts.Dequantize != tensor.Unknown && method != "" {
 		a.note("%s: config.json says %s; the weights no longer are", display(from),
 			display(method))
+	}
+}
+
+// noteStored says that tensors have values that scales in other tensors multiply, where
+// somebody looks at them as they are stored.
+func (a *app) noteStored(in *input, shown map[string]bool) {
+	if a.dequantize != tensor.Unknown || a.json || in.dir == nil && in.path == "" {
+		return
+	}
+	n, first := 0, ""
+	for _, w := range quant.Find(in.File, in.config()).Weights {
+		for _, p := range w.Parts {
+			if p.Role == "codes" && p.Tensor.Dense() && shown[p.Tensor.Name] {
+				first = cmp.Or(first, p.Tensor.Name)
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		a.note("%s: stored values, which other tensors scale, of %s, such as %s\n"+
+			"  try: --dequantize, for the values of the weights", display(in.name),
+			count(n, "tensor"), escape(first))
+	}
+}
+
+// noteArchitecture says that no engine loads a .gguf without an architecture.
+func (a *app) noteArchitecture(files []*tensorfile.File, out string, c *conversion) {
+	const key = "general.architecture"
+	for _, f := range files {
+		for k := range f.Attributes() {
+			if k == key {
+				return
+			}
+		}
+	}
+	if c.target == tensorfile.GGUF {
+		a.note("%s: without the key %s, and the other keys and names of an architecture, no "+
+			"engine loads it as a model: convert_hf_to_gguf.py of llama.cpp makes one",
+			display(out), key)
 	}
 }

@@ -122,6 +122,11 @@ func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 			return nil, err
 		}
 	}
+	shown := map[string]bool{}
+	for i := range all {
+		shown[all[i].name] = true
+	}
+	a.noteStored(in, shown)
 	list := make([]statsRow, 0, len(all))
 	opts := m.opts
 	var end func()
