@@ -151,6 +151,20 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	return d, nil
 }
 
+// rows returns the findings as verify has them. The field of one about a tensor is the
+// tensor, if it has no other, and its file the directory.
+func (d *checkedDirectory) rows() (all []findingRow) {
+	for _, f := range d.Report.Findings {
+		row := findingRow{f.Severity.String(), string(f.Class()), string(f.Code),
+			cmp.Or(f.File, "."), knownSize(f.Offset), cmp.Or(f.Field, f.Tensor), describe(f.Err)}
+		if f.Tensor != "" {
+			row.Message = escape(f.Tensor) + ": " + row.Message
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
 // maxDTypes is how many fit on a line.
 const maxDTypes = 3
 
@@ -181,33 +195,16 @@ func (d *checkedDirectory) print(a *app) {
 		line += "; headers only"
 	}
 	fmt.Fprintln(a.out, line)
-	t := newTable("", "", "", "")
-	counts := map[tensor.Severity]int{}
-	for _, f := range r.Findings {
-		counts[f.Severity]++
-		if a.quiet && !a.strict && f.Severity != tensor.SeverityError {
-			continue
+	t, rows := newTable("", "", "", ""), d.rows()
+	for _, f := range rows {
+		if !a.quiet || a.strict || f.Severity == tensor.SeverityError.String() {
+			t.add(f.Severity, escape(f.File), f.Code, visible(f.Message))
 		}
-		message := describe(f.Err)
-		if f.Tensor != "" {
-			message = escape(f.Tensor) + ": " + message
-		}
-		file := "."
-		if f.File != "" {
-			file = escape(f.File)
-		}
-		t.add(f.Severity.String(), file, string(f.Code), visible(message))
 	}
 	t.print(a)
-	var all []string
-	if counts[tensor.SeverityError]+counts[tensor.SeverityWarning] == 0 {
-		all = append(all, "ok")
-	}
-	for _, s := range []tensor.Severity{tensor.SeverityError, tensor.SeverityWarning,
-		tensor.SeverityNote} {
-		if n := counts[s]; n > 0 {
-			all = append(all, count(n, s.String()))
-		}
+	all, n := countFindings(rows)
+	if n[tensor.SeverityError.String()]+n[tensor.SeverityWarning.String()] == 0 {
+		all = slices.Insert(all, 0, "ok")
 	}
 	fmt.Fprintln(a.out, strings.Join(all, ", "))
 }

@@ -29,7 +29,7 @@ type sarifLog struct {
 
 	mu      sync.Mutex
 	results []sarifResult
-	errors  []sarifNotification // of files that were not checked
+	errors  []object // of files that were not checked
 }
 
 // maxSARIF is how many results of a run GitHub accepts.
@@ -42,58 +42,17 @@ const (
 	checkPage   = projectPage + "/blob/main/docs/check.md#findings"
 )
 
-type (
-	sarifMessage struct {
-		Text string `json:"text"`
-	}
-	sarifResult struct {
-		Rule      string          `json:"ruleId"`
-		RuleIndex int             `json:"ruleIndex"`
-		Level     string          `json:"level"`
-		Message   sarifMessage    `json:"message"`
-		Locations []sarifLocation `json:"locations"`
-		Partial   struct {
-			Hash string `json:"primaryLocationLineHash"`
-		} `json:"partialFingerprints"`
-	}
-	sarifLocation struct {
-		Physical struct {
-			Artifact sarifArtifact `json:"artifactLocation"`
-			Region   sarifRegion   `json:"region"`
-		} `json:"physicalLocation"`
-		Logical []sarifName `json:"logicalLocations,omitempty"`
-	}
-	sarifArtifact struct {
-		URI  string `json:"uri"`
-		Base string `json:"uriBaseId,omitempty"`
-	}
-	// A sarifRegion has a line, 1 in binary files, because GitHub shows nothing without.
-	sarifRegion struct {
-		Line      int    `json:"startLine"`
-		Column    int    `json:"startColumn,omitempty"`
-		EndColumn int    `json:"endColumn,omitempty"`
-		Offset    *int64 `json:"byteOffset,omitempty"`
-		Length    *int64 `json:"byteLength,omitempty"`
-	}
-	sarifName struct {
-		Name string `json:"fullyQualifiedName"`
-	}
-	sarifNotification struct {
-		Level   string       `json:"level"`
-		Message sarifMessage `json:"message"`
-	}
-	sarifRule struct {
-		ID      string       `json:"id"`
-		Short   sarifMessage `json:"shortDescription"`
-		Full    sarifMessage `json:"fullDescription"`
-		Help    sarifMessage `json:"help"`
-		HelpURI string       `json:"helpUri"`
-	}
-)
+type object = map[string]any
+
+// A sarifResult is a finding, and what results are sorted by.
+type sarifResult struct {
+	object
+	rule, level, uri, name string
+}
 
 // sarif gives a command the flag --sarif.
 func (a *app) sarif(cmd *cobra.Command) *sarifLog {
-	s := &sarifLog{results: []sarifResult{}, errors: []sarifNotification{}}
+	s := &sarifLog{errors: []object{}}
 	cmd.Flags().StringVar(&s.file, "sarif", "",
 		"also write the findings to `FILE` as SARIF 2.1.0, for code scanning")
 	return s
@@ -153,63 +112,56 @@ func (s *sarifLog) add(name string, d document, err error) {
 			base = strings.TrimSuffix(name, baseName(name))
 		}
 	case *checkedDirectory:
-		base = cmp.Or(d.from, name)
-		for _, f := range d.Report.Findings {
-			row := findingRows([]tensor.Finding{{Severity: f.Severity, Class: f.Class(),
-				Code: string(f.Code), File: cmp.Or(f.File, "."), Offset: f.Offset,
-				Field: cmp.Or(f.Field, f.Tensor), Err: f.Err}})[0]
-			if f.Tensor != "" {
-				row.Message = escape(f.Tensor) + ": " + row.Message
-			}
-			rows = append(rows, row)
-		}
+		base, rows = cmp.Or(d.from, name), d.rows()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && rows == nil {
-		s.errors = append(s.errors, sarifNotification{"error",
-			sarifText(display(withoutSecrets(name)) + ": " + describe(err))})
+		s.fail(name, describe(err))
 	}
 	for _, f := range rows {
-		r := sarifResult{Rule: ruleOf(f), Level: f.Severity,
-			Message: sarifText(f.Message), Locations: make([]sarifLocation, 1)}
 		file := name
 		if f.File != "" {
 			file = joinName(base, f.File)
 		}
-		l := &r.Locations[0]
-		l.Physical.Artifact = artifactOf(file)
-		l.Physical.Region = regionOf(file, int64(f.Offset))
+		artifact := artifactOf(file)
+		location := object{"physicalLocation": object{"artifactLocation": artifact,
+			"region": regionOf(file, int64(f.Offset))}}
 		if f.Field != "" {
-			l.Logical = []sarifName{{visible(f.Field)}}
+			location["logicalLocations"] = []object{{"fullyQualifiedName": visible(f.Field)}}
 		}
-		s.results = append(s.results, r)
+		rule := f.Code
+		if rule == "" && f.Class == string(tensor.ClassIO) {
+			rule = string(model.Unreadable)
+		}
+		rule = cmp.Or(rule, f.Class)
+		s.results = append(s.results, sarifResult{object{"ruleId": rule, "level": f.Severity,
+			"message": sarifText(f.Message), "locations": []object{location}}, rule, f.Severity,
+			artifact["uri"], f.Field})
 	}
 }
 
-// ruleOf returns the code of a finding, or what says most in its place.
-func ruleOf(f findingRow) string {
-	if f.Class == string(tensor.ClassIO) {
-		f.Class = string(model.Unreadable)
-	}
-	return cmp.Or(f.Code, f.Class)
+// fail notes that a file was not checked.
+func (s *sarifLog) fail(name, reason string) {
+	s.errors = append(s.errors, object{"level": "error",
+		"message": sarifText(display(withoutSecrets(name)) + ": " + reason)})
 }
 
-// regionOf returns the place of an offset, or the first line if there is none. In a file
-// of JSON it has the line and the column.
-func regionOf(name string, offset int64) sarifRegion {
+// regionOf returns the place of an offset. It has a line, 1 in binary files, because
+// GitHub shows nothing without; in a file of JSON it has the line and the column.
+func regionOf(name string, offset int64) object {
 	if offset < 0 {
-		return sarifRegion{Line: 1}
+		return object{"startLine": 1}
 	}
-	r := sarifRegion{Line: 1, Offset: &offset, Length: new(int64)}
+	r := object{"startLine": 1, "byteOffset": offset, "byteLength": 0}
 	if filepath.Ext(name) != ".json" || isAddress(name) {
 		return r
 	}
 	if text, err := readLimited(name, maxManifest); err == nil && offset <= int64(len(text)) {
 		text = text[:offset]
-		r.Line += bytes.Count(text, []byte("\n"))
-		r.Column = 1 + utf8.RuneCount(text[bytes.LastIndexByte(text, '\n')+1:])
-		r.EndColumn = r.Column
+		column := 1 + utf8.RuneCount(text[bytes.LastIndexByte(text, '\n')+1:])
+		r["startLine"] = 1 + bytes.Count(text, []byte("\n"))
+		r["startColumn"], r["endColumn"] = column, column
 	}
 	return r
 }
@@ -224,13 +176,13 @@ func joinName(dir, file string) string {
 
 // artifactOf returns the URI of a file: relative to the working directory, if it is below
 // that, else absolute.
-func artifactOf(name string) sarifArtifact {
+func artifactOf(name string) map[string]string {
 	if isAddress(name) {
 		u, err := url.Parse(withoutSecrets(name))
 		if err != nil {
 			u = &url.URL{Path: name}
 		}
-		return sarifArtifact{URI: u.String()}
+		return map[string]string{"uri": u.String()}
 	}
 	name, _ = localName(name)
 	full, err := filepath.Abs(name)
@@ -240,16 +192,17 @@ func artifactOf(name string) sarifArtifact {
 	wd, err := os.Getwd()
 	if below, e := filepath.Rel(wd, full); err == nil && e == nil && filepath.IsLocal(below) {
 		u := url.URL{Path: filepath.ToSlash(below)}
-		return sarifArtifact{strings.ReplaceAll(u.EscapedPath(), ":", "%3A"), "%SRCROOT%"}
+		return map[string]string{"uri": strings.ReplaceAll(u.EscapedPath(), ":", "%3A"),
+			"uriBaseId": "%SRCROOT%"}
 	}
 	u := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(full), "/")}
-	return sarifArtifact{URI: u.String()}
+	return map[string]string{"uri": u.String()}
 }
 
 // sarifText returns a message of plain text: braces are doubled, as placeholders have
 // them, and nothing in it is a link.
-func sarifText(text string) sarifMessage {
-	return sarifMessage{strings.NewReplacer("{", "{{", "}", "}}", "](", "] (").Replace(
+func sarifText(text string) object {
+	return object{"text": strings.NewReplacer("{", "{{", "}", "}}", "](", "] (").Replace(
 		visible(text))}
 }
 
@@ -258,9 +211,8 @@ func sarifText(text string) sarifMessage {
 func (s *sarifLog) text(l *manyFiles) ([]byte, error) {
 	levels := []string{"error", "warning", "note"}
 	slices.SortStableFunc(s.results, func(a, b sarifResult) int {
-		return cmp.Or(cmp.Compare(slices.Index(levels, a.Level), slices.Index(levels, b.Level)),
-			cmp.Compare(a.Locations[0].Physical.Artifact.URI,
-				b.Locations[0].Physical.Artifact.URI))
+		return cmp.Or(cmp.Compare(slices.Index(levels, a.level), slices.Index(levels, b.level)),
+			cmp.Compare(a.uri, b.uri))
 	})
 	if n := len(s.results) - maxSARIF; n > 0 {
 		l.message("--sarif: only the %d most severe findings, as many as GitHub accepts: %d more "+
@@ -268,44 +220,40 @@ func (s *sarifLog) text(l *manyFiles) ([]byte, error) {
 		s.results = s.results[:maxSARIF]
 	}
 	if f := l.failed; f != nil { // a directory that is not there
-		s.errors = append(s.errors, sarifNotification{"error",
-			sarifText(display(withoutSecrets(f.File)) + ": " + f.Error)})
+		s.fail(f.File, f.Error)
 	}
-	ids, same := []string{}, map[string]int{}
+	var ids []string
 	for _, r := range s.results {
-		ids = append(ids, r.Rule)
+		ids = append(ids, r.rule)
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	for i := range s.results {
-		r := &s.results[i]
-		r.RuleIndex, _ = slices.BinarySearch(ids, r.Rule)
-		hash := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%q", r.Rule,
-			r.Locations[0].Physical.Artifact.URI, r.Locations[0].Logical))
-		r.Partial.Hash = fmt.Sprintf("%x", hash[:8])
-		same[r.Partial.Hash]++
-		r.Partial.Hash += fmt.Sprintf(":%d", same[r.Partial.Hash])
+	results, rules, same := []object{}, []object{}, map[string]int{}
+	for _, r := range s.results {
+		r.object["ruleIndex"], _ = slices.BinarySearch(ids, r.rule)
+		hash := fmt.Sprintf("%.8x", sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", r.rule, r.uri,
+			r.name)))[:16]
+		same[hash]++
+		r.object["partialFingerprints"] = object{
+			"primaryLocationLineHash": fmt.Sprintf("%s:%d", hash, same[hash])}
+		results = append(results, r.object)
 	}
-	rules := []sarifRule{}
 	for _, id := range ids {
 		words := strings.ReplaceAll(id, "-", " ")
-		text := sarifMessage{fmt.Sprintf("tensorfile %s reports it as %s. %s describes the codes.",
-			l.cmd.Name(), id, checkPage)}
-		rules = append(rules, sarifRule{id, sarifMessage{strings.ToUpper(words[:1]) + words[1:]},
-			text, text, checkPage})
+		text := sarifText(fmt.Sprintf("tensorfile %s reports it as %s. %s describes the codes.",
+			l.cmd.Name(), id, checkPage))
+		rules = append(rules, object{"id": id, "fullDescription": text, "help": text,
+			"helpUri":          checkPage,
+			"shortDescription": object{"text": strings.ToUpper(words[:1]) + words[1:]}})
 	}
-	type object = map[string]any
-	text, err := json.MarshalIndent(struct {
-		Schema  string   `json:"$schema"`
-		Version string   `json:"version"`
-		Runs    []object `json:"runs"`
-	}{sarifSchema, "2.1.0", []object{{
-		"tool": object{"driver": object{"name": "tensorfile", "version": l.version,
-			"informationUri": projectPage, "rules": rules}},
-		"automationDetails": object{"id": "tensorfile-" + l.cmd.Name() + "/"},
-		"columnKind":        "unicodeCodePoints",
-		"invocations": []object{{"toolExecutionNotifications": s.errors,
-			"executionSuccessful": l.status == statusOK || l.status == statusFound}},
-		"results": s.results}}}, "", "  ")
+	text, err := json.MarshalIndent(object{"$schema": sarifSchema, "version": "2.1.0",
+		"runs": []object{{
+			"tool": object{"driver": object{"name": "tensorfile", "version": l.version,
+				"informationUri": projectPage, "rules": rules}},
+			"automationDetails": object{"id": "tensorfile-" + l.cmd.Name() + "/"},
+			"columnKind":        "unicodeCodePoints",
+			"invocations": []object{{"toolExecutionNotifications": s.errors,
+				"executionSuccessful": l.status == statusOK || l.status == statusFound}},
+			"results": results}}}, "", "  ")
 	return append(text, '\n'), err
 }

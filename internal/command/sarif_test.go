@@ -28,7 +28,7 @@ type sarifFile struct {
 				Message struct{ Text string }
 			}
 		}
-		Results []sarifResult
+		Results []sarifFinding
 		Tool    struct {
 			Driver struct {
 				Name, Version, InformationURI string
@@ -37,6 +37,50 @@ type sarifFile struct {
 		}
 	}
 }
+
+type (
+	sarifMessage struct {
+		Text string `json:"text"`
+	}
+	sarifFinding struct {
+		Rule      string          `json:"ruleId"`
+		RuleIndex int             `json:"ruleIndex"`
+		Level     string          `json:"level"`
+		Message   sarifMessage    `json:"message"`
+		Locations []sarifLocation `json:"locations"`
+		Partial   struct {
+			Hash string `json:"primaryLocationLineHash"`
+		} `json:"partialFingerprints"`
+	}
+	sarifLocation struct {
+		Physical struct {
+			Artifact sarifArtifact `json:"artifactLocation"`
+			Region   sarifRegion   `json:"region"`
+		} `json:"physicalLocation"`
+		Logical []sarifName `json:"logicalLocations,omitempty"`
+	}
+	sarifArtifact struct {
+		URI  string `json:"uri"`
+		Base string `json:"uriBaseId,omitempty"`
+	}
+	sarifRegion struct {
+		Line      int    `json:"startLine"`
+		Column    int    `json:"startColumn,omitempty"`
+		EndColumn int    `json:"endColumn,omitempty"`
+		Offset    *int64 `json:"byteOffset,omitempty"`
+		Length    *int64 `json:"byteLength,omitempty"`
+	}
+	sarifName struct {
+		Name string `json:"fullyQualifiedName"`
+	}
+	sarifRule struct {
+		ID      string       `json:"id"`
+		Short   sarifMessage `json:"shortDescription"`
+		Full    sarifMessage `json:"fullDescription"`
+		Help    sarifMessage `json:"help"`
+		HelpURI string       `json:"helpUri"`
+	}
+)
 
 // sarifOf runs a command and returns the report that it wrote, after checking what the
 // schema and GitHub's code scanning require.

@@ -199,22 +199,26 @@ func noteExternal(r *pte.Reader) (notes []tensor.Finding) {
 	return notes
 }
 
-func (d *verifyDocument) print(a *app) {
-	counts := map[string]int{}
-	for _, f := range d.Findings {
-		counts[f.Severity]++
+// countFindings counts findings by severity, and says it in words.
+func countFindings(rows []findingRow) (words []string, n map[string]int) {
+	n = map[string]int{}
+	for _, f := range rows {
+		n[f.Severity]++
 	}
-	errs := counts[tensor.SeverityError.String()]
-	var parts []string
-	if errs == 0 {
-		parts = append(parts, "ok")
-	} else {
-		parts = append(parts, count(errs, "error"))
-	}
-	for _, s := range []tensor.Severity{tensor.SeverityWarning, tensor.SeverityNote} {
-		if n := counts[s.String()]; n > 0 {
-			parts = append(parts, count(n, s.String()))
+	for _, s := range []tensor.Severity{tensor.SeverityError, tensor.SeverityWarning,
+		tensor.SeverityNote} {
+		if n := n[s.String()]; n > 0 {
+			words = append(words, count(n, s.String()))
 		}
+	}
+	return words, n
+}
+
+func (d *verifyDocument) print(a *app) {
+	parts, n := countFindings(d.Findings)
+	errs := n[tensor.SeverityError.String()]
+	if errs == 0 {
+		parts = slices.Insert(parts, 0, "ok")
 	}
 	if d.isCounted && errs == 0 {
 		if *d.Digests == 0 {
