@@ -51,6 +51,8 @@ var foreigns = []foreign{
 
 	{"*.distcp", 0, "", "a shard of a checkpoint of torch.distributed",
 		"its directory, which has .metadata"},
+	{"data.pkl", 0, "", "the pickle of an unpacked checkpoint, without its data",
+		"its directory, with all files of the archive"},
 	{"*.mlmodel", 0, "", "a Core ML model", coreML},
 	{"*.mlpackage", 0, "", "a Core ML model", coreML},
 	{"*.mlmodelc", 0, "", "a compiled Core ML model", original},

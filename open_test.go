@@ -547,6 +547,7 @@ func TestRecognize(t *testing.T) {
 		{"", "\x00\x01\x02"}:                         "", {"", "\x80"}: "", {"", "a\x1b[m"}: "",
 
 		{"a/__0_0.distcp", "PK\x03\x04"}:                           "a shard of a checkpoint",
+		{"u/data.pkl", "\x80\x02}q"}:                               "an unpacked checkpoint",
 		{"m.mlmodel", "\x08\x04\x12"}:                              "a Core ML model",
 		{"M.MLPACKAGE", ""}:                                        "an empty file",
 		{"m.keras", "PK\x03\x04"}:                                  "a Keras model",

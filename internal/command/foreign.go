@@ -15,7 +15,7 @@ import (
 // explain returns what a file or a directory is that has no known format.
 func (a *app) explain(in *input, err error) error {
 	isUnknown := errors.Is(err, tensorfile.ErrUnknownFormat)
-	isShard := strings.EqualFold(filepath.Ext(in.name), ".distcp") // of which a part is read
+	isShard := strings.EqualFold(filepath.Ext(in.name), ".distcp") && !outside(err)
 	isAdvised := errors.As(err, new(advised))
 	if isAdvised || !isUnknown && !isShard && !errors.Is(err, model.ErrNoModel) {
 		return err

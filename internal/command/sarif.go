@@ -91,6 +91,9 @@ func (s *sarifLog) run(l *manyFiles, args []string, do work) error {
 
 // isSARIF reports whether a file is an earlier report, which a new one replaces.
 func isSARIF(name string) bool {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return false
