@@ -220,7 +220,8 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 		"externalize": {tensorfile.PTE}, "internalize": {tensorfile.PTE},
 	} {
 		if cmd.Flags().Changed(flag) && !slices.Contains(formats, c.target) {
-			return fmt.Errorf("--%s is not for %v", flag, c.target)
+			return fmt.Errorf("--%s is not for %v, only for %s", flag, c.target,
+				strings.Trim(fmt.Sprint(formats), "[]"))
 		}
 	}
 	c.seen = census{renamed: make([]bool, len(c.rename)), dtypes: map[tensor.DType]bool{},

@@ -53,6 +53,12 @@ func TestCodesOfPickles(t *testing.T) {
 			checkCommand(t, c.status, `"code": "`+code+`"`, "check", deep, "--json", dir)
 		}
 		checkCommand(t, statusFound, code, "check", "--strict", dir)
+		for _, rule := range sarifOf(t, c.status, "check", dir).Runs[0].Tool.Driver.Rules {
+			isSecurity := rule.ID == "runs-code" || rule.ID == "pickle"
+			if tags := rule.Properties.Tags; isSecurity != (len(tags) == 1) {
+				t.Errorf("%s has the tags %q", rule.ID, tags)
+			}
+		}
 		checkCommand(t, statusUnreadable, code+": ", "ls", "--strict", name)
 	}
 }

@@ -245,9 +245,13 @@ func (s *sarifLog) text(l *manyFiles) ([]byte, error) {
 		words := strings.ReplaceAll(id, "-", " ")
 		text := sarifText(fmt.Sprintf("tensorfile %s reports it as %s. %s describes the codes.",
 			l.cmd.Name(), id, checkPage))
-		rules = append(rules, object{"id": id, "fullDescription": text, "help": text,
-			"helpUri":          checkPage,
-			"shortDescription": object{"text": strings.ToUpper(words[:1]) + words[1:]}})
+		rule := object{"id": id, "fullDescription": text, "help": text, "helpUri": checkPage,
+			"shortDescription": object{"text": strings.ToUpper(words[:1]) + words[1:]}}
+		switch model.Code(id) {
+		case model.RunsCode, model.Pickle, model.UnsafePath:
+			rule["properties"] = object{"tags": []string{"security"}}
+		}
+		rules = append(rules, rule)
 	}
 	text, err := json.MarshalIndent(object{"$schema": sarifSchema, "version": "2.1.0",
 		"runs": []object{{

@@ -79,6 +79,8 @@ type (
 		Full    sarifMessage `json:"fullDescription"`
 		Help    sarifMessage `json:"help"`
 		HelpURI string       `json:"helpUri"`
+
+		Properties struct{ Tags []string }
 	}
 )
 
