@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # web.sh: drives the page in Chromium, in its three ways (the static site, tensorfile view, a report): a file of each format, shards,
-# each section, a sparse file of 4 GiB, hostile names, the keyboard, both themes, 375 px to 4K, print, axe-core, and no request off the
-# page; and what the view command opens and refuses.
+# each section, what people do every day (differences, the address of a tensor, touch), a sparse file of 4 GiB, hostile names, the
+# keyboard, both themes, 375 px to 4K, print, axe-core, and no request off the page; and what the view command opens and refuses.
 # With TENSORFILE_PICTURES=DIR it writes the screenshots of README there; with TENSORFILE_MEASURE=1 5,000 tensors must appear within a second.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

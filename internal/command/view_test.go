@@ -6,8 +6,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tensorfile/tensorfile"
 )
 
 // TestViewServesUntilItIsInterrupted asks the command for its page.
@@ -52,5 +55,31 @@ func TestViewServesUntilItIsInterrupted(t *testing.T) {
 	interrupt()
 	if s := <-status; s != statusInterrupted {
 		t.Errorf("status %d: %s", s, stderr.String())
+	}
+}
+
+func TestAPageHasTheNameOfItsFile(t *testing.T) {
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, title, path string
+		isRemote          bool
+	}{
+		{"model.zt", "model.zt", "", false},
+		{filepath.Join("x", "model.zt"), "model.zt", filepath.Join("x", "model.zt"), false},
+		{".", filepath.Base(dir), ".", false},
+		{"..", filepath.Base(filepath.Dir(dir)), "..", false},
+		{"-", "standard input", "-", false},
+		{"https://example.org/a/m.gguf?download=true", "m.gguf",
+			"https://example.org/a/m.gguf?download=true", true},
+		{"hf://org/name", "name", "hf://org/name", true},
+	} {
+		in := &input{File: tensorfile.FromTensors(nil, nil), name: c.name}
+		got := (&app{program: &program{}}).source(in)
+		if got.Name != c.title || got.Path != c.path || got.Remote != c.isRemote {
+			t.Errorf("%s: %q, path %q, remote %v", c.name, got.Name, got.Path, got.Remote)
+		}
 	}
 }

@@ -178,9 +178,14 @@ func longestRepeat(kinds []string, c *chain) (best repeat) {
 				run++
 				continue
 			}
-			for shift := range min(period, run+1) { // a block may begin at any operator
-				r := repeat{i - run - period + shift, period, (run-shift)/period + 1}
-				for covers(r) && !isShort(kinds[r.start:r.start+period]) {
+			start := i - run - period
+			shifts := min(period, run+1) // a block may begin at any operator
+			if isShort(kinds[start : start+period]) {
+				shifts = 0 // each of its blocks is, wherever it begins
+			}
+			for shift := range shifts {
+				r := repeat{start + shift, period, (run-shift)/period + 1}
+				for covers(r) {
 					n := c.length(r)
 					if n == 0 {
 						return best
