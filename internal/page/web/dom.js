@@ -49,7 +49,7 @@ export const count = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? 
 // round shortens a number to four digits, and shows what JSON lacks: {$float: 'nan'}, and complex numbers as [real, imaginary].
 export function round(v) {
   if (v === undefined || v === null) return '';
-  if (typeof v === 'number') return Number.isInteger(v) ? v.toLocaleString('en') : String(Number(v.toPrecision(4)));
+  if (typeof v === 'number') return Number.isSafeInteger(v) ? v.toLocaleString('en') : String(Number(v.toPrecision(4)));
   if (typeof v !== 'object') return String(v);
   if ('$float' in v) return {nan: 'NaN', inf: 'Inf', '-inf': '-Inf'}[v.$float] ?? v.$float;
   if (Array.isArray(v)) return `[${v.map(round).join(', ')}]`;

@@ -12,7 +12,7 @@ export function describe(rows, file) {
     r.file = file;
     r.dtype ||= r.scheme;
     r.text = r.shape ? '[' + r.shape.join(', ') + ']' + (r.order ? ` order [${r.order.join(', ')}]` : '') : '';
-    r.how = r.external ? 'external' : r.scheme || r.encoding || '';
+    r.how = r.external ? 'external' : r.scheme !== r.dtype && r.scheme || r.encoding || '';
   }
   return rows;
 }
