@@ -182,8 +182,7 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != p.Length {
 			p.Rarely().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d",
-				tensor.ErrMalformed,
-				p.Length, w.decoded)
+				tensor.ErrMalformed, p.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
 		zstd = true

@@ -184,8 +184,7 @@ func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 			return nil, core.ZstdError(err)
 		case size >= limit:
 			return nil, fmt.Errorf("%w: %d bytes decode to more than %d", tensor.ErrLimit,
-				len(src),
-				limit)
+				len(src), limit)
 		}
 	}
 }

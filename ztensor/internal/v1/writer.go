@@ -176,8 +176,7 @@ func check(t *tensor.Tensor) error {
 			}
 		case p.DType != tensor.Unknown && p.DType != t.DType:
 			return fmt.Errorf("%w: version 1.0 cannot represent the dtype of part %s, %v",
-				errors.ErrUnsupported,
-				naming.Quote(p.Role), p.DType)
+				errors.ErrUnsupported, naming.Quote(p.Role), p.DType)
 		}
 	}
 	return nil

@@ -60,8 +60,7 @@ const tableWindow = 64 << 10
 func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 	if x.b.DecodedSize > x.b.R.Options.Limits.MaxDecoded {
 		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit,
-			x.b.DecodedSize,
-			x.b.R.Options.Limits.MaxDecoded)
+			x.b.DecodedSize, x.b.R.Options.Limits.MaxDecoded)
 	}
 	if x.b.Length < minSeekTable {
 		return nil, badFrames("%d bytes, and a seek table alone has %d", x.b.Length, minSeekTable)

@@ -178,12 +178,10 @@ func (w *Writer) checkName(name, what string) error {
 		return fmt.Errorf("%w: %s is not UTF-8", errors.ErrUnsupported, what)
 	case len(name) == 0 || len(name) > maxName || strings.IndexByte(name, 0) >= 0:
 		return fmt.Errorf("%w: %s is not one of version 2, which has 1 to %d bytes without NUL",
-			errors.ErrUnsupported,
-			what, maxName)
+			errors.ErrUnsupported, what, maxName)
 	case w.canonical && !norm.NFC.IsNormalString(name):
 		return fmt.Errorf("%w: %s %s is not in NFC, as canonical form requires",
-			errors.ErrUnsupported, what,
-			naming.Quote(name))
+			errors.ErrUnsupported, what, naming.Quote(name))
 	}
 	return nil
 }
