@@ -1,0 +1,46 @@
+package dtype
+
+import (
+	"testing"
+
+	"github.com/tensorfile/tensorfile/tensor"
+)
+
+// The words are those of the files, whatever a DType is called elsewhere.
+func TestWords(t *testing.T) {
+	for _, c := range []struct {
+		dtype       tensor.DType
+		short, long string
+	}{
+		{tensor.BF16, "bf16", "bfloat16"},
+		{tensor.F16, "f16", "float16"},
+		{tensor.F32, "f32", "float32"},
+		{tensor.F64, "f64", "float64"},
+		{tensor.U8, "u8", "uint8"},
+		{tensor.I8, "i8", "int8"},
+		{tensor.I64, "i64", "int64"},
+		{tensor.I32, "i32", "int32"},
+		{tensor.I16, "i16", "int16"},
+		{tensor.U64, "u64", "uint64"},
+		{tensor.U32, "u32", "uint32"},
+		{tensor.U16, "u16", "uint16"},
+		{tensor.Bool, "bool", "bool"},
+		{tensor.F8E5M2, "", ""},
+		{tensor.C64, "", ""},
+		{tensor.Unknown, "", ""},
+	} {
+		if short, long := Word(c.dtype, true), Word(c.dtype, false); short != c.short ||
+			long != c.long {
+			t.Errorf("%v: %q and %q", c.dtype, short, long)
+		}
+		for _, short := range []bool{true, false} {
+			word := Word(c.dtype, short)
+			if d := Storage(word, short); word != "" && d != c.dtype {
+				t.Errorf("%q is %v", word, d)
+			}
+			if d := Storage(word, !short); word != "bool" && d != tensor.Unknown {
+				t.Errorf("%q is %v in the other generation", word, d)
+			}
+		}
+	}
+}
