@@ -148,7 +148,7 @@ func TestAppendKeepsUnknownFields(t *testing.T) {
 			t.Errorf("%v is gone", want)
 		}
 	}
-	if r.f.ManifestAt%v2.MinAlignment != 0 || r.f.ManifestAt%8192 == 0 &&
+	if r.f.ManifestAt%minAlignment != 0 || r.f.ManifestAt%8192 == 0 &&
 		v2.AlignmentOf(&r.f) > 4096 {
 		t.Error("another alignment than before:", v2.AlignmentOf(&r.f))
 	}
@@ -212,8 +212,8 @@ func TestAppendsThatWereInterrupted(t *testing.T) {
 	same("aborted", file)
 
 	// The last blob looks like the end of a file, and is none.
-	trap := append(bytes.Repeat([]byte(v2.Magic2), 20), file[len(file)-v2.FooterSize:]...)
-	trap[len(trap)-v2.FooterSize+16] ^= 1 // the hash
+	trap := append(bytes.Repeat([]byte(v2.Magic2), 20), file[len(file)-footerSize:]...)
+	trap[len(trap)-footerSize+16] ^= 1 // the hash
 	whole := appended(t, file, nil,
 		adding(t, tensor.New("trap", tensor.Shape{int64(len(trap))}, trap)))
 	for n := len(file) + 1; n < len(whole); n += 97 {

@@ -7,13 +7,12 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // many2 is a file of n small tensors with realistic names.
 func many2(b testing.TB, n int) []byte {
 	var out bytes.Buffer
-	w := NewWriter(&out, &WriterOptions{Version: "2", Alignment: v2.MinAlignment})
+	w := NewWriter(&out, &WriterOptions{Version: "2", Alignment: minAlignment})
 	for i := range n {
 		x := make([]float32, 128)
 		x[0], x[1] = float32(i), float32(i>>16)

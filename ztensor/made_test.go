@@ -12,6 +12,14 @@ import (
 // Files for tests that no writer would make. Keys are in the order of CBOR's
 // deterministic encoding, which readers must not care about.
 
+// Numbers and words of version 2, as its specification has them.
+const (
+	footerSize   = 40
+	minAlignment = 4096
+	maxFrame     = 16 << 20
+	seekable     = "zt.zstd-seekable/1"
+)
+
 var deterministic = func() fxcbor.EncMode {
 	m, err := fxcbor.CoreDetEncOptions().EncMode()
 	if err != nil {

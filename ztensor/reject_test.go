@@ -179,7 +179,7 @@ func ones(n int) []any {
 
 func seekPart(stored []byte, size int) made {
 	m := objectsOf("w", object2Of("dense", []any{size}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable,
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable,
 			"decoded_length", size}))
 	m.data = stored
 	return m

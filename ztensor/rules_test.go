@@ -320,7 +320,7 @@ func TestEveryRuleOfVersion2IsKept(t *testing.T) {
 		{"E2 long", rule.Encoding, seekPart(seekBlob([][]byte{fa, fb}, []int{10, 11}), 21),
 			seekPart(second, 20)},
 		{"E2 huge", rule.Encoding,
-			seekPart(seekBlob([][]byte{fa}, []int{v2.MaxFrame + 1}), v2.MaxFrame+1),
+			seekPart(seekBlob([][]byte{fa}, []int{maxFrame + 1}), maxFrame+1),
 			seekPart(second, 20)},
 		{"E3 sum", rule.Encoding, seekPart(second, 21), seekPart(second, 20)},
 		{"E3 two in one", rule.Encoding,
@@ -789,7 +789,7 @@ func TestAMillionFrames(t *testing.T) {
 	}
 	stored := seekBlob(frames, sizes)
 	m := objectsOf("w", object2Of("dense", []any{n}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable,
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable,
 			"decoded_length", n}))
 	m.data = stored
 	r, err := OpenBytes(m.large(), nil)
@@ -803,12 +803,12 @@ func TestAMillionFrames(t *testing.T) {
 	}
 	// 16 MiB each, says another table.
 	for i := range sizes {
-		sizes[i] = v2.MaxFrame
+		sizes[i] = maxFrame
 	}
 	m.data = seekBlob(frames, sizes)
 	m.manifest = pairList{"objects", pairList{"w", object2Of("acme", []any{}, "data",
-		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", v2.Seekable,
-			"decoded_length", uint64(n) * v2.MaxFrame})}}
+		pairList{"blob", []any{4096, len(stored)}, "dtype", "u8", "encoding", seekable,
+			"decoded_length", uint64(n) * maxFrame})}}
 	if r, err = OpenBytes(m.large(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -818,6 +818,6 @@ func TestAMillionFrames(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := lie.ReadAt(p, 1<<40); err == nil {
-		t.Error(fmt.Sprint("a byte of ", uint64(n)*v2.MaxFrame))
+		t.Error(fmt.Sprint("a byte of ", uint64(n)*maxFrame))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -523,7 +524,7 @@ func TestAnInterruptedSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if id := v2.SetID(&r.f); id != "new" || len(r.Warnings()) > 0 {
+	if id := maps.Collect(r.Attributes())[v2.SetKey]; id != "new" || len(r.Warnings()) > 0 {
 		t.Errorf("the set %q, %v", id, r.Warnings())
 	}
 	if _, err := r.Verify(t.Context(), nil); err != nil {

@@ -82,7 +82,7 @@ func (c *canonical) violates(rule int, off int64, field, format string, args ...
 func (c *canonical) check() error {
 	r := c.r
 	if c.data {
-		c.violates(1, r.Size()-FooterSize, "manifest", "there is no manifest")
+		c.violates(1, r.Size()-footerSize, "manifest", "there is no manifest")
 		return nil
 	}
 	if n := len(c.List); n > 0 {
@@ -176,7 +176,7 @@ func (c *canonical) places(all []*core.Payload) error {
 		c.violates(1, r.ManifestAt, "manifest",
 			"it is at %d and belongs at %d", r.ManifestAt, next)
 	}
-	if end := r.ManifestAt + r.ManifestSize; end != r.Size()-FooterSize {
+	if end := r.ManifestAt + r.ManifestSize; end != r.Size()-footerSize {
 		c.violates(1, end, "footer", "it does not follow the manifest")
 	}
 	taken = append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize})

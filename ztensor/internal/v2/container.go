@@ -48,9 +48,9 @@ const Magic2 = "\x89ZT2\r\n\x1a\n"
 
 // The numbers of the container of version 2 (§2 and §3 of its specification).
 const (
-	FooterSize         = 40
-	MinSize            = 8 + FooterSize // a file of nothing
-	MinAlignment       = 4096           // of blobs and the manifest
+	footerSize         = 40
+	MinSize            = 8 + footerSize // a file of nothing
+	minAlignment       = 4096           // of blobs and the manifest
 	CanonicalAlignment = 65536          // where they do in canonical form
 	maxManifest        = 1 << 30
 	maxName            = 1024
@@ -78,7 +78,7 @@ type Container struct {
 func Open(r *core.File) error {
 	c := &Container{r: r}
 	r.Own = map[*tensor.Tensor][]byte{}
-	r.Generation, r.Footer, r.Window = c, FooterSize, maxWindow
+	r.Generation, r.Footer, r.Window = c, footerSize, maxWindow
 	if strconv.IntSize < 64 {
 		r.Window = core.MaxWindow
 	}
@@ -88,11 +88,11 @@ func Open(r *core.File) error {
 		return core.Errs.Wrap(size, "", rule.Broken(rule.FileTooSmall,
 			"%d bytes, and the shortest file has %d", size, MinSize))
 	}
-	f, err := r.ReadTail(FooterSize)
+	f, err := r.ReadTail(footerSize)
 	if err != nil {
 		return err
 	}
-	at := size - FooterSize
+	at := size - footerSize
 	off, n := binary.LittleEndian.Uint64(f), binary.LittleEndian.Uint64(f[8:])
 	hash := binary.LittleEndian.Uint64(f[16:])
 	switch version := binary.LittleEndian.Uint32(f[24:]); {
@@ -112,9 +112,9 @@ func Open(r *core.File) error {
 	case n > maxManifest:
 		return core.Errs.Wrap(at+8, "manifest_length", rule.Broken(rule.ManifestTooLarge,
 			"%d bytes of at most %d", n, maxManifest))
-	case off%MinAlignment != 0 || off < MinAlignment:
+	case off%minAlignment != 0 || off < minAlignment:
 		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.BlobAlignment,
-			"the manifest begins at %d, no positive multiple of %d", off, MinAlignment))
+			"the manifest begins at %d, no positive multiple of %d", off, minAlignment))
 	case off > uint64(at) || n > uint64(at)-off:
 		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
 			"%d bytes at %d of the %d before the footer", n, off, at))

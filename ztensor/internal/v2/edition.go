@@ -172,9 +172,9 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 		most = 100 // of what looks like a footer and is none
 	)
 	tried := 0
-	buf := make([]byte, step+FooterSize)
+	buf := make([]byte, step+footerSize)
 	for to := size; to >= MinSize; to -= step {
-		from := max(0, to-step-FooterSize)
+		from := max(0, to-step-footerSize)
 		p := buf[:to-from]
 		if _, err := f.ReadAt(p, from); err != nil && err != io.EOF {
 			return 0, err

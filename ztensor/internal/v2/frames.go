@@ -19,7 +19,7 @@ import (
 )
 
 // readBatch is how much is decoded of one read.
-const readBatch = MaxFrame
+const readBatch = maxFrame
 
 // decodeFrames decodes frames that follow on each other to where in dst they belong, on
 // all cores, a batch at a time. stored are all bytes of the payload, if they have been
@@ -136,7 +136,7 @@ func (x *frames) Open(b *core.Payload) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	ahead := f.size * max(1, min(int64(runtime.GOMAXPROCS(0)), MaxFrame/max(1, f.size)))
+	ahead := f.size * max(1, min(int64(runtime.GOMAXPROCS(0)), maxFrame/max(1, f.size)))
 	in := io.NewSectionReader(framesAt{x}, 0, b.DecodedSize)
 	return b.Checked(bufio.NewReaderSize(in, int(min(ahead, b.DecodedSize)))), nil
 }
@@ -156,8 +156,8 @@ type frameCache struct {
 }
 
 const (
-	cacheSize = MaxFrame
-	maxCache  = 8 * MaxFrame
+	cacheSize = maxFrame
+	maxCache  = 8 * maxFrame
 )
 
 type cachedFrame struct {

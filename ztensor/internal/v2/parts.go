@@ -89,7 +89,7 @@ func (s *scan) payload(p *scannedPart) {
 	case encoding != nil:
 		x := b.Rarely()
 		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
-		if x.Encoding != Seekable {
+		if x.Encoding != seekable {
 			x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, naming.Quote(x.Encoding))
 		}
 	default:
@@ -117,7 +117,7 @@ func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 
 // place checks where a payload is.
 func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at int) {
-	end := uint64(s.r.Size() - FooterSize)
+	end := uint64(s.r.Size() - footerSize)
 	if shard != nil {
 		i, ok := slices.BinarySearchFunc(s.r.Shards, string(shard),
 			func(have core.ShardID, name string) int { return byLength(have.Name, name) })
@@ -126,12 +126,12 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 			return
 		}
 		b.Shard, s.r.Jumbled = int32(i+1), true
-		end = uint64(s.r.Shards[i].Size - FooterSize)
+		end = uint64(s.r.Shards[i].Size - footerSize)
 	}
 	switch {
-	case offset%MinAlignment != 0 || offset < MinAlignment:
+	case offset%minAlignment != 0 || offset < minAlignment:
 		s.Refuse(rule.BlobAlignment, at,
-			"byte %d is not a positive multiple of %d", offset, MinAlignment)
+			"byte %d is not a positive multiple of %d", offset, minAlignment)
 		return
 	case offset > end || length > end-offset:
 		s.Refuse(rule.BlobBounds, at,

@@ -15,8 +15,8 @@ import (
 // The encoding profile zt.zstd-seekable/1 (§8): independent zstd frames, and
 // after them, in a frame that every decoder skips, a table of their lengths.
 const (
-	Seekable     = "zt.zstd-seekable/1"
-	MaxFrame     = 16 << 20 // decoded
+	seekable     = "zt.zstd-seekable/1"
+	maxFrame     = 16 << 20 // decoded
 	seekHeader   = "\x5e\x2a\x4d\x18"
 	seekMagic    = "\xb1\xea\x92\x8f"
 	seekFooter   = 4 + 1 + 4 // number of frames, descriptor, magic
@@ -117,9 +117,9 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 		switch {
 		case x.stored == 0:
 			return nil, badFrames("frame %d has no bytes", i)
-		case x.size > MaxFrame:
+		case x.size > maxFrame:
 			return nil, badFrames("frame %d decodes to %d bytes of at most %d", i, x.size,
-				MaxFrame)
+				maxFrame)
 		case i == 0:
 			f.size = int64(x.size)
 		case int64(x.size) > f.size || int64(x.size) < f.size && int64(i) < n-1 || f.size == 0:

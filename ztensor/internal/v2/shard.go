@@ -161,7 +161,7 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 	if err := openShard(r); err != nil {
 		return rule.New(rule.ShardIdentity, err)
 	}
-	if have, want := SetID(r), SetID(c.r); have != want && have != "" {
+	if have, want := setID(r), setID(c.r); have != want && have != "" {
 		return rule.Broken(rule.ShardIdentity,
 			"of the set %s, not %s", naming.Quote(have), naming.Quote(want))
 	}
@@ -186,8 +186,8 @@ func openShard(r *core.File) error {
 // SetKey is the attribute of root and shards that identifies a set of them.
 const SetKey = "shard_set_id"
 
-// SetID returns the ID of the set that a file says it is of.
-func SetID(r *core.File) string {
+// setID returns the ID of the set that a file says it is of.
+func setID(r *core.File) string {
 	v := cbor.Find(r.Attributes, SetKey)
 	if s, ok := cbor.TextOf(v); ok || v == nil {
 		return s

@@ -107,9 +107,9 @@ func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 
 func (w *Writer) configure(o writer.Settings) (err error) {
 	switch {
-	case w.align < MinAlignment || w.align&(w.align-1) != 0 || w.align > 1<<30:
+	case w.align < minAlignment || w.align&(w.align-1) != 0 || w.align > 1<<30:
 		return core.Errs.New(fs.ErrInvalid, "WriterOptions.Alignment is %d, not a power of two "+
-			"from %d to 1 GiB", o.Alignment, MinAlignment)
+			"from %d to 1 GiB", o.Alignment, minAlignment)
 	case w.canonical && (o.KeepOrder || w.level > 0 || w.align != CanonicalAlignment):
 		return core.Errs.New(fs.ErrInvalid, "WriterOptions.Canonical excludes KeepOrder, Level "+
 			"and Alignment")
@@ -408,7 +408,7 @@ func (w *Writer) enter(it *writer.Item) error {
 		d := describedPart{Blob: &[2]int64{p.Offset, p.Length}, Type: p.Logical, DType: p.Word,
 			Digest: p.Digest}
 		if w.level > 0 {
-			d.Encoding, d.DecodedLength = Seekable, &p.Size
+			d.Encoding, d.DecodedLength = seekable, &p.Size
 		}
 		b, err := cbor.MarshalFields(d)
 		if err != nil {
