@@ -43,7 +43,8 @@ checkpoints of Lightning, 'module.*=*' for DataParallel. --map hf-gguf does so f
 Llama, Mistral, Qwen2 and Qwen3 have at Hugging Face and in .gguf files, either of which may be A.
 It compares tensors alone, by their values: with --dequantize where some are quantised. The rows
 of the query and key weights, which llama.cpp stores in another order for the architecture llama,
-are compared in that order. Experts, which llama.cpp joins, are only in one.
+are compared in that order. Experts, which llama.cpp joins, and an output layer that one side has
+tied to the embedding are only in one.
 
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
 		Example: `  tensorfile diff model.safetensors model.zt
