@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -19,6 +20,34 @@ import (
 func IsText(t *tensor.Tensor) bool {
 	_, ok := charactersOf(t)
 	return ok
+}
+
+// SliceText returns a part of text of NumPy, as [tensor.Slice] does of numbers. It is an
+// ErrDType where [IsText] is false.
+func SliceText(t *tensor.Tensor, index ...tensor.Index) (*tensor.Tensor, error) {
+	c, ok := charactersOf(t)
+	if !ok || len(index) > len(t.Shape) {
+		return nil, fmt.Errorf("%w: tensor %s is no text of %d dimensions", tensor.ErrDType,
+			naming.Quote(t.Name), len(index))
+	}
+	part, err := tensor.Slice(c.Tensor, index...)
+	if err != nil {
+		return nil, err
+	}
+	st, _ := t.Data.Stored()
+	return &tensor.Tensor{Name: t.Name, Shape: part.Shape[:len(part.Shape)-1],
+		Data: tensor.NewBlob(&textSource{part.Data.Source(), st.Type})}, nil
+}
+
+// A textSource is the bytes of text, which has a type of NumPy.
+type textSource struct {
+	tensor.Source
+	word string
+}
+
+// Stored is for tensor.Blob.
+func (s *textSource) Stored() (tensor.Stored, bool) {
+	return tensor.Stored{Offset: -1, Type: s.word}, true
 }
 
 // characters are the elements of text.

@@ -86,10 +86,25 @@ func TestTextIsPrinted(t *testing.T) {
 			}
 		}
 	}
-	// Text of no length would be output without input.
-	c := array("<U0", "False", "(1000000000000,)", "")
+	c := array("|S2", "True", "(2, 2)", "a\x00b\x00c\x00dd")
 	r, err := tensorfile.OpenBytes([]byte(c), nil)
 	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := inspect.SliceText(r.Tensor("data"), tensor.At(1))
+	var out strings.Builder
+	if err == nil {
+		err = inspect.WriteValues(t.Context(), &out, row, nil)
+	}
+	if err != nil || out.String() != `["b", "dd"]` || !inspect.IsText(row) {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+	if _, err := inspect.SliceText(row, tensor.At(0), tensor.At(0)); err == nil {
+		t.Error("a character of text is an element")
+	}
+	// Text of no length would be output without input.
+	c = array("<U0", "False", "(1000000000000,)", "")
+	if r, err = tensorfile.OpenBytes([]byte(c), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := inspect.WriteValues(t.Context(), io.Discard, r.Tensor("data"), nil); err == nil {

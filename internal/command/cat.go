@@ -163,14 +163,18 @@ func (a *app) find(in *input, arg string, c *catFlags) (*chosen, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sliced && !t.DType.Known() {
+	cut := tensor.Slice
+	switch {
+	case inspect.IsText(t):
+		cut = inspect.SliceText
+	case sliced && !t.DType.Known():
 		return nil, noNumbers(t)
 	}
 	if sliced {
 		index, err := tensor.ParseSlice(slice, len(t.Shape))
 		whole := t.Shape
 		if err == nil {
-			t, err = tensor.Slice(t, index...)
+			t, err = cut(t, index...)
 		}
 		if err != nil {
 			return nil, wrong("an index for each dimension, such as [0, 2:8, ...]",
