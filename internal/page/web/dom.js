@@ -76,7 +76,7 @@ export function list(parent, pairs) {
 }
 
 // piece is how many rows of a table come at once.
-const piece = 300;
+const piece = 100;
 
 // grow returns a function that shows rows in a table, by calling draw with a parent and a row: the first ones, and more when the end of
 // the region comes into view.
