@@ -252,6 +252,9 @@ func (f *finder) orphans() {
 			}
 			what := "there is no weight for it"
 			if w := f.stored[base+".weight"]; w != nil {
+				if g := f.cfg.group(base); g != nil && g.format == "dense" {
+					break // weights that were rounded, and stored as floats
+				}
 				what = fmt.Sprintf("the weight is plain %v", w.DType)
 			}
 			f.note(OrphanScale, tensor.SeverityError, t.Name,
@@ -264,7 +267,8 @@ func (f *finder) orphans() {
 
 // auxiliary are the last segments of names of scales of activations and caches.
 var auxiliary = []string{"input_scale", "scale_input", "input_global_scale",
-	"activation_scale", "output_scale", "k_scale", "v_scale", "q_scale", "input_zero_point"}
+	"activation_scale", "output_scale", "k_scale", "v_scale", "q_scale", "input_zero_point",
+	"qscale_act"}
 
 // isAuxiliary reports whether t is no parameter: of a set without quantised weights all
 // tensors are.

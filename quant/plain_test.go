@@ -2,6 +2,7 @@ package quant_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -128,6 +129,19 @@ func TestConfigurationMakesNoTensorQuantised(t *testing.T) {
 	for _, w := range set.Weights {
 		if (w.Name == "a.weight") != (w.Scheme == "fp8-block") || w.Err != nil {
 			t.Errorf("%s is %s: %v", w.Name, w.Scheme, w.Err)
+		}
+	}
+}
+
+// compressed-tensors stores weights that were rounded, and not compressed, with their
+// scales.
+func TestScalesOfWeightsThatAreNotCompressed(t *testing.T) {
+	for format, want := range map[string]int{"dense": 0, "float-quantized": 1} {
+		set := quant.Find(of(list(t, "a.weight BF16 4 4", "a.weight_scale BF16 4 1",
+			"b.weight F8E4M3FN 4 4", "b.weight_scale BF16 4 1")...), config(t, fmt.Sprintf(
+			ctConfig, format, `{"num_bits":8,"type":"float","strategy":"channel"}`)))
+		if len(set.Findings) != want {
+			t.Errorf("%s: %v", format, set.Findings)
 		}
 	}
 }

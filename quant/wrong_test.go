@@ -652,7 +652,7 @@ func TestActivationScalesAreNotApplied(t *testing.T) {
 	parts := list(t, "a.weight F8E4M3FN 4 4", "a.weight_scale F32 1")
 	want := floats(t, one(t, quant.Find(of(parts...), nil)))
 	for _, name := range []string{"input_scale", "k_scale", "v_scale", "q_scale", "scale_input",
-		"input_global_scale", "activation_scale", "input_zero_point"} {
+		"input_global_scale", "activation_scale", "input_zero_point", "qscale_act"} {
 		set := quant.Find(of(append(parts, list(t, "a."+name+" F32 1")...)...), nil)
 		compare(t, name, floats(t, one(t, set)), want)
 		if last := set.Weights[len(set.Weights)-1]; !last.Auxiliary || last.Parameters() != 0 ||
