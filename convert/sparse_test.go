@@ -335,9 +335,9 @@ func TestConversionOfSparseTensorsEndsWithItsContext(t *testing.T) {
 		for _, to := range []form{{tensorfile.NPY, ""}, {tensorfile.ZTensor, "2"}} {
 			total := 0 // read by Write
 			for step := range 8 {
-				if testing.Short() && (step%2 == 0 && step > 0 ||
+				if testing.Short() && (step > 0 && step != 3 && step != 7 ||
 					s.csr != (to.format == tensorfile.NPY)) {
-					continue // every second step, of one target for each layout
+					continue // of one target for each layout
 				}
 				r := &cancellingReader{r: bytes.NewReader(file), left: math.MaxInt,
 					cancel: func() {}}

@@ -144,10 +144,13 @@ func TestCompareAgreesWithTheDefinition(t *testing.T) {
 		}
 		for seed, n := range sizes {
 			a, b := comparePair(d, n, uint64(seed))
-			for _, o := range []CompareOptions{{}, {Numeric: true}, {Tolerance: 0.5},
+			for i, o := range []CompareOptions{{}, {Numeric: true}, {Tolerance: 0.5},
 				{Tolerance: math.Inf(1)},
 				{Relative: 0.01}, {Tolerance: 2, Relative: 0.5}, {Tolerance: 0.5, Figures: true},
 				{Figures: true}} {
+				if testing.Short() && (i+int(d)+seed)%3 != 0 {
+					continue
+				}
 				check(a, b, o)
 				check(a, a, o)
 			}

@@ -45,7 +45,7 @@ func TestSearchForNewerFieldsIsBounded(t *testing.T) {
 		{Name: "Root", Fields: []fb.Field{{Name: "list", Slot: 4, Kind: fb.Tables, Index: 1}}},
 		{Name: "Item"},
 	}}
-	const lastSlot, n = 65000, 500
+	const lastSlot, n = 65000, 50
 	var b fb.Builder
 	items := make([]fb.Offset, n)
 	for i := range items {
