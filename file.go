@@ -73,7 +73,7 @@ func (f *File) Version() string { return f.r.Version() }
 // Size returns the size of the file in bytes.
 func (f *File) Size() int64 { return f.size }
 
-// TotalSize is the size of the file and of all files that it names as its shards, in
+// TotalSize returns the size of the file and of all files that it names as its shards, in
 // bytes. It opens none of them.
 func (f *File) TotalSize() int64 {
 	n := f.size
@@ -96,7 +96,7 @@ func (f *File) TotalSize() int64 {
 	return n
 }
 
-// Len is the number of tensors.
+// Len returns the number of tensors.
 func (f *File) Len() int { return f.r.Len() }
 
 // Tensors returns all tensors in file order. Names may repeat where the format

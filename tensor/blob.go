@@ -9,26 +9,26 @@ import (
 	"github.com/tensorfile/tensorfile/internal/align"
 )
 
-// A Source is what a Blob reads; a Blob is one itself. All methods may be called at the
-// same time from several goroutines. A Source of bytes that are made as they are read
-// embeds [Computed].
+// A Source provides the bytes of a Blob; a Blob is a Source itself. All methods may be
+// called at the same time from several goroutines. A Source of bytes that are made as
+// they are read embeds [Computed].
 type Source interface {
 	// Size is the number of (decoded) bytes, -1 where it is known only after decoding.
 	Size() int64
 	// ReadAt fills p from off or fails, as io.ReaderAt asks. Where the bytes must not be
 	// borrowed, or cannot be read, it fails for an empty p too.
 	ReadAt(p []byte, off int64) (int, error)
-	// ReadInto fills p with all bytes; len(p) is Size, or how many bytes are decoded.
-	// [ReadFull] does it by ReadAt.
+	// ReadInto fills p with all bytes; len(p) is Size, or the number of decoded bytes if
+	// Size is -1. [ReadFull] does it by ReadAt.
 	ReadInto(p []byte) error
 	// Open streams the bytes, and checks a digest before io.EOF. [Stream] does it by
 	// ReadAt.
 	Open() (io.ReadCloser, error)
 	// Bytes returns all bytes without a copy, or false. The slice is borrowed.
 	Bytes() ([]byte, bool)
-	// Memory is Bytes where they are in ordinary memory: see Blob.Memory.
+	// Memory returns the bytes if they are in ordinary memory: see Blob.Memory.
 	Memory() ([]byte, bool)
-	// Stored says where and how the bytes are in the file; false if they are in none.
+	// Stored returns where and how the bytes are in the file; false if they are in none.
 	Stored() (Stored, bool)
 	// Seekable reports whether ReadAt costs only what it reads.
 	Seekable() bool
@@ -56,7 +56,7 @@ func (Computed) Seekable() bool { return false }
 // Identity returns nil.
 func (Computed) Identity() any { return nil }
 
-// Stream reads the bytes of src from the start by its ReadAt.
+// Stream streams src from the start, by its ReadAt.
 func Stream(src Source) io.ReadCloser { return io.NopCloser(&sectionStream{src: src}) }
 
 // ReadFull fills p with the first bytes of src by one ReadAt. Fewer bytes are
@@ -169,7 +169,8 @@ func (b Blob) Memory() ([]byte, bool) {
 	return b.src.Memory()
 }
 
-// Seekable reports whether ReadAt costs only what it reads, not what comes before.
+// Seekable reports whether ReadAt costs as much as it reads, and not also the bytes
+// before its offset.
 func (b Blob) Seekable() bool { return b.src == nil || b.src.Seekable() }
 
 // Stored reports where in its file the blob is. It is false for blobs that come
