@@ -14,14 +14,14 @@
 // for slices of numbers, [Open] and [NewWriter] for tensors of any dtype.
 //
 // Dtypes are bool, the integers, float16 to float64, complex64 and complex128, by any
-// name that NumPy reads, and those that ml_dtypes registers by name, such as bfloat16.
-// numpy.save writes the latter as void bytes (<V2), which tensor.Reinterpret gives their
-// dtype. Big-endian arrays are read in the order of the machine; Fortran order is
-// reported in Order. Arrays of anything but plain numbers (structured, object, string,
-// date, void and long double types) have bytes but no values: the dtype is
-// tensor.Unknown, and [tensor.Stored].Type has NumPy's word. Among several arrays in one
-// file, by repeated numpy.save, the first is read, and a warning lists the others. Other
-// bytes after the elements, and headers with more or fewer than the three keys, are
+// name that NumPy reads, and the dtypes that ml_dtypes registers by name, such as
+// bfloat16. numpy.save writes dtypes of ml_dtypes as void bytes (<V2); tensor.Reinterpret
+// gives these their dtype. Big-endian arrays are read in the order of the machine;
+// Fortran order is reported in Order. Arrays of anything but plain numbers (structured,
+// object, string, date, void and long double types) have bytes but no values: the dtype
+// is tensor.Unknown, and [tensor.Stored].Type has NumPy's word. Among several arrays in
+// one file, by repeated numpy.save, the first is read, and a warning lists the others.
+// Other bytes after the elements, and headers with more or fewer than the three keys, are
 // refused.
 //
 // The package is checked against numpy in both directions by interop/npy.sh.

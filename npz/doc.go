@@ -14,14 +14,14 @@
 //
 // An archive is a zip file whose members are arrays as .npy files have them, stored or
 // deflated. A tensor is named after its member without one ".npy"; members that are not
-// arrays are blobs. Names are those that NumPy uses: a member's name ends before its
-// first NUL.
+// arrays are blobs. Names are as NumPy has them: a member's name ends before its first
+// NUL.
 //
-// Dtypes are bool, the integers, float16 to float64, complex64 and complex128. Arrays
-// of anything else (strings, objects, dates, structured types) are listed with DType
-// Unknown and NumPy's word for the type in Stored.Type; their data are the bytes as
-// they are, which nothing here interprets. Duplicate names, and members that share
-// bytes of the file, are malformed.
+// Dtypes are bool, the integers, float16 to float64, complex64 and complex128. Arrays of
+// anything else (strings, objects, dates, structured types) are listed with DType Unknown
+// and NumPy's word for the type in Stored.Type; their data are the bytes as they are,
+// which nothing here interprets. Duplicate names, and members that share bytes of the
+// file, are malformed.
 //
 // The package is checked against numpy in both directions by interop/npy.sh.
 package npz

@@ -24,10 +24,10 @@
 // graphs as attributes, which have tensors again: see [Reader.Tensors].
 //
 // The file is read by a cursor over its fields: payloads stay where they are, so that
-// opening costs the metadata. Unknown fields are skipped. Opening refuses what
-// protobuf refuses, dimensions that are negative or beyond 2^63, and a file that lacks
-// what makes it a model. Any other fault of a tensor is an error of reading it,
-// and of [Reader.Verify], which also checks the graph; the other tensors are read.
+// opening costs the metadata. Unknown fields are skipped. Opening refuses files that
+// protobuf refuses, dimensions that are negative or beyond 2^63, and files that lack a
+// part that every model has. Other damage to a tensor is an error of reading that tensor,
+// and a finding of [Reader.Verify], which also checks the graph.
 //
 // Other files are opened when they are first needed, each once, through
 // ReaderOptions.Companion, and closed by Close. A location that leads out of the

@@ -31,10 +31,10 @@
 //
 // # Accepted files
 //
-// A [Reader] accepts what the reference implementation loads: integers of exactly four
-// bytes, headers of strings, arrays, maps and data of any legal width. It refuses what
-// the reference refuses, and three things that the reference accepts although they are
-// damage: element counts beyond 32 bits, duplicate names, and bytes after the end.
+// A [Reader] accepts the files that the reference implementation loads: integers have
+// exactly four bytes; headers of strings, arrays, maps and data have any legal width. It
+// also refuses three kinds of damage that the reference accepts: element counts beyond 32
+// bits, duplicate names, and bytes after the end.
 //
 // The rules are checked in the order of the specification: type codes in items.go, then
 // in parse.go the version and kind (head), Shape (readShape), Tensor (readTensor),
@@ -47,9 +47,9 @@
 // touches no byte of a payload; over an [io.ReaderAt] it costs one read of 4 KiB a
 // tensor, fewer where tensors are small.
 //
-// The output of a [Writer] is byte for byte what the reference writes for the same
-// content. Optimizers are inferred from their settings, since the format does not name
-// them; their tensors are statistics in the file of the model.
+// A [Writer] writes the same bytes as the reference for the same content. Optimizers are
+// inferred from their settings, since the format does not name them; their tensors are
+// statistics in the file of the model.
 //
 // The package was checked against primitiv 0.3: files of every kind in both directions,
 // and the verdict on every MessagePack type code in every place; see interop/primitiv.sh.

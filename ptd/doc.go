@@ -1,5 +1,5 @@
-// Package ptd reads and writes ExecuTorch's .ptd files, format FlatTensor: named
-// tensors and blobs next to a program, or without one.
+// Package ptd reads and writes ExecuTorch's .ptd files, format FlatTensor: named tensors
+// and blobs next to a program, or without one.
 //
 //	r, err := ptd.Open("weights.ptd", nil)
 //	if err != nil {
@@ -25,8 +25,7 @@
 // where one begins: it is the number of bytes that were inserted after byte 8.
 //
 // An entry has a name, a segment, and, if it is a tensor, a layout: scalar type, sizes,
-// dimension order. Entries may share a segment, each with its own layout, or without
-// one.
+// dimension order. Entries may share a segment, each with its own layout, or without one.
 //
 // # Supported files
 //
@@ -35,8 +34,8 @@
 // 0.7 and later, with the bytes of ExecuTorch's serializer in Python, unless an entry
 // asks for more alignment than the segments have: then it is aligned in the file, and not
 // only from the first segment on. Dtypes: all that its runtime knows, 0 to 29; complex
-// and packed ones are written too although its exporter never emits them. Names are valid
-// UTF-8 without NUL.
+// and packed dtypes are written too, although its exporter never emits them. Names are
+// valid UTF-8 without NUL.
 //
 // The rules are checked in the order of the file: identifiers and the extended header in
 // header.go; which tables a file has, the root table and segments in parse.go, where
@@ -53,5 +52,5 @@
 // (interop/ptd.sh), and its metadata against the C++ FlatBuffers verifier
 // (interop/fb.sh).
 //
-// Lifetime and safety of what a Reader hands out are as package tensor has them.
+// Package tensor describes the lifetime of borrowed memory.
 package ptd

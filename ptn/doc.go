@@ -28,8 +28,8 @@
 // have names within a graph, and weights are bound to values by their keys, which are the
 // names of tensors. [Reader.Methods] yields them.
 //
-// Open checks the archive, the FlatBuffer and the headers. Whether the graphs make
-// sense, and whether weights are what the program expects, [Reader.Verify] checks. The
-// format is the format of the ExecuTorch 1.5.1 wheel: exir/_serialize/_ptn.py,
+// Open checks the archive, the FlatBuffer and the headers. [Reader.Verify] checks the
+// graphs, and whether the weights have the dtypes and shapes that the program expects.
+// The format is the format of the ExecuTorch 1.5.1 wheel: exir/_serialize/_ptn.py,
 // backends/native/serialization.
 package ptn

@@ -1,6 +1,6 @@
-// Package remote reads parts of files over https: a Reader is an io.ReaderAt that asks
-// the server for the ranges that are wanted, so that listing the tensors of a file of
-// 40 GB takes one or two small requests.
+// Package remote reads parts of files over https: a Reader is an io.ReaderAt that
+// requests ranges of a file, so that listing the tensors of a file of 40 GB takes one or
+// two small requests.
 //
 //	r, err := remote.Open(ctx, "https://example.org/model.pte", nil)
 //	defer r.Close()
@@ -8,10 +8,10 @@
 //
 // See the examples of the package and [Open].
 //
-// The server is not trusted. It must answer a range with that range, of a file whose
-// size and version stay the same; what it sends beyond that is not read. Credentials go
-// to the host that they were given for, and to no other. Temporary failures are retried,
-// a silent server times out, and everything is limited.
+// The server is not trusted. It must answer a request for a range with that range, of a
+// file whose size and version stay the same; bytes beyond the range are not read.
+// Credentials go to the host that they were given for, and to no other. Temporary
+// failures are retried, a silent server times out, and everything is limited.
 package remote
 
 import (

@@ -79,8 +79,8 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return format.Encode(ctx, w, e.encoding(opts))
 }
 
-// WriteFile writes the changed copy. The file appears whole, or not at all, and
-// may replace the one that is read.
+// WriteFile writes the changed copy. The file appears whole, or not at all, and may
+// replace the file that is read.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return format.EncodeFile(ctx, name, e.encoding(opts))
 }

@@ -17,22 +17,21 @@
 //	offset 8      JSON, N bytes: name → {dtype, shape, data_offsets}, __metadata__
 //	offset 8+N    data: every byte belongs to exactly one tensor
 //
-// Reading follows the rules of the reference library and of the README that is its
-// specification, and is stricter where those two allow two readers to see different
-// tensors: a duplicate name or key is refused, and so are holes, overlaps, a header that
-// does not begin with {, and one beyond 100,000,000 bytes. A dimension beyond int64, even
-// next to a 0, and an entry that is an array in place of an object are refused as well. A
-// deviation that the reference accepts against its README, white space other than
-// trailing spaces and keys nobody knows, is a warning, and an error in Strict mode. A
-// dtype that this package has no name for is listed with the file's word (see
-// tensor.Stored) and refused in Strict mode.
+// Reading follows the rules of the reference library and of its README, which is the
+// specification. It is stricter where these rules allow two readers to see different
+// tensors. Refused are duplicate names and keys, holes, overlaps, a header that does not
+// begin with {, a header beyond 100,000,000 bytes, a dimension beyond int64, even next to
+// a 0, and an entry that is an array in place of an object. The reference accepts white
+// space other than trailing spaces, and unknown keys, although its README does not: these
+// are warnings, and errors in Strict mode. A dtype that this package has no name for is
+// listed with the file's word (see tensor.Stored) and refused in Strict mode.
 //
 // Tensors come in the order of their offsets. Elements are row-major, little-endian;
 // float4 and float6 elements are packed.
 //
-// An index, such as model.safetensors.index.json, opens like a file: the shards that it
-// names are then companions, looked for next to it. A tensor of a shard that the index
-// does not name is there, with a warning; other differences are errors.
+// An index, such as model.safetensors.index.json, opens like a file, and opens its
+// shards, which are next to it. A tensor of a shard that the index does not name is
+// listed, with a warning; other differences are errors.
 //
 // The package was checked against safetensors 0.8.0 in both directions: see
 // interop/safetensors.sh.

@@ -1,5 +1,5 @@
-// Package tensor is the vocabulary that all formats share: dtypes, shapes
-// and orders, tensors and blobs, views and loads, errors, findings and limits.
+// Package tensor is the vocabulary that all formats share: dtypes, shapes and orders,
+// tensors and blobs, views and loads, errors, findings and limits.
 //
 // See the examples of [As], [ConvertInto], [Convert], [LoadInto], [Load], [ParseDType],
 // [Reordered], [Report], [Slice], [Values] and [View].
@@ -21,14 +21,13 @@
 //
 // # Digests
 //
-// Whether a digest is checked does not depend on mapping. Where the Reader is Strict it
-// is checked in every way of reading, once. Otherwise streams ([Blob.Open],
-// [Blob.WriteTo]), and so [Reordered], all writers and conversion, check it at their
-// end, and so does Verify; views and copies ([View], [Load], [Blob.Bytes],
-// [Blob.ReadAt], [Blob.ReadAll]) do not.
+// Whether a digest is checked does not depend on mapping. If the Reader is Strict, it is
+// checked once, in every way of reading. Otherwise streams ([Blob.Open], [Blob.WriteTo])
+// check it at their end, and so do [Reordered], writers, conversion and Verify; views and
+// copies ([View], [Load], [Blob.Bytes], [Blob.ReadAt], [Blob.ReadAll]) do not.
 //
 // # Names
 //
-// A name says who owns a result: a View borrows or fails with [ErrNoView], a
-// Load copies. No function does whichever is convenient.
+// The name of a function says who owns its result: a View borrows memory of the file, or
+// fails with [ErrNoView]; a Load copies. No function does one or the other.
 package tensor

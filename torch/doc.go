@@ -1,4 +1,4 @@
-// Package torch reads the checkpoints of PyTorch: what torch.save writes, the tensors of
+// Package torch reads the checkpoints of PyTorch: the files of torch.save, the tensors of
 // TorchScript, and the directories of torch.distributed.checkpoint.
 //
 //	r, err := torch.Open("model.pt", nil)
@@ -19,18 +19,18 @@
 //	distributed    .metadata, a pickle, and .distcp files of archives, one a chunk;
 //	               or files of safetensors with chunks, for FromShards
 //
-// A checkpoint is a pickle, which Python reads by calling what the file names. Nothing is
-// called here, because nothing here can call: the pickle becomes data, a few dozen
-// functions of torch are understood from their arguments, and any other class or function
-// becomes an object that keeps its arguments. [Reader.Globals] lists every name that a
-// file refers to. Those that Python would call, and classes of no library of tensors, are
+// A checkpoint is a pickle. Python reads a pickle by calling the functions that the file
+// names; this package calls nothing. The pickle becomes data: a few dozen functions of
+// torch are understood from their arguments, and any other class or function becomes an
+// object that keeps its arguments. [Reader.Globals] lists every name that a file refers
+// to. Functions that Python would call, and classes of no library of tensors, are
 // warnings, and findings of Verify; Strict refuses the file.
 //
 // A tensor is named by the path of keys to it, joined with dots: model.layers.0.weight.
 // Values that are not tensors are attributes by the same rule. Names may repeat, because
 // keys may have dots in them; [Reader.Path] has the keys. The tensors of an nn.Module
-// have the names of its state_dict, whose dicts are in the path alone, and what its
-// state_dict does not have is not listed. A tensor whose elements are contiguous in its
+// have the names of its state_dict; the dicts between are in the path alone. Tensors that
+// are not in the state_dict are not listed. A tensor whose elements are contiguous in its
 // storage is a range of the file; the elements of others are gathered as they are read,
 // in row-major order. Tensors that share a storage share its bytes.
 //
