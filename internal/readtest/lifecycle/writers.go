@@ -5,22 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"iter"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Writer is what the writers of all formats have.
+// A Writer has the methods that the writers of all formats share.
 type Writer interface {
 	Check(t *tensor.Tensor) error
 	Add(t *tensor.Tensor) error
@@ -113,136 +110,6 @@ const (
 	HugeDim     = "a dimension of 2^32"
 )
 
-// sample returns a tensor of that dtype, whose bytes depend on the name.
-func (x Target) sample(name string, d tensor.DType, shape tensor.Shape) *tensor.Tensor {
-	h := fnv.New64()
-	h.Write([]byte(name))
-	r := rand.New(rand.NewPCG(h.Sum64(), uint64(d)))
-	n, _ := shape.Elements()
-	size, _ := d.Bytes(n)
-	b := make([]byte, size)
-	for i := range b {
-		switch b[i] = byte(r.Uint32()); d {
-		case tensor.Bool:
-			b[i] &= 1
-		case tensor.F32:
-			b[i] &= 0x3f // no infinity, no NaN
-		}
-	}
-	t := &tensor.Tensor{Name: name, DType: d, Shape: shape, Data: tensor.BlobOf(b)}
-	if !x.Orders(nil, len(shape)) {
-		t.Order = tensor.ColumnMajor(len(shape))
-	}
-	return t
-}
-
-func (x Target) plain(name string) *tensor.Tensor {
-	return x.sample(name, tensor.F32, tensor.Shape{2, 3})
-}
-
-// A content is an argument of Add, and what should become of it.
-type content struct {
-	kind string
-	t    *tensor.Tensor
-	want error // nil: it is accepted, and read back equal
-}
-
-// contents returns all that is given to a Writer, apart from names.
-func (x Target) contents() (all []content) {
-	add := func(kind string, want error, t *tensor.Tensor) {
-		if t != nil {
-			t.Name = kind
-		}
-		all = append(all, content{kind, t, want})
-	}
-	if slices.Contains(x.Refuses, "") {
-		panic("an empty kind")
-	}
-	holds := func(kind string) error {
-		if slices.Contains(x.Refuses, kind) {
-			return errors.ErrUnsupported
-		}
-		return nil
-	}
-	mayHold := func(kind string) error {
-		if slices.Contains(x.Accepts, kind) {
-			return nil
-		}
-		return errors.ErrUnsupported
-	}
-	add("a nil tensor", fs.ErrInvalid, nil)
-	short := x.plain("")
-	short.Data, _ = short.Data.Section(0, 20)
-	add("fewer bytes than the shape says", tensor.ErrMalformed, short)
-	negative := x.plain("")
-	negative.Shape = tensor.Shape{-2, 3}
-	add("a negative dimension", tensor.ErrMalformed, negative)
-	twice := x.plain("")
-	twice.Order = tensor.Order{0, 0}
-	add("an order that is no permutation", tensor.ErrMalformed, twice)
-
-	for _, d := range append(tensor.DTypes(), tensor.Unknown) {
-		var want error
-		if !slices.Contains(x.DTypes, d) {
-			want = errors.ErrUnsupported
-		}
-		add("dtype "+d.String(), want, x.sample("", d, tensor.Shape{2, 3, 4}))
-	}
-	for _, o := range []tensor.Order{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1},
-		{2, 1, 0}} {
-		t := x.sample("", tensor.F32, tensor.Shape{2, 3, 4})
-		t.Order = o
-		var want error
-		if !x.Orders(o, 3) {
-			want = errors.ErrUnsupported
-		}
-		add(fmt.Sprintf("order %v", []int(o)), want, t)
-	}
-	for _, rank := range []int{1, 4, 5, 8, 9, 32, 33, 64, 65, 254, 255, 256, 257} {
-		shape := make(tensor.Shape, rank)
-		for i := range shape {
-			shape[i] = 1
-		}
-		shape[rank-1] = 2
-		var want error
-		if rank > 255 || rank > x.MaxRank && x.MaxRank > 0 { // of tensor.Limits
-			want = errors.ErrUnsupported
-		}
-		add(fmt.Sprintf("rank %d", rank), want, x.sample("", tensor.F32, shape))
-	}
-	add(Scalar, holds(Scalar), x.sample("", tensor.F32, nil))
-	add(ZeroDim, holds(ZeroDim), x.sample("", tensor.F32, tensor.Shape{2, 0, 3}))
-	add(HugeDim, holds(HugeDim), x.sample("", tensor.F32, tensor.Shape{1 << 32, 0}))
-
-	csr := &tensor.Tensor{DType: tensor.F32, Shape: tensor.Shape{2, 3}, Scheme: "sparse_csr",
-		Parts: []tensor.Part{
-			{Role: "values", DType: tensor.F32, Data: tensor.BlobOf(make([]byte, 4))},
-			{Role: "indices", DType: tensor.U64, Data: tensor.BlobOf(make([]byte, 8))},
-			{Role: "indptr", DType: tensor.U64, Data: tensor.BlobOf(
-				append(make([]byte, 16), 1, 0, 0, 0, 0, 0, 0, 0))},
-		}}
-	add(Sparse, mayHold(Sparse), csr)
-	blocks := tensor.BlobOf(make([]byte, 68))
-	add(Blocks, mayHold(Blocks), &tensor.Tensor{Shape: tensor.Shape{2, 32}, Scheme: "Q8_0",
-		Parts: []tensor.Part{{Role: "blocks", Data: blocks}}})
-	add(BlocksOf, mayHold(BlocksOf), &tensor.Tensor{Shape: tensor.Shape{2, 32},
-		Scheme: "gguf.Q8_0/1",
-		Parts:  []tensor.Part{{Role: "data", DType: tensor.U8, Data: blocks}}})
-	extra := x.plain("")
-	extra.Parts = []tensor.Part{{Role: "further", DType: tensor.F32,
-		Data: tensor.BlobOf([]byte{1, 2, 3, 4})}}
-	add(Extras, mayHold(Extras), extra)
-	external := x.plain("")
-	external.External, external.Data = true, tensor.Blob{}
-	add(External, errors.ErrUnsupported, external)
-	unknown := x.plain("")
-	unknown.Data = tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(make([]byte, 24))), nil
-	})
-	add(UnknownSize, mayHold(UnknownSize), unknown)
-	return all
-}
-
 // check requires an error of that class, or one that Present lists for the case; nil is
 // no error. It reports whether there is no error, as there should be.
 func (x Target) check(t *testing.T, name string, got, want error) (accepted bool) {
@@ -295,21 +162,6 @@ func Writers(t *testing.T, x Target, keep func(name string, b []byte)) {
 	if x.Create != nil {
 		t.Run("files", func(t *testing.T) { x.files(t) })
 	}
-}
-
-// names returns what is to be read back or refused because of its name.
-func (x Target) names() (all []content) {
-	for _, n := range badNames {
-		var want error
-		if slices.Contains(x.Refuses, n.kind) || len(n.name) > 1<<20 { // of tensor.Limits
-			want = errors.ErrUnsupported
-		}
-		if x.One { // the name is lost
-			want = nil
-		}
-		all = append(all, content{n.kind, x.plain(n.name), want})
-	}
-	return all
 }
 
 func (x Target) arguments(t *testing.T, keep func(name string, b []byte)) {
@@ -436,9 +288,7 @@ func sameOrder(a, b *tensor.Tensor) bool {
 	return true
 }
 
-func short(name string) string { return fmt.Sprintf("%.40q", name) }
-
-// states is what becomes of calls before and after Close and Abort.
+// states tests calls before and after Close and Abort.
 func (x Target) states(t *testing.T) {
 	ctx := t.Context()
 	calls := func(when string, w Writer) {
@@ -474,273 +324,4 @@ func (x Target) states(t *testing.T) {
 	if err == nil {
 		x.equal(t, written(), nil)
 	}
-}
-
-// streamed returns a tensor whose data open gives.
-func (x Target) streamed(name string,
-	open func(data []byte) (io.ReadCloser, error)) *tensor.Tensor {
-	t := x.plain(name)
-	data, _ := t.Data.ReadAll()
-	t.Data = tensor.BlobFunc(int64(len(data)), func() (io.ReadCloser, error) { return open(data) })
-	return t
-}
-
-// A badSource opens a stream that is not the data that was promised.
-type badSource struct {
-	name string
-	open func(data []byte) (io.ReadCloser, error)
-	want error
-}
-
-func badSources() []badSource {
-	reader := func(b []byte) (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(b)), nil
-	}
-	return []badSource{
-		{"a source that is short", func(b []byte) (io.ReadCloser, error) {
-			return reader(b[:len(b)-1])
-		}, io.ErrUnexpectedEOF},
-		{"a source that is empty", func(b []byte) (io.ReadCloser, error) {
-			return reader(nil)
-		}, io.ErrUnexpectedEOF},
-		{"a source that is long", func(b []byte) (io.ReadCloser, error) {
-			return reader(append(b[:len(b):len(b)], 0))
-		}, tensor.ErrMalformed},
-		{"a source that fails", func(b []byte) (io.ReadCloser, error) {
-			return io.NopCloser(io.MultiReader(bytes.NewReader(b[:1]), failing{})), nil
-		}, readtest.ErrInjected},
-		{"a source that is not opened", func(b []byte) (io.ReadCloser, error) {
-			return nil, readtest.ErrInjected
-		}, readtest.ErrInjected},
-	}
-}
-
-// sources is what becomes of data that is not what was promised.
-func (x Target) sources(t *testing.T) {
-	for _, c := range badSources() {
-		t.Run(c.name, func(t *testing.T) {
-			w, _ := x.begin(t)
-			if !x.One {
-				if err := w.Add(x.plain("first")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			err := w.Add(x.streamed("it's me", c.open))
-			if closed := w.Close(); err == nil {
-				err = closed
-			} else if closed == nil {
-				t.Error("Close succeeds after an error of writing")
-			}
-			x.check(t, c.name, err, c.want)
-			if !strings.Contains(fmt.Sprint(err), "it's me") {
-				t.Errorf("the error does not name the tensor: %v", err)
-			}
-			if again := w.Close(); again == nil || again.Error() != w.Close().Error() {
-				t.Errorf("Close again: %v", again)
-			}
-		})
-	}
-	t.Run("memory that changes", func(t *testing.T) {
-		w, written := x.begin(t)
-		a := x.plain("a")
-		before, _ := a.Data.ReadAll()
-		if err := w.Add(a); err != nil {
-			t.Fatal(err)
-		}
-		memory, _ := a.Data.Memory()
-		memory[0] ^= 1
-		err := w.Close()
-		if x.Streams {
-			x.check(t, "memory that changes", err, nil)
-			a.Data = tensor.BlobOf(before)
-			x.equal(t, written(), []*tensor.Tensor{a})
-			return
-		}
-		x.check(t, "memory that changes", err, tensor.ErrChecksum)
-	})
-}
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, readtest.ErrInjected }
-
-// sequences is what AddAll does with a sequence or a context that ends early.
-func (x Target) sequences(t *testing.T) {
-	names := []string{"a", "b", "c"}
-	if x.One {
-		names = names[:1]
-	}
-	ts := func(end func(i int) error) iter.Seq2[*tensor.Tensor, error] {
-		return func(yield func(*tensor.Tensor, error) bool) {
-			for i, name := range names {
-				if err := end(i); err != nil {
-					yield(nil, err)
-					return
-				}
-				if !yield(x.plain(name), nil) {
-					return
-				}
-			}
-		}
-	}
-	w, _ := x.begin(t)
-	last := len(names) - 1
-	err := w.AddAll(t.Context(), ts(func(i int) error {
-		if i == last {
-			return readtest.ErrInjected
-		}
-		return nil
-	}))
-	x.check(t, "a sequence that fails", err, readtest.ErrInjected)
-	w.Abort()
-
-	for _, at := range []int{0, last} {
-		ctx, cancel := context.WithCancel(t.Context())
-		w, _ = x.begin(t)
-		err = w.AddAll(ctx, ts(func(i int) error {
-			if i == at {
-				cancel()
-			}
-			return nil
-		}))
-		cancel()
-		x.check(t, fmt.Sprintf("a context that ends at tensor %d of %d", at, last+1), err,
-			context.Canceled)
-		w.Abort()
-	}
-
-	var files [2][]byte
-	for i := range files {
-		w, written := x.begin(t)
-		if err := errors.Join(w.AddAll(t.Context(), ts(func(int) error { return nil })),
-			w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		files[i] = written()
-	}
-	if !bytes.Equal(files[0], files[1]) {
-		t.Error("the same tensors make other bytes the second time")
-	}
-	var want []*tensor.Tensor
-	for _, name := range names {
-		want = append(want, x.plain(name))
-	}
-	x.equal(t, files[0], want)
-}
-
-// targets is what becomes of an io.Writer that fails, is short, or lies.
-func (x Target) targets(t *testing.T) {
-	plain := x.plain("b")
-	write := func(out io.Writer, a *tensor.Tensor) (Writer, error) {
-		w := x.NewWriter(out)
-		err := w.Add(a)
-		if err == nil && !x.One {
-			err = w.Add(plain)
-		}
-		if closed := w.Close(); err == nil {
-			err = closed
-		}
-		return w, err
-	}
-	small := x.sample("a", tensor.F32, tensor.Shape{2, 3})
-	if err := readtest.FailedWrites(func(out io.Writer) error {
-		_, err := write(out, small)
-		return err
-	}); err != nil {
-		t.Error(err)
-	}
-	var sound bytes.Buffer
-	large := x.sample("a", tensor.F32, tensor.Shape{300, 400}) // more than any buffer
-	if _, err := write(&sound, large); err != nil {
-		t.Fatal(err)
-	}
-	size := int64(sound.Len())
-	for _, at := range []int64{0, 1, 10, size / 2, size - 1} {
-		_, err := write(readtest.ShortWriter(io.Discard, at), large)
-		x.check(t, "an io.Writer that is short", err, io.ErrShortWrite)
-		for _, l := range readtest.LyingWriters(at) {
-			var w Writer
-			err := readtest.Survives(t, func() (err error) {
-				w, err = write(l.Writer, large)
-				return err
-			}, "%s", l.Name)
-			if err == nil {
-				t.Errorf("%s, at %d: no error", l.Name, at)
-			} else if again := w.Close(); again == nil {
-				t.Errorf("%s, at %d: Close again succeeds", l.Name, at)
-			}
-		}
-	}
-}
-
-// files is what Create does to a directory.
-func (x Target) files(t *testing.T) {
-	dir := t.TempDir()
-	list := func() (names []string) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		return names
-	}
-	for name, want := range map[string]error{
-		filepath.Join(dir, "missing", "file"): fs.ErrNotExist,
-		dir:                                   fs.ErrInvalid,
-		"":                                    fs.ErrInvalid,
-	} {
-		w, err := x.Create(name)
-		if err == nil {
-			w.Abort()
-		}
-		x.check(t, "Create "+strings.Replace(name, dir, "DIR", 1), err, want)
-	}
-	name := filepath.Join(dir, "file")
-	old := []byte("old")
-	if err := os.WriteFile(name, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for what, end := range map[string]func(w Writer){
-		"Abort": func(w Writer) { w.Abort() },
-		"a source that fails": func(w Writer) {
-			err := w.Add(x.streamed("b", func([]byte) (io.ReadCloser, error) {
-				return nil, readtest.ErrInjected
-			}))
-			if closed := w.Close(); err == nil && closed == nil {
-				t.Error("a source that fails is no error")
-			}
-		},
-	} {
-		w, err := x.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !x.One {
-			if err := w.Add(x.plain("a")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		end(w)
-		b, err := os.ReadFile(name)
-		if names := list(); err != nil || !bytes.Equal(b, old) || len(names) != 1 {
-			t.Errorf("after %s: %q, with %q in it, %v", what, names, b, err)
-		}
-	}
-	w, err := x.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Add(x.plain("a")), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if names := list(); len(names) != 1 {
-		t.Errorf("%q", names)
-	}
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x.equal(t, b, []*tensor.Tensor{x.plain("a")})
 }
