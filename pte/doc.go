@@ -38,8 +38,8 @@
 // themselves.
 //
 // [Reader.Verify] reports whether ExecuTorch's runtime would load and run the program.
-// Open checks all that needs no payload, in these files, refuses what cannot be read, and
-// has the rest in [Reader.Warnings]:
+// Open makes all checks that need no payload. It refuses programs that cannot be read;
+// other findings are in [Reader.Warnings]. The checks are in these files:
 //
 //	extended header                                  header.go
 //	Program, segments, named data                    rules.go

@@ -9,11 +9,11 @@
 // See the examples of [Find], [Weight.Check] and [Weights].
 //
 // [Find] looks for such weights in the tensors of a file. The dtypes, names and shapes of
-// tensors decide whether a weight is quantised; the model's configuration, a [Config],
-// decides only what they cannot say, such as the size of a block. A tensor that is not
-// part of a quantised weight is a [Weight] as it is, and a weight whose parts do not fit
-// together, or whose scheme is not known, has an error in place of values: no value is
-// ever read past a scale.
+// tensors decide whether a weight is quantised. The model's configuration, a [Config],
+// only decides properties that tensors do not show, such as the size of a block. A tensor
+// that is not part of a quantised weight is a [Weight] as it is, and a weight whose parts
+// do not fit together, or whose scheme is not known, has an error in place of values: no
+// value is ever read past a scale.
 //
 // The numbers of a weight are float32: each operation is rounded once, in the order of
 // the reference implementations, which docs/quantized.md names. They are computed when

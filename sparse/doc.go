@@ -8,10 +8,10 @@
 // "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr
 // (where the values of each row begin, and at last their number). A tensor of coordinates
 // ("sparse_coo" or "zt.sparse_coo/1") has the parts values and coords: the coordinates of
-// all values in dimension 0, then those in dimension 1, and so on. ONNX has them in the
-// part indices instead: the coordinates of one value after the other, or for each value
-// the number of its element in row-major order. Index parts may be of any integer type,
-// and of an unknown one where the format fixes uint64.
+// all values in dimension 0, then their coordinates in dimension 1, and so on. ONNX has
+// them in the part indices instead: the coordinates of one value after the other, or for
+// each value the number of its element in row-major order. Index parts may be of any
+// integer type, and of an unknown one where the format fixes uint64.
 //
 // All operations hold the indices in memory, as 8 bytes each, and values that are not in
 // order. [Options.MaxMemory] bounds that.

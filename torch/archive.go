@@ -315,7 +315,7 @@ func (p *pickle) value() (any, error) {
 	for _, g := range p.globals {
 		p.c.globals = append(p.c.globals, Global{
 			Module: g.module, Name: g.name, File: p.c.file, Pickle: p.name, Offset: int64(g.at),
-			FileOffset: p.fileOffset(g.at), Known: g.kind != foreign,
+			FileOffset: p.fileOffset(g.at), Known: g.kind != unlisted,
 			Called: g.called || g.made, Code: g.code(),
 		})
 	}

@@ -70,7 +70,7 @@ func (g *global) code() string {
 			return tensor.CodeRunsCode
 		}
 		return ""
-	case g.kind != foreign:
+	case g.kind != unlisted:
 		return ""
 	case known:
 		return tensor.CodeUnknownClass

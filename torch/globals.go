@@ -12,7 +12,7 @@ import (
 type globalKind uint8
 
 const (
-	foreign          globalKind = iota // not known: calls are objects with arguments
+	unlisted         globalKind = iota // not known: calls are objects with arguments
 	inert                              // known: its calls are objects, too
 	orderedDict                        // collections.OrderedDict
 	defaultDict                        // and Counter
@@ -150,7 +150,7 @@ const metadataModule = "torch.distributed.checkpoint.metadata"
 // attributes in Python.
 func kindOf(module, name string, script bool) globalKind {
 	if len(module)+len(name) > 1<<8 {
-		return foreign
+		return unlisted
 	}
 	if k, ok := kinds[module+" "+name]; ok && !strings.ContainsRune(module, ' ') {
 		return k
@@ -167,7 +167,7 @@ func kindOf(module, name string, script bool) globalKind {
 	case script && (module == "__torch__" || strings.HasPrefix(module, "__torch__.")):
 		return inert
 	}
-	return foreign
+	return unlisted
 }
 
 var errArguments = fmt.Errorf("%w: arguments that it does not take", tensor.ErrMalformed)
@@ -175,7 +175,7 @@ var errArguments = fmt.Errorf("%w: arguments that it does not take", tensor.ErrM
 // construct makes what the call of a global with these arguments stands for.
 func (m *machine) construct(g *global, args []any) (any, error) {
 	switch g.kind {
-	case foreign, inert:
+	case unlisted, inert:
 		return &object{class: g, args: args}, nil
 	case orderedDict:
 		return m.dictOf(args, true)

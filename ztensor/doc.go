@@ -67,30 +67,29 @@
 // whose parts each have a digest of their decoded bytes. In canonical form, which
 // WriteFile makes and [WriterOptions].Canonical asks for, equal content makes equal
 // files. [Reader.ContentDigest] identifies the content however it is stored,
-// [Reader.Identity] the bytes of the file, [Reader.CanonicalViolations] says what departs
-// from canonical form, and Verify has a depth for each.
+// [Reader.Identity] the bytes of the file, [Reader.CanonicalViolations] lists the
+// deviations from canonical form, and Verify has a depth for each.
 //
 // Parts may be compressed in frames of 1 MiB (zt.zstd-seekable/1), which are decoded on
-// all cores, and of which a ReadAt takes only those that it needs. They may be in other
-// files, the shards: [WriteShards] divides a model, and [Writer.Link] refers to tensors
-// of an existing file. Shards are found next to the file that names them, as
-// NAME-SHARD.zt or in a store of content, or by their size and digest, in its directory;
-// with ReaderOptions.Companion wherever the caller has them. [Append] adds after the end
-// of a file.
+// all cores; a ReadAt decodes only the frames that it needs. Parts may be in other files,
+// the shards: [WriteShards] divides a model, and [Writer.Link] refers to tensors of an
+// existing file. Shards are found next to the file that names them, as NAME-SHARD.zt or
+// in a store of content, or by their size and digest, in its directory; with
+// ReaderOptions.Companion wherever the caller has them. [Append] adds after the end of a
+// file.
 //
-// A file that breaks a rule of version 2 is refused with a [RuleError] that names it. The
-// layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and the layouts of gguf no program
-// of upstream checks: what departs from them is read, with a warning, unless the reader
+// A file that breaks a rule of version 2 is refused with a [RuleError] that names it. No
+// program of upstream checks the layouts zt.sparse_coo/1, zt.mx/1, zt.quant_group/1 and
+// the layouts of gguf: deviations from them are read, with a warning, unless the reader
 // is strict, and never written.
 //
 // # Reading
 //
 // dense tensors are Data; sparse_csr, sparse_coo and every other format string are Scheme
-// and Parts, one a role. Encodings are raw and zstd. A dtype, logical type or encoding
-// that this package does not know does not keep the others from being read: its tensor is
-// listed with the file's word in tensor.Stored, and only decoding it fails. Deviations
-// from the document that do not prevent reading are in [Reader.Warnings];
-// [ReaderOptions].Strict refuses them.
+// and Parts, one a role. Encodings are raw and zstd. A tensor of an unknown dtype,
+// logical type or encoding is listed with the file's word in tensor.Stored, and only
+// decoding it fails. Deviations from the document that do not prevent reading are in
+// [Reader.Warnings]; [ReaderOptions].Strict refuses them.
 //
 // Digests are of the stored bytes in version 1, of the decoded ones in version 2. They
 // are checked by Verify and by Blob.Open before io.EOF, and, strict, whenever bytes are

@@ -52,7 +52,7 @@ type ShardOptions struct {
 // The files replace the files of an earlier call as one set. An error leaves the old set;
 // after a crash, opening the root is tensor.ErrUnfinished, or a warning if it is still
 // there, and the next WriteShards of that name, or tensorfile.Clean, finishes the set. A
-// symbolic link in place of a shard is an error: readers do not follow those.
+// symbolic link in place of a shard is an error: readers do not follow links.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)

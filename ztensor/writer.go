@@ -86,9 +86,9 @@ type WriterOptions struct {
 // must not change until it returns. A sparse tensor is checked as [sparse.Check] does, so
 // that its indices are read twice.
 //
-// An error of writing, or of data that is not what its tensor says, is final: all later
-// calls fail with it. After a tensor that is refused before a byte of it was written
-// others can be added.
+// An error of writing, or of data that does not fit its tensor, is final: all later calls
+// fail with it. After a tensor that is refused before a byte of it was written others can
+// be added.
 type Writer struct {
 	generation
 	old io.Closer // the file that is continued in its place; nil: none

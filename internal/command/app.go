@@ -275,7 +275,7 @@ func limitsTopic(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "limits",
 		Short: "The limits on a file, and the flags that change them",
-		Long: `Every command takes these flags. Without them the limits are ones that genuine files do
+		Long: `Every command takes these flags. Without them the limits are ones that valid files do
 not reach; memory is only ever allocated for bytes that a file has. A size is a number,
 with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that
 is hit is exit status 4.
