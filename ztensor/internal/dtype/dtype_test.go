@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The words are those of the files, whatever a DType is called elsewhere.
+// Files have words of their own for dtypes, which differ from the names of DType.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		dtype       tensor.DType
