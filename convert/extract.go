@@ -26,6 +26,8 @@ type ExtractOptions struct {
 	Replace bool
 	// DryRun returns the names of files, and writes nothing.
 	DryRun bool
+	// Progress, if not nil, is called with the bytes of all files written so far.
+	Progress func(done int64)
 }
 
 // An Extractor writes tensors and blobs to files of one directory, and never outside of
@@ -37,6 +39,7 @@ type Extractor struct {
 	names naming.Files
 	undo  func()
 	added []string // files that were not there before
+	done  int64    // bytes of the files that are whole
 }
 
 // NewExtractor makes the directory where it is absent.
@@ -57,8 +60,8 @@ func (x *Extractor) Tensor(ctx context.Context, name string,
 	t *tensor.Tensor) (file, as string, err error) {
 	d, ok := numpyType(t.DType)
 	if !ok {
-		file, err = x.create(name, ".bin", func(w io.Writer) error {
-			_, err := t.Data.WriteTo(format.Until(ctx, w))
+		file, err = x.create(ctx, name, ".bin", func(w io.Writer) error {
+			_, err := t.Data.WriteTo(w)
 			return err
 		})
 		return file, "bytes", err
@@ -69,7 +72,7 @@ func (x *Extractor) Tensor(ctx context.Context, name string,
 	if d != t.DType {
 		as = d.String()
 	}
-	file, err = x.create(name, ".npy", func(w io.Writer) error { return WriteNPY(ctx, w, t) })
+	file, err = x.create(ctx, name, ".npy", func(w io.Writer) error { return WriteNPY(ctx, w, t) })
 	return file, as, err
 }
 
@@ -80,8 +83,8 @@ func (x *Extractor) Blob(ctx context.Context, name string,
 	head := make([]byte, min(max(b.Size(), 0), 16))
 	n, _ := b.ReadAt(head, 0)
 	_, ext := pte.Recognize(head[:n])
-	return x.create(name, "."+cmp.Or(ext, "bin"), func(w io.Writer) error {
-		_, err := b.WriteTo(format.Until(ctx, w))
+	return x.create(ctx, name, "."+cmp.Or(ext, "bin"), func(w io.Writer) error {
+		_, err := b.WriteTo(w)
 		return err
 	})
 }
@@ -97,7 +100,8 @@ func (x *Extractor) Abort() {
 	x.undo()
 }
 
-func (x *Extractor) create(name, ext string, write func(w io.Writer) error) (string, error) {
+func (x *Extractor) create(ctx context.Context, name, ext string,
+	write func(w io.Writer) error) (string, error) {
 	file := x.names.New(name, ext)
 	full := filepath.Join(x.dir, file)
 	_, err := os.Lstat(full)
@@ -114,9 +118,15 @@ func (x *Extractor) create(name, ext string, write func(w io.Writer) error) (str
 	}
 	f.NoSync() // there may be many; the system has them on the disk soon
 	defer f.Abort()
-	if err := write(f); err != nil {
+	size := int64(0)
+	if err := write(format.Counted(ctx, f, func(n int64) {
+		if size = n; x.Progress != nil {
+			x.Progress(x.done + n)
+		}
+	})); err != nil {
 		return file, err
 	}
+	x.done += size
 	if err := f.Close(); err != nil {
 		return file, err
 	}

@@ -96,3 +96,24 @@ func TestExtractorAborts(t *testing.T) {
 		t.Error("a dry run makes a directory")
 	}
 }
+
+// Progress adds up the bytes of all files.
+func TestExtractorProgress(t *testing.T) {
+	var calls []int64
+	x := extractor(t, t.TempDir(), &convert.ExtractOptions{
+		Progress: func(done int64) { calls = append(calls, done) }})
+	ctx := t.Context()
+	for _, name := range []string{"a", "b"} {
+		a := tensor.New(name, tensor.Shape{3 << 20}, make([]uint8, 3<<20))
+		if _, _, err := x.Tensor(ctx, name, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := x.Blob(ctx, "c", tensor.BlobOf([]byte("blob"))); err != nil {
+		t.Fatal(err)
+	}
+	const all = 2*(128+3<<20) + 4
+	if !slices.IsSorted(calls) || len(calls) < 7 || calls[len(calls)-1] != all {
+		t.Errorf("%d, in all %d", calls, all)
+	}
+}

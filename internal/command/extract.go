@@ -57,19 +57,19 @@ func (x *extraction) run(in *input) error {
 	if err := x.checkDecodedTotal(in, &x.lister); err != nil {
 		return err
 	}
-	var err error
-	x.to, err = convert.NewExtractor(x.dir,
-		&convert.ExtractOptions{Replace: x.force, DryRun: x.dryRun})
+	total, err := in.payload(), error(nil)
+	show, end := x.progress(in.name)
+	defer end()
+	x.to, err = convert.NewExtractor(x.dir, &convert.ExtractOptions{Replace: x.force,
+		DryRun: x.dryRun, Progress: func(done int64) { show(done, max(total, done)) }})
 	if err != nil {
 		return err
 	}
 	defer x.to.Close()
 	d := &extractDocument{File: in.name, Tensors: []extractRow{}, Blobs: []extractRow{}}
-	bar := x.bar(in.name, in.payload())
-	defer bar.end()
-	err = x.tensors(in, d, bar)
+	err = x.tensors(in, d)
 	if err == nil {
-		err = x.blobs(in, d, bar)
+		err = x.blobs(in, d)
 	}
 	switch {
 	case errors.Is(err, errStop):
@@ -104,7 +104,7 @@ func (x *extraction) list(rows []extractRow) {
 	}
 }
 
-func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
+func (x *extraction) tensors(in *input, d *extractDocument) error {
 	for r := range in.eachRow() {
 		if !x.passes(r.name) {
 			continue
@@ -142,12 +142,11 @@ func (x *extraction) tensors(in *input, d *extractDocument, bar *bar) error {
 				return err
 			}
 		}
-		bar.add(max(t.Size(), 0))
 	}
 	return nil
 }
 
-func (x *extraction) blobs(in *input, d *extractDocument, bar *bar) error {
+func (x *extraction) blobs(in *input, d *extractDocument) error {
 	for name, b := range in.Blobs() {
 		if !x.passes(name) {
 			continue
@@ -158,7 +157,6 @@ func (x *extraction) blobs(in *input, d *extractDocument, bar *bar) error {
 		if err := x.add(in, &d.Blobs, &row, err); err != nil {
 			return err
 		}
-		bar.add(max(b.Size(), 0))
 	}
 	return nil
 }
