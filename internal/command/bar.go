@@ -44,6 +44,8 @@ func (a *app) bar(what string, total int64) *bar {
 
 // tick draws the bar, and again after a while: time passes without progress.
 func (b *bar) tick() {
+	b.a.mu.Lock() // not within a message
+	defer b.a.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.isEnded {
@@ -99,14 +101,15 @@ func baseName(name string) string {
 	return filepath.Base(name)
 }
 
-// hide takes the bar from the screen, where something else is about to be
-// written; it comes back with the next progress.
-func (a *program) hide() {
+// aside calls write without the bar on the screen, which comes back with the next
+// progress.
+func (a *program) aside(write func()) {
 	if b := a.shown.Load(); b != nil {
 		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.p.Clear()
-		b.mu.Unlock()
 	}
+	write()
 }
 
 func (b *bar) set(done, total int64) {

@@ -26,10 +26,10 @@ type screen struct {
 	w io.Writer
 }
 
-func (s *screen) Write(p []byte) (int, error) {
-	s.p.hide()
+func (s *screen) Write(p []byte) (n int, err error) {
 	s.p.answered = true
-	return s.w.Write(p)
+	s.p.aside(func() { n, err = s.w.Write(p) })
+	return n, err
 }
 
 // Write writes text. Each call has whole characters.
@@ -128,8 +128,7 @@ func (a *program) message(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.out.Flush() // in the order in which things happened
-	a.hide()
-	fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", shown...)
+	a.aside(func() { fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", shown...) })
 }
 
 // note is a message that --quiet leaves out.
