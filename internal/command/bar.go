@@ -26,6 +26,7 @@ type bar struct {
 	mu               sync.Mutex
 	p                *progressbar.ProgressBar
 	timer            *time.Timer // of the next time that it is drawn without progress
+	hasTimes         bool
 	isShown, isEnded bool
 	done, total      int64
 }
@@ -35,7 +36,8 @@ func (a *app) bar(what string, total int64) *bar {
 	if !a.bars || a.quiet {
 		return nil
 	}
-	b := &bar{a: a, begin: time.Now(), p: a.draw(what, total), total: total}
+	b := &bar{a: a, begin: time.Now(), total: total}
+	b.p, b.hasTimes = a.draw(what, total)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(barDelay, b.tick)
@@ -62,8 +64,8 @@ func (a *app) progress(what string) (show progress, end func()) {
 	return b.set, b.end
 }
 
-// draw makes what is shown later.
-func (a *app) draw(what string, total int64) *progressbar.ProgressBar {
+// draw makes what is shown later, with times where they fit.
+func (a *app) draw(what string, total int64) (p *progressbar.ProgressBar, hasTimes bool) {
 	width := 80
 	if f, ok := a.stderr.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -77,7 +79,7 @@ func (a *app) draw(what string, total int64) *progressbar.ProgressBar {
 	// One line, whatever the name: what does not fit would stay behind on the
 	// screen each time that the bar is drawn.
 	rest := width - len(" 100% || (1023 MiB/s) [59m59s:59m59s] ")
-	if rest < 20 {
+	if hasTimes = rest >= 20; !hasTimes {
 		opts = append(opts, progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetElapsedTime(false))
 		rest = width - len(" 100% ||   ")
@@ -87,9 +89,9 @@ func (a *app) draw(what string, total int64) *progressbar.ProgressBar {
 	name := shortenMiddle([]byte(display(baseName(what))), max(1, min(30, rest-10)))
 	opts = append(opts, progressbar.OptionSetDescription(string(name)),
 		progressbar.OptionSetWidth(max(1, min(40, rest-columns(name)))))
-	p := progressbar.NewOptions64(max(total, 1), opts...)
+	p = progressbar.NewOptions64(max(total, 1), opts...)
 	p.StartWithoutRender()
-	return p
+	return p, hasTimes
 }
 
 // baseName is a name without its directories, and an address without its query.
@@ -143,7 +145,10 @@ func (b *bar) show() {
 		b.a.shown.Store(b)
 	}
 	if total := max(b.total, 1); b.p.GetMax64() != total {
-		b.p.ChangeMax64(total)
+		progressbar.OptionSetVisibility(false)(b.p)
+		b.p.ChangeMax64(total) // which switches the times on, also where they do not fit
+		progressbar.OptionSetPredictTime(b.hasTimes)(b.p)
+		progressbar.OptionSetVisibility(true)(b.p)
 	}
 	b.p.Set64(b.done)
 }
