@@ -74,7 +74,7 @@ func (s *scan) done() error {
 	return s.r.Placed(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
 }
 
-// depart notes a departure from the document: a warning, or in strict mode an error.
+// depart notes a deviation from the document: a warning, or in strict mode an error.
 // off counts from the start of the file.
 func (s *scan) depart(off int64, format string, args ...any) {
 	if s.Err == nil {
