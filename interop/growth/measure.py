@@ -193,7 +193,7 @@ def seconds(command, n, files):
 
 
 passed = failed = 0
-for kind in NAMES:
+for kind in NAMES if full else ["plain", "shared prefix"]:
     small = before = None
     for n in [1000 * 10**decade for decade in range(decades + 1)] if full or kind == "plain" else [3000, 30000]:
         top = os.path.join(work, str(n))
