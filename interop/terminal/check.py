@@ -22,12 +22,14 @@ class Run:
         env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")} | {"TERM": "xterm"} | env
         self.other = os.path.join(directory, "other")
         with open(self.other, "wb") as other:
+            stopped = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"] if slow else []
             self.process = subprocess.Popen(
-                [command, *args], stdin=slave, stdout=slave if out else other, stderr=slave if err else other, env=env,
+                [*stopped, command, *args], stdin=slave, stdout=slave if out else other, stderr=slave if err else other, env=env,
                 start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         self.master, self.slave, self.seen = master, slave, b""
         if slow:
-            threading.Thread(target=self.slow, daemon=True).start()
+            self.slowing = threading.Thread(target=self.slow, daemon=True)
+            self.slowing.start()
 
     def slow(self):
         """Stops the process most of the time, as on a slow machine, until it shows a bar: which it does after half a second."""
@@ -35,6 +37,15 @@ class Run:
             for number, seconds in (signal.SIGSTOP, 0.1), (signal.SIGCONT, 0.005):
                 self.process.send_signal(number)
                 time.sleep(seconds)
+
+    def stop_with(self, stop):
+        """Has the process stand still at its bar, so that it has not ended before what stops it is sent."""
+        self.until(bar)
+        self.slowing.join()
+        self.process.send_signal(signal.SIGSTOP)
+        stop(self)
+        self.process.send_signal(signal.SIGCONT)
+        return self.end()
 
     def until(self, pattern=None, seconds=600):
         """Reads what comes until it has the pattern, or the process ends."""
@@ -71,6 +82,16 @@ class Run:
         with open(self.other, "rb") as other:
             self.elsewhere = other.read()
         return self
+
+
+def slowly(*args, **options):
+    """Runs the command as on a slow machine. Where this machine is so busy that the command ran on when it should have stood
+    still, and ended before it had to show a bar, it has another turn."""
+    for _ in range(5):
+        r = Run(*args, slow=True, **options).end()
+        if re.search(bar, r.seen):
+            break
+    return r
 
 
 def screen(seen, columns):
@@ -112,15 +133,15 @@ npy(path("a name that is so long that no terminal of the usual width has room fo
 
 # Progress.
 for columns in 20, 40, 60, 80, 200:
-    r = Run("hash", big, columns=columns, slow=True).end()
+    r = slowly("hash", big, columns=columns)
     lines, _ = screen(r.seen, columns)
     wide = screen(r.seen[:r.seen.rindex(b"\r", 0, -2)], columns)[1]  # without the digest
     proves(f"progress on {columns} columns stays on its line and goes away",
            r.status == 0 and re.search(bar, r.seen) and not wide and len(lines) == 2 and re.fullmatch(r"[0-9a-f]{64}  data", lines[0]), r.seen)
-r = Run("hash", path("a name that is so long that no terminal of the usual width has room for it.npy"), slow=True).end()
+r = slowly("hash", path("a name that is so long that no terminal of the usual width has room for it.npy"))
 lines, wide = screen(r.seen, 80)
 proves("a long name is cut", re.search(bar, r.seen) and not wide and "…".encode() in r.seen and len(lines) == 2, r.seen)
-r = Run("hash", big, out=False, slow=True).end()
+r = slowly("hash", big, out=False)
 proves("progress is on standard error", re.search(bar, r.seen) and screen(r.seen, 80)[0] == [""] and len(r.elsewhere) == 71, r.seen, r.elsewhere)
 r = Run("hash", big, err=False).end()
 proves("no progress where standard error is a file", not re.search(bar, r.seen + r.elsewhere) and r.elsewhere == b"", r.seen, r.elsewhere)
@@ -132,7 +153,7 @@ for args in (["stats", big], ["diff", big, big, "--stat"], ["convert", big, path
              ["edit", path("o.safetensors"), path("o2.safetensors"), "--set", "a=b"], ["merge", path("o.safetensors"), small, path("m.zt")],
              ["split", path("m.zt"), "--max", "100MB", "-o", path("s")],
              ["convert", big, path("d.zt"), "--to", "ztensor@1.0", "--digest", "sha256"], ["verify", path("d.zt")]):
-    r = Run(*args, slow=True).end()
+    r = slowly(*args)
     lines, wide = screen(r.seen, 80)
     proves(f"progress of {args[0]}", r.status == 0 and re.search(bar, r.seen) and not any("% |" in line for line in lines), r.seen)
     if args[-1] == path("o.safetensors"):
@@ -161,9 +182,7 @@ for signal_name, ended, stop in (("Ctrl-C", 130, lambda r: r.type(b"\x03")), ("S
         there = os.path.exists(path(target))
         args = ["convert", big, path(target), "--force", "--allow", "all"]
         args += ["--level", "22"] if target == "o.zt" else ["--compress"] if target == "o.npz" else []
-        r = Run(*args, slow=True).until(bar)
-        stop(r)
-        r.end()
+        r = Run(*args, slow=True).stop_with(stop)
         lines, _ = screen(r.seen, 80)
         ok = r.status == ended and not any("% |" in line for line in lines) and files() == before
         if r.status == 0 and target in ("o.ptd", "o.safetensors"):  # it was faster
@@ -174,9 +193,7 @@ for signal_name, ended, stop in (("Ctrl-C", 130, lambda r: r.type(b"\x03")), ("S
         if there and r.status == ended:
             proves(f"{signal_name} leaves the target as it was", open(path(target), "rb").read() == kept)
     for args in ["hash", big], ["verify", path("o.safetensors")], ["stats", big], ["diff", big, path("o.safetensors")]:
-        r = Run(*args, slow=True).until(bar)
-        stop(r)
-        r.end()
+        r = Run(*args, slow=True).stop_with(stop)
         proves(f"{signal_name} ends {args[0]}", r.status in (0, ended), r.status, r.seen)
     r = Run("ls", "-").read(b"waiting\n")
     stop(r)
