@@ -80,7 +80,7 @@ all; - is standard output.`,
 	}
 	many := a.many(cmd, a.inputs, false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c.readInputs(a)
+		c.prepareInputs(a)
 		if !many.isList() {
 			return a.show(a.convert(cmd, args, &c))
 		}
@@ -132,7 +132,7 @@ model in shards, its directory, its index or the first shard is enough.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.readInputs(a)
+			c.prepareInputs(a)
 			return a.show(a.convert(cmd, args, &c))
 		},
 	}
@@ -312,7 +312,6 @@ const theInputs = "the inputs"
 
 // convert writes one file of one or, for merge, several.
 func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (document, error) {
-	a.single = true // the names of the others are found below
 	names, out, err := a.begin(&c.outputs, args, 1)
 	if err == nil && cmd.Name() == "convert" && len(names) > 1 {
 		return nil, wrong("tensorfile merge, which makes one file of several",

@@ -99,9 +99,12 @@ func schemeLines(all []quant.Total) (lines []field) {
 	return lines
 }
 
-// readInputs has the inputs read, not mapped, where weights are dequantised: codes are
-// read into buffers once, and the pages of a mapping would stay in memory.
-func (c *conversion) readInputs(a *app) {
+// prepareInputs says how the inputs are opened, before several are at once. A shard is
+// one file: convert finds the others itself. Where weights are dequantised, inputs are
+// read, not mapped: codes are read into buffers once, and the pages of a mapping would
+// stay in memory.
+func (c *conversion) prepareInputs(a *app) {
+	a.single = true
 	a.noMap = a.noMap || c.opts.Dequantize != tensor.Unknown
 }
 
