@@ -107,6 +107,39 @@ func shardGroups(f *tensorfile.File) []UsageGroup {
 	return g.sorted()
 }
 
+// chosenShards sums up the tensors that pass a filter by the file that has their bytes;
+// nil if one of them is gathered from several files.
+func chosenShards(f *tensorfile.File, filter func(name string) bool) []UsageGroup {
+	if r, ok := f.Sys().(joined); ok && len(r.Files()) == 1 {
+		return chosenShards(r.Files()[0], filter)
+	}
+	g := newGrouping(func(name string) string { return name })
+	i := -1
+	for t := range f.Tensors() {
+		i++
+		if t.External || !filter(t.Name) {
+			continue
+		}
+		last := ""
+		for b := range format.Blobs(t) {
+			st, ok := b.Stored()
+			if !(ok && st.Offset >= 0 || b.Size() == 0) {
+				return nil
+			}
+			one := UsageGroup{FileOf(f, i, st), 1, storedSize(b)}
+			if one.Name == "" {
+				continue
+			}
+			if one.Name == last {
+				one.Tensors = 0
+			}
+			g.add(one)
+			last = one.Name
+		}
+	}
+	return g.sorted()
+}
+
 func tensorBytes(spans iter.Seq[tensor.Span]) (n int64) {
 	for s := range spans {
 		if s.Kind == tensor.SpanTensor {

@@ -19,6 +19,10 @@ type UsageOptions struct {
 	Depth int
 	// Config is the part of the model's configuration that describes quantised weights.
 	Config *quant.Config
+	// Filter, if not nil, says which names of tensors Groups and Shards sum up. The other
+	// fields stay sums of the whole file. Shards is nil if a tensor that is chosen is
+	// gathered from several files.
+	Filter func(name string) bool
 }
 
 // A Usage sums up the bytes of a file by their role. Tensors, Blobs, Metadata, Padding
@@ -62,9 +66,12 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	u := &Usage{Gaps: []UsageGap{}, Shards: shardGroups(f)}
 	u.add(f)
 	u.Size = u.Tensors + u.Blobs + u.Metadata + u.Padding + u.Unused
+	if o.Filter != nil && len(u.Shards) > 0 {
+		u.Shards = chosenShards(f, o.Filter)
+	}
 	var all []UsageGroup // one for each tensor
 	for t := range f.Tensors() {
-		if !t.External {
+		if !t.External && (o.Filter == nil || o.Filter(t.Name)) {
 			size := int64(0)
 			for b := range format.Blobs(t) {
 				size += storedSize(b)

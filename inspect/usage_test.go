@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +82,40 @@ func TestUsageOfShards(t *testing.T) {
 	}
 	if len(u.Shards) != 3 || n != 1200 || u.Tensors != 1200 {
 		t.Errorf("%+v", u)
+	}
+}
+
+// A filter is for groups and shards alone: the other sums stay sums of all files.
+func TestUsageOfChosenTensors(t *testing.T) {
+	group := func(name string, bytes int64) UsageGroup { return UsageGroup{name, 1, bytes} }
+	for _, c := range []struct {
+		file, names    string
+		groups, shards []UsageGroup
+	}{
+		{"ztensor/crate-2.1.1-sharded.zt", "here 00001.w",
+			[]UsageGroup{group("00001.*", 16), group("here", 2)},
+			[]UsageGroup{group("00001", 16)}},
+		{"ztensor/crate-2.1.1-sharded.zt", "none", []UsageGroup{}, []UsageGroup{}},
+		{"torch/dcp/.metadata", "whole", []UsageGroup{group("whole", 12)},
+			[]UsageGroup{group("__1_0.distcp", 12)}},
+		{"torch/dcp/.metadata", "whole grid", // which is in several files
+			[]UsageGroup{group("grid", 80), group("whole", 12)}, nil},
+		{"safetensors/dtypes.safetensors", "t.bool", []UsageGroup{group("t.*", 2)},
+			[]UsageGroup{}},
+	} {
+		f, err := tensorfile.Open("../testdata/"+c.file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		got := NewUsage(f, &UsageOptions{Depth: 1, Filter: func(name string) bool {
+			return slices.Contains(strings.Fields(c.names), name)
+		}})
+		want := NewUsage(f, nil)
+		want.Groups, want.Shards = c.groups, c.shards
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s, %s:\n%+v, want\n%+v", c.file, c.names, got, want)
+		}
 	}
 }
 

@@ -104,6 +104,7 @@ diff IN/a.safetensors IN/b.safetensors --stat
 diff DATA/pte/export-1.5.1-linear.pte DATA/pte/export-1.5.1-lstm.pte
 du IN/a.safetensors
 du IN/shards
+du IN/shards --filter w
 graph DATA/pte/export-1.5.1-cond.pte
 graph DATA/rten/convert-0.22.0-control.rten
 check IN/shards --deep --values

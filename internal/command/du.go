@@ -11,24 +11,40 @@ import (
 
 func duCommand(a *app) *cobra.Command {
 	var opts inspect.UsageOptions
+	var l lister
 	cmd := &cobra.Command{
 		Use:   "du FILE...",
 		Short: "Show what takes up the space: tensors, metadata, padding, unused",
 		Long: `Show what takes up the space, and sum tensors up by the first parts of
 their names: as many parts as it takes for groups to differ, or --depth. For a model of
-several files, the tensors in each are summed up too.`,
+several files, the tensors in each are summed up too. With --filter, only the tensors that
+pass are summed up, and shares are of their sum.`,
 		Example: `  tensorfile du model.gguf
+  tensorfile du --filter '*.mlp.*' model.safetensors
   tensorfile du --depth 3 model.safetensors`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	many := a.many(cmd, a.inputs, true)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		return many.run(args, opened(func(_ *app, in *input) (document, error) {
+		err := many.run(args, opened(func(a *app, in *input) (document, error) {
+			l.noteNames(a, in)
 			o := opts
 			o.Config = in.config()
-			return &duDocument{File: in.name, Usage: inspect.NewUsage(in.File, &o)}, nil
+			if len(l.filter) > 0 {
+				o.Filter = l.passes
+			}
+			d := &duDocument{File: in.name, Usage: inspect.NewUsage(in.File, &o),
+				filtered: o.Filter != nil, matched: a.matched}
+			for t := range in.Tensors() {
+				if !t.External {
+					d.tensors++
+				}
+			}
+			return d, nil
 		}))
+		return l.unmatched(a, err)
 	}
+	l.filterFlag(cmd.Flags())
 	number(cmd.Flags(), &opts.Depth, "depth", 0, 1<<20,
 		"sum up tensors by the first `N` parts of their names")
 	return cmd
@@ -39,9 +55,29 @@ type duDocument struct {
 	File string `json:"file"`
 	*inspect.Usage
 	outcome
+
+	filtered bool
+	matched  bool // a name passed the filters
+	tensors  int  // in the file, without external ones
 }
 
-func (d *duDocument) print(a *app) { a.printUsage(d.Usage) }
+func (d *duDocument) print(a *app) {
+	switch {
+	case !d.filtered:
+		a.printUsage(d.Usage)
+	case d.matched: // otherwise unmatched reports it
+		chosen := int64(0)
+		for _, g := range d.Groups {
+			chosen += g.Tensors
+		}
+		fmt.Fprintf(a.out, "--filter chooses %d of %s; nothing else is counted\n", chosen,
+			count(d.tensors, "tensor"))
+		if chosen > 0 {
+			a.out.WriteByte('\n')
+		}
+		a.printGroups(d.Usage)
+	}
+}
 
 // shareOf is a part in percent.
 func shareOf(n, of int64) string {

@@ -42,7 +42,7 @@ hash $IN --content
 hash $IN --file
 hash $IN --filter *a*
 du $IN
-du $IN --depth 2
+du $IN --depth 2 --filter *a*
 detect $FILE
 detect -r $DIR
 stats $IN
