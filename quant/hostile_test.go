@@ -16,11 +16,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func text(name, s string) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{int64(len(s))},
-		Data: tensor.BlobOf([]byte(s))}
-}
-
 // A weight that contradicts itself is one finding, and has no values.
 func TestContradictions(t *testing.T) {
 	const state = ".quant_state.bitsandbytes__nf4"

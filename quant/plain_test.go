@@ -12,30 +12,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// list makes tensors of lines "name dtype dim dim …".
-func list(t testing.TB, lines ...string) []*tensor.Tensor {
-	t.Helper()
-	r := rand.New(rand.NewPCG(3, 4))
-	var all []*tensor.Tensor
-	for _, line := range lines {
-		words := strings.Fields(line)
-		d, err := tensor.ParseDType(words[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		var shape tensor.Shape
-		for _, w := range words[2:] {
-			n := int64(0)
-			for _, c := range w {
-				n = n*10 + int64(c-'0')
-			}
-			shape = append(shape, n)
-		}
-		all = append(all, random(r, words[0], d, shape...))
-	}
-	return all
-}
-
 // Names alone make no tensor a part of a quantised weight.
 func TestOrdinaryCheckpointsStayAsTheyAre(t *testing.T) {
 	for name, lines := range map[string][]string{

@@ -29,14 +29,6 @@ type expectation struct {
 	UnsignedZero bool `json:"unsigned_zero"`
 }
 
-// references returns the directory of the files that reference packages made.
-func references() string {
-	if dir := os.Getenv("TENSORFILE_QUANT"); dir != "" {
-		return dir
-	}
-	return filepath.Join("..", "testdata", "quant")
-}
-
 func expectations(t testing.TB) map[string]map[string]expectation {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(references(), "expected.json"))

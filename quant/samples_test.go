@@ -2,6 +2,7 @@ package quant_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/tensorfile/tensorfile/tensor"
@@ -16,6 +17,229 @@ func sound(r *rand.Rand, name string, d tensor.DType, shape ...int64) *tensor.Te
 		}
 	}
 	return t
+}
+
+// samples makes a sample of each layout. n, k and g are sizes that they take as far as
+// they can.
+func samples(r *rand.Rand, n, k, g int64) []sample {
+	floats := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
+	float := floats[r.IntN(len(floats))]
+	up := func(x, m int64) int64 { return (x + m - 1) / m * m }
+	var all []sample
+	{ // FP8 in blocks, with an experts' dimension
+		e, bm, bn := 1+int64(r.IntN(3)), 1+int64(r.IntN(9)), g
+		q := random(r, "x", tensor.F8E4M3FN, e, n, k)
+		s := random(r, "x_scale_inv", float, e, up(n, bm)/bm, up(k, bn)/bn)
+		all = append(all, sample{"experts", "fp8-block", fmt.Sprintf(fp8Config, bm, bn), nil,
+			"x", q.Shape,
+			[]*tensor.Tensor{q, s}, func(row, c int64) float32 {
+				x, row2 := row/n, row%n
+				return times(element(q, row*k+c), element(s,
+					(x*s.Shape[1]+row2/bm)*s.Shape[2]+c/bn))
+			}})
+	}
+	{
+		q, s := random(r, "m.weight", tensor.F8E4M3FN, n, k), random(r, "m.weight_scale", float,
+			n, 1)
+		all = append(all, sample{"channel", "fp8-channel", "", nil, "m.weight", q.Shape,
+			[]*tensor.Tensor{q, s},
+			func(row, c int64) float32 { return times(element(q, row*k+c), element(s, row)) }})
+	}
+	{
+		k := up(k, 16)
+		q, s := random(r, "m.weight", tensor.U8, n, k/2), random(r, "m.weight_scale",
+			tensor.F8E4M3FN, n, k/16)
+		s2 := random(r, "m.weight_scale_2", tensor.F32)
+		all = append(all, sample{"modelopt", "nvfp4", "", nil, "m.weight", tensor.Shape{n, k},
+			[]*tensor.Tensor{q, s, s2},
+			func(row, c int64) float32 {
+				return times(fp4(field(bytesOf(q), 4*(row*k+c), 4)), times(element(s,
+					row*k/16+c/16), element(s2, 0)))
+			}})
+		p := random(r, "m.weight_packed", tensor.U8, n, k/2)
+		d := random(r, "m.weight_global_scale", tensor.F32, 1)
+		all = append(all, sample{"compressed-tensors", "nvfp4", "", nil, "m.weight",
+			tensor.Shape{n, k}, []*tensor.Tensor{p, s, d},
+			func(row, c int64) float32 {
+				return times(fp4(field(bytesOf(p), 4*(row*k+c), 4)), float32(element(s,
+					row*k/16+c/16)/element(d, 0)))
+			}})
+		w := random(r, "m.weight", tensor.U8, n, k/2)
+		rows, cols := up(n, 128), up(k/16, 4)
+		z := random(r, "m.weight_scale", tensor.F8E4M3FN, rows, cols)
+		all = append(all, sample{"comfyui", "nvfp4", "",
+			map[string]string{"_quantization_metadata": `{"layers":{"m":{"format":"nvfp4"}}}`},
+			"m.weight", tensor.Shape{n, k}, []*tensor.Tensor{w, z, s2}, func(row,
+				c int64) float32 {
+				if k%16 != 0 {
+					panic(k)
+				}
+				b := c / 16
+				at := (row/128*(cols/4)+b/4)*512 + row%32*16 + row%128/32*4 + b%4
+				return times(fp4(field(bytesOf(w), 4*(row*k+c^1), 4)), times(element(s2, 0),
+					element(z, at)))
+			}})
+	}
+	{
+		k := up(k, 32)
+		q, s := random(r, "m.weight_packed", tensor.U8, n, 3*k/4), exponents(r, "m.weight_scale",
+			tensor.U8, n, k/32)
+		all = append(all, sample{"packed", "mxfp6", "", nil, "m.weight", tensor.Shape{n, k},
+			[]*tensor.Tensor{q, s},
+			func(row, c int64) float32 {
+				u := field(bytesOf(q), 6*(row*k+c), 6)
+				v := float64(u&7) / 8
+				if e := u >> 3 & 3; e > 0 {
+					v = math.Ldexp(1+v, int(e-1))
+				}
+				if u&32 != 0 {
+					v = -v
+				}
+				return times(float32(v), element(s, row*k/32+c/32))
+			}})
+		e := 1 + int64(r.IntN(3))
+		x, xs := random(r, "x_blocks", tensor.U8, e, n, k/32, 16), exponents(r, "x_scales",
+			tensor.U8, e, n, k/32)
+		all = append(all, sample{"gpt-oss", "mxfp4", "", nil, "x", tensor.Shape{e, k, n},
+			[]*tensor.Tensor{x, xs},
+			func(row, c int64) float32 {
+				i := (row/k*n+c)*k + row%k // of the file: experts, n, k
+				return times(fp4(field(bytesOf(x), 4*i, 4)), element(xs, i/32))
+			}})
+		v, vs := random(r, "m.weight", tensor.I8, n, k/2), exponents(r, "m.scale",
+			tensor.F8E8M0FNU, n, k/32)
+		all = append(all, sample{"deepseek", "mxfp4", "", nil, "m.weight", tensor.Shape{n, k},
+			[]*tensor.Tensor{v, vs},
+			func(row, c int64) float32 {
+				return times(fp4(field(bytesOf(v), 4*(row*k+c), 4)), element(vs, row*k/32+c/32))
+			}})
+	}
+	{ // integers of compressed-tensors, with zero points and groups by index
+		b, k := 1+int64(r.IntN(8)), up(k, g)
+		words := (k*b + 31) / 32
+		perWord := int64(0) // since 0.20 codes go on in the next word
+		if r.IntN(2) == 0 {
+			perWord = 32 / b
+			words = (k + perWord - 1) / perWord
+		}
+		if words == (k*b+31)/32 {
+			perWord = 0
+		}
+		bit := func(i int64) int64 {
+			if perWord > 0 {
+				return i/perWord*32 + i%perWord*b
+			}
+			return i * b
+		}
+		height := (n*b + 31) / 32
+		if perWord > 0 {
+			height = (n + perWord - 1) / perWord
+		}
+		q, s := random(r, "m.weight_packed", tensor.I32, n, words), random(r, "m.weight_scale",
+			float, n, k/g)
+		z := random(r, "m.weight_zero_point", tensor.I32, height, k/g)
+		shape := tensor.New("m.weight_shape", tensor.Shape{2}, []int64{n, k})
+		of := make([]int32, k)
+		for i := range of {
+			of[i] = int32(r.IntN(int(k / g)))
+		}
+		index := tensor.New("m.weight_g_idx", tensor.Shape{k}, of)
+		all = append(all, sample{fmt.Sprintf("%d bits", b), fmt.Sprintf("int%d-group", b),
+			fmt.Sprintf(ctConfig, "pack-quantized",
+				fmt.Sprintf(`{"num_bits":%d,"type":"int","symmetric":false,"strategy":"group","group_size":%d}`, b, g)), nil,
+			"m.weight", tensor.Shape{n, k}, []*tensor.Tensor{q, s, z, shape, index}, func(row,
+				c int64) float32 {
+				group := int64(of[c])
+				u := field(bytesOf(q), row*words*32+bit(c), b)
+				at := bit(row) // of a column of words
+				zero := int64(0)
+				for i := range b {
+					w := (at+i)/32*(k/g) + group
+					zero |= field(bytesOf(z), w*32+(at+i)%32, 1) << i
+				}
+				return times(float32(u-zero), element(s, row*(k/g)+group))
+			}})
+	}
+	{ // GPTQ with groups by index
+		b := []int64{2, 3, 4, 8}[r.IntN(4)]
+		n, k := up(n, 32), up(k, 32)
+		groups := (k + g - 1) / g
+		q, z := random(r, "m.qweight", tensor.I32, k*b/32, n), random(r, "m.qzeros", tensor.I32,
+			groups, n*b/32)
+		s := random(r, "m.scales", float, groups, n)
+		of := make([]int32, k)
+		for i := range of {
+			of[i] = int32(r.IntN(int(groups)))
+		}
+		plus, version := int64(1), ""
+		if r.IntN(2) == 0 {
+			plus, version = 0, "_v2"
+		}
+		all = append(all, sample{fmt.Sprintf("gptq %d", b), "gptq", fmt.Sprintf(wordConfig,
+			"gptq", b, g, version), nil,
+			"m.weight", tensor.Shape{n, k}, []*tensor.Tensor{q, z, s, tensor.New("m.g_idx",
+				tensor.Shape{k}, of)},
+			func(row, c int64) float32 {
+				u := int64(0)
+				for i := range b {
+					u |= field(bytesOf(q), ((c*b+i)/32*n+row)*32+(c*b+i)%32, 1) << i
+				}
+				group := int64(of[c])
+				zero := field(bytesOf(z), group*n*b+row*b, b) + plus
+				return times(element(s, group*n+row), float32(u-zero))
+			}})
+	}
+	{
+		n, k := up(n, 8), up(k, g)
+		q, z := random(r, "m.qweight", tensor.I32, k, n/8), random(r, "m.qzeros", tensor.I32,
+			k/g, n/8)
+		s := random(r, "m.scales", float, k/g, n)
+		all = append(all, sample{"awq", "awq", fmt.Sprintf(wordConfig, "awq", 4, g, ""), nil,
+			"m.weight", tensor.Shape{n, k},
+			[]*tensor.Tensor{q, z, s}, func(row, c int64) float32 {
+				at := row/8*32 + 4*[]int64{0, 4, 1, 5, 2, 6, 3, 7}[row%8]
+				u, zero := field(bytesOf(q), c*n*4+at, 4), field(bytesOf(z), c/g*n*4+at, 4)
+				return times(float32(u-zero), element(s, c/g*n+row))
+			}})
+	}
+	{
+		b, g := []int64{2, 3, 4, 5, 6, 8}[r.IntN(6)], []int64{32, 64, 128}[r.IntN(3)]
+		k := up(k, g)
+		q, s := random(r, "m.weight", tensor.U32, n, k*b/32), random(r, "m.scales", float, n,
+			k/g)
+		o := random(r, "m.biases", float, n, k/g)
+		all = append(all, sample{fmt.Sprintf("mlx %d", b), "mlx-affine",
+			fmt.Sprintf(`{"quantization":{"bits":%d,"group_size":%d}}`, b, g), nil,
+			"m.weight", tensor.Shape{n, k}, []*tensor.Tensor{q, s, o}, func(row,
+				c int64) float32 {
+				i := row*(k/g) + c/g
+				return float32(times(float32(field(bytesOf(q), (row*k+c)*b, b)), element(s, i)) +
+					element(o, i))
+			}})
+	}
+	{
+		q, s := random(r, "m.weight", tensor.U8, (n*k+1)/2, 1), random(r, "m.weight.absmax",
+			tensor.F32, (n*k+g-1)/g)
+		text := fmt.Sprintf(`{"quant_type":"nf4","blocksize":%d,"dtype":"float16","shape":[%d,%d]}`, g, n, k)
+		state := tensor.New("m.weight.quant_state.bitsandbytes__nf4",
+			tensor.Shape{int64(len(text))}, []byte(text))
+		m := tensor.New("m.weight.quant_map", tensor.Shape{16}, nf4Values)
+		all = append(all, sample{"bitsandbytes", "bnb-nf4", "", nil, "m.weight", tensor.Shape{n,
+			k}, []*tensor.Tensor{q, s, state, m},
+			func(row, c int64) float32 {
+				i := row*k + c
+				return times(nf4Values[field(bytesOf(q), 4*(i^1), 4)], element(s, i/g))
+			}})
+	}
+	{
+		q, s := random(r, "m.weight", tensor.I8, n, k), random(r, "m.SCB", tensor.F32, n)
+		all = append(all, sample{"bitsandbytes", "bnb-int8", "", nil, "m.weight", q.Shape,
+			[]*tensor.Tensor{q, s},
+			func(row, c int64) float32 {
+				return times(times(element(q, row*k+c), element(s, row)), 7.874015718698502e-3)
+			}})
+	}
+	return append(all, otherSamples(r, n, k, g, float)...)
 }
 
 // otherSamples makes samples of the forms that layouts of samples have elsewhere: other

@@ -17,58 +17,6 @@ import (
 
 // Each test of this file is named after what loaders have done wrong.
 
-// one returns the first weight of a set that is quantised.
-func one(t testing.TB, set *quant.Set) *quant.Weight {
-	t.Helper()
-	for _, w := range set.Weights {
-		if w.Scheme != "" {
-			return w
-		}
-	}
-	t.Fatal("no weight is quantised")
-	return nil
-}
-
-// refused checks that a weight has no values, and why.
-func refused(t testing.TB, set *quant.Set, code quant.Code, words ...string) {
-	t.Helper()
-	w := one(t, set)
-	v, err := tensor.Convert[float32](w.Tensor)
-	if err == nil {
-		t.Errorf("%d values of %s", len(v), w.Scheme)
-	}
-	for _, f := range set.Findings {
-		if f.Code == code {
-			for _, word := range words {
-				if !strings.Contains(f.Err.Error(), word) {
-					t.Errorf("the finding does not say %s: %v", word, f.Err)
-				}
-			}
-			return
-		}
-	}
-	t.Errorf("findings %v, not %s", set.Findings, code)
-}
-
-func floats(t testing.TB, w *quant.Weight) []float32 {
-	t.Helper()
-	if w.Err != nil {
-		t.Fatal(w.Err)
-	}
-	v, err := tensor.Convert[float32](w.Tensor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-func f8(name string, shape tensor.Shape, codes ...byte) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, DType: tensor.F8E4M3FN, Shape: shape,
-		Data: tensor.BlobOf(codes)}
-}
-
-const blockConfig = `{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}`
-
 // transformers hands on the codes of a weight whose scale is missing.
 func TestMissingScaleIsNeverAPlainCast(t *testing.T) {
 	refused(t, quant.Find(of(list(t, "a.weight F8E4M3FN 4 4")...), config(t, blockConfig)),

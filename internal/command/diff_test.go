@@ -1,12 +1,8 @@
 package command
 
 import (
-	"bytes"
-	"errors"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/gguf"
@@ -16,53 +12,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-// A writer is what every format's writer has.
-type writer interface {
-	Add(*tensor.Tensor) error
-	Close() error
-}
-
-// created writes tensors into a file of dir.
-func created(t *testing.T, dir, name string, make func(w io.Writer) writer,
-	ts ...*tensor.Tensor) string {
-	t.Helper()
-	var out bytes.Buffer
-	w := make(&out)
-	var err error
-	for _, x := range ts {
-		err = errors.Join(err, w.Add(x))
-	}
-	name = filepath.Join(dir, name)
-	if err = errors.Join(err, w.Close(), os.WriteFile(name, out.Bytes(), 0o666)); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-func zt(o ztensor.WriterOptions) func(io.Writer) writer {
-	return func(w io.Writer) writer { return ztensor.NewWriter(w, &o) }
-}
-
-var safetensorsOptions = safetensors.WriterOptions{}
-
-func st(o safetensors.WriterOptions) func(io.Writer) writer {
-	return func(w io.Writer) writer { return safetensors.NewWriter(w, &o) }
-}
-
-// command runs the program and returns its exit status and all that it printed.
-func command(t *testing.T, args ...string) (int, string) {
-	t.Helper()
-	var out bytes.Buffer
-	return run(t.Context(), args, strings.NewReader(""), &out, &out, os.Getenv), out.String()
-}
-
-func checkCommand(t *testing.T, status int, want string, args ...string) {
-	t.Helper()
-	if s, out := command(t, args...); s != status || !strings.Contains(out, want) {
-		t.Errorf("%q: exit status %d, want %d and %q:\n%s", args, s, status, want, out)
-	}
-}
 
 // --map finds the tensors of a .gguf that llama.cpp makes of a model of Hugging Face,
 // from either side, and the rows that it moves.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -232,11 +231,6 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			}
 		}
 	}
-}
-
-// columnsOf is an environment that says how wide output is.
-func columnsOf(n int) func(string) string {
-	return func(name string) string { return map[string]string{"COLUMNS": fmt.Sprint(n)}[name] }
 }
 
 // Tables fit 80 columns, whatever the names.

@@ -4,11 +4,8 @@ package command
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,74 +14,9 @@ import (
 	"time"
 
 	"github.com/tensorfile/tensorfile"
-	"github.com/tensorfile/tensorfile/internal/readtest"
-	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-func startChild(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	c, _ := readtest.Child(t, "", childArgs+"="+strings.Join(args, "\n"))
-	return c
-}
-
-// models writes a.safetensors and b.safetensors, of the same names and sizes, whose
-// bytes are all 1 and all 2, and the same as .ptd and .zt.
-func models(t *testing.T, dir string) {
-	t.Helper()
-	for name, value := range map[string]byte{"a": 1, "b": 2} {
-		sub := filepath.Join(dir, name)
-		if err := os.Mkdir(sub, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		var ts []*tensor.Tensor
-		for i := range 8 {
-			ts = append(ts, tensor.New(fmt.Sprintf("t%d", i), tensor.Shape{100_000},
-				slices.Repeat([]byte{value}, 100_000)))
-		}
-		if err := safetensors.WriteFile(t.Context(), filepath.Join(sub, "m.safetensors"),
-			tensor.Of(ts...), nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := ptd.WriteFile(t.Context(), filepath.Join(sub, "m.ptd"), tensor.Of(ts...),
-			nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := ztensor.WriteFile(t.Context(), filepath.Join(sub, "m.zt"), tensor.Of(ts...),
-			nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// value returns the one byte that all tensors of a file consist of; 0 if it does not
-// open because its set is not finished.
-func value(t *testing.T, name string) byte {
-	t.Helper()
-	f, err := tensorfile.Open(name, nil)
-	if err != nil {
-		if tensor.ClassOf(err) != tensor.ClassUnfinished || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", name, err)
-		}
-		return 0
-	}
-	defer f.Close()
-	all := []byte{}
-	for x := range f.Tensors() {
-		b, err := x.Data.ReadAll()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		all = append(all, slices.Min(b), slices.Max(b))
-	}
-	if len(all) == 0 || slices.Min(all) != slices.Max(all) {
-		t.Errorf("%s is torn or mixed: %v", name, all)
-		return 0
-	}
-	return all[0]
-}
 
 // listing describes a directory, so that a change of it can be seen.
 func listing(dir string) string {

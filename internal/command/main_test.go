@@ -10,12 +10,6 @@ import (
 	"testing"
 )
 
-// run is the whole program.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
-	getenv func(string) string) int {
-	return (*Options)(nil).run(ctx, args, stdin, stdout, stderr, getenv)
-}
-
 // An interrupted run exits with 130, whatever it was doing, and leaves nothing.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-
-	"os"
 
 	"github.com/tensorfile/tensorfile/pte"
 )
@@ -23,17 +22,6 @@ func runJSON(t *testing.T, want int, args ...string) map[string]any {
 		t.Fatalf("%v: exit status %d, want %d: %s", args, got, want, &errs)
 	}
 	return decode(t, out.Bytes())
-}
-
-func decode(t *testing.T, b []byte) map[string]any {
-	t.Helper()
-	var v map[string]any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatalf("%v in %s", err, b)
-	}
-	return v
 }
 
 // covers reports where got lacks something of want; got may have more.

@@ -1,42 +1,15 @@
 package command
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// A sarifFile has the properties of SARIF 2.1.0 that the command writes, and no others.
-type sarifFile struct {
-	Schema  string `json:"$schema"`
-	Version string
-	Runs    []struct {
-		AutomationDetails struct{ ID string }
-		ColumnKind        string
-		Invocations       []struct {
-			ExecutionSuccessful        bool
-			ToolExecutionNotifications []struct {
-				Level   string
-				Message struct{ Text string }
-			}
-		}
-		Results []sarifFinding
-		Tool    struct {
-			Driver struct {
-				Name, Version, InformationURI string
-				Rules                         []sarifRule
-			}
-		}
-	}
-}
 
 type (
 	sarifMessage struct {
@@ -83,54 +56,6 @@ type (
 		Properties struct{ Tags []string }
 	}
 )
-
-// sarifOf runs a command and returns the report that it wrote, after checking what the
-// schema and GitHub's code scanning require.
-func sarifOf(t *testing.T, status int, args ...string) (f sarifFile) {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "x.sarif")
-	if got := run(t.Context(), append(args, "--sarif", name), nil, io.Discard, io.Discard,
-		os.Getenv); got != status {
-		t.Fatalf("%q: exit status %d, want %d", args, got, status)
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	if f.Version != "2.1.0" || len(f.Runs) != 1 || f.Runs[0].Results == nil ||
-		f.Runs[0].Tool.Driver.Name != "tensorfile" || f.Runs[0].Tool.Driver.Version == "" {
-		t.Fatalf("%s", text)
-	}
-	uri := regexp.MustCompile(`^([A-Za-z0-9._~/@!$&'()*+,;=-]|%[0-9A-F]{2})+$`)
-	rules := f.Runs[0].Tool.Driver.Rules
-	hashes := map[string]bool{}
-	for _, r := range f.Runs[0].Results {
-		if r.Rule == "" || rules[r.RuleIndex].ID != r.Rule || r.Message.Text == "" ||
-			!slices.Contains([]string{"error", "warning", "note"}, r.Level) ||
-			len(r.Locations) != 1 || hashes[r.Partial.Hash] {
-			t.Errorf("%+v", r)
-		}
-		hashes[r.Partial.Hash] = true
-		l := r.Locations[0].Physical
-		isBelow := l.Artifact.Base == "%SRCROOT%"
-		if isBelow && !uri.MatchString(l.Artifact.URI) ||
-			!isBelow && !strings.HasPrefix(l.Artifact.URI, "file:///") || l.Region.Line < 1 {
-			t.Errorf("%+v", l)
-		}
-	}
-	for _, r := range rules {
-		if r.Short.Text == "" || r.Full.Text == "" || r.Help.Text == "" ||
-			!strings.HasPrefix(r.HelpURI, "https://") {
-			t.Errorf("%+v", r)
-		}
-	}
-	return f
-}
 
 // Findings of several directories and files have the codes, the levels, and the names
 // that a repository has them under.

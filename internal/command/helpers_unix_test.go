@@ -1,0 +1,20 @@
+//go:build unix
+
+package command
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/tensorfile/tensorfile/internal/readtest"
+)
+
+// The helpers of tests in several files that start processes.
+
+// startChild starts the program in a process of its own.
+func startChild(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c, _ := readtest.Child(t, "", childArgs+"="+strings.Join(args, "\n"))
+	return c
+}
