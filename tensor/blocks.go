@@ -7,6 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
+	"github.com/tensorfile/tensorfile/internal/parallel"
 )
 
 // numbers returns t itself if it is dense, and a tensor of quantised blocks of ggml as
@@ -104,46 +105,38 @@ func (d *dequantizer) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// Open is for Blob.Open.
+// Open is for Blob.Open. Reading is serial, decoding uses all cores.
 func (d *dequantizer) Open() (io.ReadCloser, error) {
 	r, err := d.blocks.Open()
 	if err != nil {
 		return nil, err
 	}
-	size := min(dequantizeBytes/d.kind.Bytes*d.kind.Bytes, d.blocks.Size())
-	return &dequantizeReader{d: d, r: r, in: make([]byte, size), left: d.blocks.Size()}, nil
-}
-
-type dequantizeReader struct {
-	d    *dequantizer
-	r    io.ReadCloser
-	left int64 // bytes of blocks not yet read
-	in   []byte
-	buf  []float32
-	out  []byte
-}
-
-func (r *dequantizeReader) Read(p []byte) (int, error) {
-	if len(r.out) == 0 {
-		if r.left == 0 {
-			if err := atEnd(r.r); err != nil {
+	type piece struct {
+		in  []byte // whole blocks
+		buf []float32
+		out []byte
+	}
+	most, left := dequantizeBytes/d.kind.Bytes*d.kind.Bytes, d.blocks.Size()
+	next := func(j *piece) (cost int64, err error) {
+		n := min(most, left)
+		if n == 0 {
+			if err := atEnd(r); err != nil {
 				return 0, err
 			}
 			return 0, io.EOF
 		}
-		in := r.in[:min(int64(len(r.in)), r.left)]
-		if _, err := io.ReadFull(r.r, in); err != nil {
+		if left -= n; j.in == nil {
+			j.in = make([]byte, n)
+			j.buf = make([]float32, n/d.kind.Bytes*d.kind.Elements)
+		}
+		j.in = j.in[:n]
+		if _, err := io.ReadFull(r, j.in); err != nil {
 			return 0, unexpected(err)
 		}
-		r.left -= int64(len(in))
-		if r.buf == nil {
-			r.buf = make([]float32, int64(len(in))/r.d.kind.Bytes*r.d.kind.Elements)
-		}
-		r.out = r.d.decode(r.buf, in)
+		return n + n/d.kind.Bytes*d.width(), nil
 	}
-	n := copy(p, r.out)
-	r.out = r.out[n:]
-	return n, nil
+	return parallel.NewStream(converterBudget, next, func(j *piece) error {
+		j.out = d.decode(j.buf, j.in)
+		return nil
+	}, func(j *piece) []byte { return j.out }, r.Close), nil
 }
-
-func (r *dequantizeReader) Close() error { return r.r.Close() }
