@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -123,35 +122,6 @@ func BenchmarkBuild(b *testing.B) {
 	for b.Loop() {
 		large(b, 100_000)
 	}
-}
-
-// big is a program of 64 constants, n bytes together, in a file.
-func big(b *testing.B, n int64) string {
-	b.Helper()
-	piece := make([]byte, n/64)
-	for i := range piece {
-		piece[i] = byte(i * 7)
-	}
-	p := NewBuilder()
-	m := p.Method("forward")
-	for range 64 {
-		m.Constant(&tensor.Tensor{DType: tensor.U8, Shape: tensor.Shape{n / 64},
-			Data: tensor.BlobOf(slices.Clone(piece))})
-	}
-	m.Return(m.Value(1))
-	name := filepath.Join(b.TempDir(), "big.pte")
-	if err := p.WriteFile(b.Context(), name, nil); err != nil {
-		b.Fatal(err)
-	}
-	return name
-}
-
-// bigSize is the size of the file: TENSORFILE_BENCH_BIG=1 makes it 1 GiB.
-func bigSize() int64 {
-	if os.Getenv("TENSORFILE_BENCH_BIG") != "" {
-		return 1 << 30
-	}
-	return 64 << 20
 }
 
 // BenchmarkRewrite writes a file anew, flatbuffer taken apart, against a plain copy of it

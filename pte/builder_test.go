@@ -310,28 +310,6 @@ var built = []struct {
 	}},
 }
 
-// planned is the size of all buffers of the memory plan.
-func planned(m Method) (total int64) {
-	for _, n := range m.Memory().Buffers[1:] {
-		total += n
-	}
-	return total
-}
-
-// opened is a Reader of what b has built.
-func opened(t *testing.T, b *Builder) *Reader {
-	t.Helper()
-	var w bytes.Buffer
-	if err := b.Write(t.Context(), &w, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(w.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func TestBuilderMakesProgramsThatVerify(t *testing.T) {
 	for _, p := range built {
 		t.Run(p.name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package pte
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -17,38 +16,6 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// goldens are small programs that between them have everything.
-var goldens = []string{
-	"export-1.5.1-bundled.bpte", "export-1.5.1-state-initial.pte",
-	"export-1.5.1-xnnpack-inline.pte", "export-1.5.1-no-weights.pte",
-	"generation-0.7.0-delegates-extracted.pte", "generation-0.2.1-inline-constants.pte", "lean",
-	"rich",
-}
-
-// look opens a program, lists it and verifies it.
-func look(b []byte) error {
-	r, err := OpenBytes(b, nil)
-	if err != nil {
-		return err
-	}
-	for e := range r.Entries() {
-		if e.Size() < 1<<20 {
-			e.Data.ReadAll()
-		}
-	}
-	for range r.Blobs() {
-	}
-	for range r.Attributes() {
-	}
-	for m := range r.Program().Methods() {
-		_ = fmt.Sprint(m.Inputs(), m.Outputs())
-	}
-	for range r.Spans() {
-	}
-	_, err = r.Verify(context.Background(), nil)
-	return err
-}
 
 // accepted is the share of damaged files in which no damage is seen: the format has no
 // checksum. It may not grow.

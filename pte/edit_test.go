@@ -17,58 +17,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// rewritten opens what an edit writes.
-func rewritten(t testing.TB, e *Edit) *Reader {
-	t.Helper()
-	return rewrittenWith(t, e, nil)
-}
-
-func rewrittenWith(t testing.TB, e *Edit, opts *WriterOptions) *Reader {
-	t.Helper()
-	var w bytes.Buffer
-	if err := e.Write(t.Context(), &w, opts); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(w.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Verify(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// program is a file as it is inside its bundle, if it has one.
-func program(t testing.TB, r *Reader) []byte {
-	t.Helper()
-	b, err := r.in.Metadata(r.at, r.end-r.at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestEditWithoutChangesKeepsEveryByte(t *testing.T) {
 	for _, name := range programs(t) {
 		r := openFile(t, name)
 		got := rewritten(t, NewEdit(r))
 		if !bytes.Equal(program(t, got), program(t, r)) {
 			t.Errorf("%s comes back changed", filepath.Base(name))
-		}
-	}
-}
-
-// sameFacts compares two programs field by field, but for where things lie.
-func sameFacts(t *testing.T, a, b *Reader, but ...string) {
-	t.Helper()
-	x, y := plain(t, describe(t, a)).(map[string]any), plain(t, describe(t, b)).(map[string]any)
-	for k := range x {
-		if k == "segments" || k == "bundle" || slices.Contains(but, k) {
-			continue
-		}
-		if !reflect.DeepEqual(x[k], y[k]) {
-			t.Errorf("%s changed:\n%v\n%v", k, x[k], y[k])
 		}
 	}
 }
@@ -112,17 +66,6 @@ func TestSegmentAlignmentHoldsInTheFile(t *testing.T) {
 			}
 		}
 	}
-}
-
-// oldProgram is a program as ExecuTorch 0.7 wrote it, with its 24-byte header, or as 0.2
-// did, with constants inside.
-func oldPrograms(t testing.TB) []string {
-	t.Helper()
-	all, err := filepath.Glob("../testdata/pte/generation-*.pte")
-	if err != nil || len(all) == 0 {
-		t.Fatalf("no old programs in testdata: %v", err)
-	}
-	return all
 }
 
 func TestModernize(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -25,36 +24,7 @@ import (
 // makes with the serializers of seven releases (interop/pte.sh gives their directory in
 // TENSORFILE_PTE_GENERATIONS).
 
-func programs(t testing.TB) []string {
-	t.Helper()
-	all, err := filepath.Glob("../testdata/pte/*.*pte")
-	if err != nil || len(all) < 20 {
-		t.Fatalf("%d programs in testdata: %v", len(all), err)
-	}
-	return all
-}
-
-func openFile(t testing.TB, name string) *Reader {
-	t.Helper()
-	r, err := Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
-}
-
-func sha(t testing.TB, b tensor.Blob) string {
-	t.Helper()
-	h := sha256.New()
-	if _, err := b.WriteTo(h); err != nil {
-		t.Fatal(err)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-type row map[string]any
-
+// layoutRow is the JSON of a tensor's layout.
 func layoutRow(d tensor.DType, s tensor.Shape, o tensor.Order) row {
 	r := row{"dtype": d.String(), "shape": append([]int64{}, s...)}
 	if !o.RowMajor() {
@@ -63,6 +33,7 @@ func layoutRow(d tensor.DType, s tensor.Shape, o tensor.Order) row {
 	return r
 }
 
+// valueRow is the JSON of a value.
 func valueRow(v Value) row {
 	r := row{}
 	if i, ok := v.Tensor(); ok {
@@ -143,6 +114,7 @@ func describe(t testing.TB, r *Reader) row {
 	return all
 }
 
+// suites is the JSON of a bundle's test suites.
 func suites(t testing.TB, b *Bundle) []any {
 	all := []any{}
 	for _, s := range b.Suites {
@@ -156,6 +128,7 @@ func suites(t testing.TB, b *Bundle) []any {
 	return all
 }
 
+// bundled is the JSON of values of a test case.
 func bundled(t testing.TB, vs []any) []any {
 	all := []any{}
 	for _, v := range vs {
@@ -178,22 +151,6 @@ func bundled(t testing.TB, vs []any) []any {
 		}
 	}
 	return all
-}
-
-// plain turns Go values into what encoding/json makes of them.
-func plain(t testing.TB, v any) any {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var x any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&x); err != nil {
-		t.Fatal(err)
-	}
-	return x
 }
 
 func readJSON(t testing.TB, name string) map[string]any {
@@ -461,21 +418,6 @@ func floatText(f float64) any {
 	return json.RawMessage(strings.TrimSuffix(fmt.Sprintf("%.1f", f), ""))
 }
 
-// stackOf is the stack trace of an instruction, which only the accessors of flatc have.
-func stackOf(i Instruction) []any {
-	frames := []any{}
-	var list ptefb.FrameList
-	if i.index >= i.c.t.StacktraceLength() {
-		return frames
-	}
-	i.c.t.Stacktrace(&list, i.index)
-	for _, f := range fb.Each(list.ItemsLength(), list.Items) {
-		frames = append(frames, row{"_": "Frame", "filename": string(f.Filename()),
-			"lineno": int(f.Lineno()), "name": string(f.Name()), "context": string(f.Context())})
-	}
-	return frames
-}
-
 func dataclass(v Value) any {
 	switch k := v.Kind(); k {
 	case kindInt:
@@ -553,14 +495,4 @@ func instructionRow(i Instruction) row {
 		return row{"_": "FreeCall", "value_index": i.number(OpFree, ptefb.SlotFreeCallValueIndex)}
 	}
 	return row{"_": i.Opcode().String()}
-}
-
-// entryOf returns the first tensor of that name with its place, nil if there is none.
-func entryOf(r *Reader, name string) *Entry {
-	for e := range r.Entries() {
-		if e.Name == name {
-			return e
-		}
-	}
-	return nil
 }

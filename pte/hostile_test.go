@@ -148,15 +148,6 @@ var hostileContainers = []hostile{
 		open:  tensor.ErrMalformed, runtime: "any"},
 }
 
-// fieldOf is the field that an error is of.
-func fieldOf(err error) string {
-	var fe *tensor.FormatError
-	if errors.As(err, &fe) {
-		return fe.Field
-	}
-	return ""
-}
-
 func (h hostile) make(t testing.TB) []byte {
 	b := base(t, h.base)
 	if h.tables != nil {

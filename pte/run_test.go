@@ -13,9 +13,10 @@ import (
 	"testing"
 )
 
-// What ExecuTorch's C++ runtime says of a program. TENSORFILE_ETRUN is its path:
+// Helpers: what ExecuTorch's C++ runtime says of a program. TENSORFILE_ETRUN is its path:
 // `interop/tools.sh etrun`.
 
+// etrun is the path of the runtime; the test is skipped where there is none.
 func etrun(t testing.TB) string {
 	t.Helper()
 	name := os.Getenv("TENSORFILE_ETRUN")
@@ -68,6 +69,7 @@ func runProgram(t testing.TB, file, method string, args ...string) (first, secon
 	return v.First, v.Second
 }
 
+// floatInput is an argument for the runtime: a tensor of that shape.
 func floatInput(shape string, vs ...float32) string {
 	b := make([]byte, 0, 4*len(vs))
 	for _, v := range vs {
@@ -76,6 +78,7 @@ func floatInput(shape string, vs ...float32) string {
 	return fmt.Sprintf("float32:%s:%x", shape, b)
 }
 
+// wantFloats requires an answer of these values, but for rounding.
 func wantFloats(t testing.TB, a answer, want ...float32) {
 	t.Helper()
 	got := a.floats(t)
