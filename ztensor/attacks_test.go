@@ -13,7 +13,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
@@ -27,54 +26,6 @@ type attack struct {
 	want   error  // class of the error of opening; nil: opens
 	field  string // in the field of the error, or of a warning
 	warns  bool
-}
-
-func word(n int, v uint64) []byte {
-	b := binary.LittleEndian.AppendUint64(nil, v)
-	return b[:n]
-}
-
-// Items of CBOR that cbor.Marshal would not make.
-func raw(parts ...any) []byte {
-	var b []byte
-	for _, p := range parts {
-		switch p := p.(type) {
-		case int:
-			b = append(b, byte(p))
-		case string:
-			b = cbor.AppendText(b, p)
-		case []byte:
-			b = append(b, p...)
-		}
-	}
-	return b
-}
-
-// The manifests that attacks change one thing of.
-func good10(change func(t, c map[string]any)) []byte {
-	c := component10(64, 8)
-	t := tensor10("float32", "dense", []any{2}, map[string]any{"data": c})
-	change(t, c)
-	return file10(manifest10(map[string]any{"w": t}), 72)
-}
-
-func good12(change func(t, c map[string]any)) []byte {
-	c := component12("f32", 64, 8)
-	t := object12("dense", []any{2}, map[string]any{"data": c})
-	change(t, c)
-	return file12(manifest12(map[string]any{"w": t}), 72)
-}
-
-func set(key string, v any) func(t, c map[string]any) {
-	return func(t, c map[string]any) { c[key] = v }
-}
-
-func setT(key string, v any) func(t, c map[string]any) {
-	return func(t, c map[string]any) { t[key] = v }
-}
-
-func unset(key string) func(t, c map[string]any) {
-	return func(t, c map[string]any) { delete(c, key); delete(t, key) }
 }
 
 // rooted is a 1.0 file whose manifest is a map of these raw pairs and a
@@ -469,46 +420,4 @@ func TestAttacksOnOpening(t *testing.T) {
 			}
 		})
 	}
-}
-
-// walk looks at everything that an open file shows, and reads all payloads.
-func walk(t testing.TB, r *Reader) {
-	for ten := range r.Tensors() {
-		ten.Check()
-		ten.Size()
-		for range r.TensorAttributes(ten) {
-		}
-		blobs := []tensor.Blob{ten.Data}
-		for _, p := range ten.Parts {
-			blobs = append(blobs, p.Data)
-		}
-		for _, b := range blobs {
-			b.Stored()
-			if in, err := b.Open(); err == nil {
-				io.Copy(io.Discard, in)
-				in.Close()
-			}
-			if b.Size() >= 0 && b.Size() < 1<<20 {
-				b.ReadAll()
-			}
-			b.ReadAt(make([]byte, 7), 3)
-		}
-		if ten.Dense() {
-			if _, err := tensor.View[float32](ten); err == nil && ten.Name == "\xff" {
-				t.Error("a name that is not UTF-8")
-			}
-			ten.Data.ReadAt(make([]byte, 1), 0)
-		}
-		if other := r.Tensor(ten.Name); other == nil || other.Name != ten.Name {
-			t.Errorf("tensor %q is not found", ten.Name)
-		}
-	}
-	for range r.Attributes() {
-	}
-	for _, v := range r.AttributeValues() {
-		if _, err := v.MarshalJSON(); err != nil {
-			t.Errorf("attribute %v: %v", v, err)
-		}
-	}
-	r.Warnings()
 }

@@ -10,38 +10,7 @@ import (
 	"time"
 
 	fxcbor "github.com/fxamacker/cbor/v2"
-
-	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// manyTensors is a file of n tensors of 512 bytes with the names of a
-// transformer, as benchmarks of all formats use them.
-func manyTensors(t testing.TB, n int, opts *WriterOptions) []byte {
-	t.Helper()
-	kinds := []string{"self_attn.q_proj.weight", "self_attn.k_proj.weight",
-		"self_attn.v_proj.weight", "self_attn.o_proj.weight", "mlp.gate_proj.weight",
-		"mlp.up_proj.weight", "mlp.down_proj.weight", "input_layernorm.weight",
-		"post_attention_layernorm.weight"}
-	data := make([]float32, 128)
-	return write(t, opts, func(w *Writer) {
-		for i := range n {
-			data[0] = float32(i)
-			name := fmt.Sprintf("model.layers.%d.%s", i/len(kinds), kinds[i%len(kinds)])
-			if err := w.Add(tensor.New(name, tensor.Shape{16, 8}, data)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-var listed int64
-
-// list looks at what `ls` shows of every tensor.
-func list(r *Reader) {
-	for t := range r.Tensors() {
-		listed += int64(len(t.Name)) + int64(t.DType) + t.Shape[0] + t.Size()
-	}
-}
 
 // The manifest as structs of fxamacker/cbor, as one would read it without a
 // scanner. It is also the oracle of TestScannerAgreesWithFxamacker.

@@ -2,15 +2,11 @@ package ztensor
 
 import (
 	"io"
-	"os"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
-
-// full reports that the long form of a test is wanted.
-func full() bool { return os.Getenv("TENSORFILE_FULL") != "" }
 
 // Every cut and every bit of every golden. Where a digest
 // covers the byte, no change passes unseen. TENSORFILE_FULL=1 takes all files;

@@ -2,7 +2,6 @@ package ztensor
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,25 +13,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// store writes data to a file of its own.
-func store(t testing.TB, data []byte) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "x.zt")
-	if err := os.WriteFile(name, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-func load(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // An append to a file makes the file that would have been written at
 // once, as long as the old manifest ends no alignment early.
@@ -77,35 +57,6 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 			t.Errorf("a name that is not there: %v", err)
 		}
 	}
-}
-
-// remove and replace make a new edition of a file in its place.
-func remove(name string, names ...string) error {
-	r, err := Open(name, nil)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	e := NewEdit(r)
-	for _, n := range names {
-		if err := e.Remove(n); err != nil {
-			return err
-		}
-	}
-	return e.WriteFile(context.Background(), name, nil)
-}
-
-func replace(name string, t *tensor.Tensor) error {
-	r, err := Open(name, nil)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	e := NewEdit(r)
-	if err := e.Replace(t.Name, t); err != nil {
-		return err
-	}
-	return e.WriteFile(context.Background(), name, nil)
 }
 
 // An edition has what was not changed, under its new name and with its digest and

@@ -37,15 +37,6 @@ func appended(t *testing.T, file []byte, o *WriterOptions, add func(w *Writer)) 
 	return b
 }
 
-func adding(t *testing.T, ts ...*tensor.Tensor) func(w *Writer) {
-	return func(w *Writer) {
-		t.Helper()
-		if err := w.AddAll(t.Context(), tensor.Of(ts...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A tensor x appended to the file of one tensor w.
 func TestAppendMakesUpstreamsBytes(t *testing.T) {
 	one := write(t, &WriterOptions{Version: "2"},

@@ -38,13 +38,6 @@ func largeTensors() []*tensor.Tensor {
 	return ts
 }
 
-// check stops a benchmark at an error.
-func check(b *testing.B, err error) {
-	if err != nil {
-		b.Fatal(err)
-	}
-}
-
 // BenchmarkReadLarge reads a file in tensors of 1 MiB into memory that is
 // reused; the yardstick is copy from the same mapping.
 func BenchmarkReadLarge(b *testing.B) {

@@ -25,8 +25,6 @@ var unusualNames = []string{
 	strings.Repeat("x", 65536), strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20+1),
 }
 
-var editableVersions = []string{Version10, Version2}
-
 func nameForTest(name string) string {
 	if len(name) > 20 {
 		return fmt.Sprintf("%q of %d bytes", name[:2], len(name))

@@ -17,26 +17,6 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// one is an object called w with one byte of data, of which a field is another.
-func one(fields ...any) made {
-	part := pairList{"blob", []any{4096, 1}, "dtype", "u8"}
-	return objectsOf("w", object2Of("dense", []any{1}, "data", append(part, fields...)))
-}
-
-// shardTable is a root without objects.
-func shardTable(key, entry any) made {
-	return made{manifest: pairList{"shards", pairList{key, entry}, "objects", pairList{}}}
-}
-
-// laidOut is an object of a layout with attributes, and all its data zero.
-func laidOut(layout string, shape []any, attributes pairList, parts ...any) made {
-	o := object2Of(layout, shape, parts...)
-	if attributes != nil {
-		o = append(o, "attributes", attributes)
-	}
-	return objectsOf("w", o)
-}
-
 // Each rule of §2 to §9, wherever it applies: a file that breaks nothing else is refused
 // with the name of the rule, and accepted once that is repaired. The layouts are those
 // that every reader holds to, and then those that only a strict one does.

@@ -4,62 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
-
-// sharing makes a file of n dense tensors over one zstd component of size bytes.
-func sharing(t *testing.T, version string, n, size int, digest string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	e, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.ResetContentSize(&out, int64(size))
-	e.Write(make([]byte, size))
-	e.Close()
-	stored := out.Bytes()
-	list := map[string]any{}
-	for i := range n {
-		var c map[string]any
-		if version == "1.0" {
-			c = component10(64, len(stored))
-		} else {
-			c = component12("u8", 64, len(stored))
-			c["uncompressed_length"] = size
-		}
-		c["encoding"] = "zstd"
-		if digest != "" {
-			c["digest"] = digest
-		}
-		if version == "1.0" {
-			list[fmt.Sprintf("t%06d", i)] = tensor10("uint8", "dense", []any{size},
-				map[string]any{"data": c})
-		} else {
-			list[fmt.Sprintf("t%06d", i)] = object12("dense", []any{size},
-				map[string]any{"data": c})
-		}
-	}
-	data := make([]byte, 64+len(stored)+64)
-	copy(data, v1.Magic1)
-	copy(data[64:], stored)
-	if version == "1.0" {
-		return append(data, file10(manifest10(list), 8)[8:]...)
-	}
-	return append(data, file12(manifest12(list), 8)[8:]...)
-}
 
 // readsOf counts the reads that begin within the data.
 type readsOf struct {

@@ -127,17 +127,6 @@ func TestLinkRefusals(t *testing.T) {
 	}
 }
 
-// model is tensors of every kind, some of which are the same.
-func model() []*tensor.Tensor {
-	var all []*tensor.Tensor
-	for i := range 20 {
-		all = append(all, tensor.New(fmt.Sprint("layer ", i), tensor.Shape{1000},
-			noise(1000, uint64(i/2))))
-	}
-	return append(all, tensor.New("scalar", nil, []float64{1}),
-		tensor.New("nothing", tensor.Shape{0, 3}, []int16{}), csr32("csr"))
-}
-
 func csr32(name string) *tensor.Tensor {
 	return &tensor.Tensor{Name: name, Scheme: sparse.CSR, Shape: tensor.Shape{2, 3},
 		DType: tensor.U8, Parts: []tensor.Part{
@@ -417,13 +406,6 @@ func TestAShardOfAnotherSet(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("shards of another set are read")
-	}
-}
-
-func rename(t *testing.T, from, to string) {
-	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
 	}
 }
 

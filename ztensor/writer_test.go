@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,18 +18,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
-
-// write returns the file that add makes.
-func write(t testing.TB, opts *WriterOptions, add func(w *Writer)) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := NewWriter(&b, opts)
-	add(w)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
@@ -119,20 +105,6 @@ func TestFilesOfUpstreamSurviveRewriting(t *testing.T) {
 	}
 }
 
-func first(t *tensor.Tensor) int64 {
-	least := int64(math.MaxInt64) // twice the offset, and one more where bytes are
-	blobs := []tensor.Blob{t.Data}
-	for _, p := range t.Parts {
-		blobs = append(blobs, p.Data)
-	}
-	for _, b := range blobs {
-		if st, ok := b.Stored(); ok {
-			least = min(least, 2*st.Offset+min(st.Size, 1))
-		}
-	}
-	return least
-}
-
 func sameTensor(t *testing.T, a, b *tensor.Tensor) {
 	t.Helper()
 	if a == nil || b == nil || a.Name != b.Name || !a.Shape.Equal(b.Shape) ||
@@ -160,72 +132,6 @@ func sameBlob(t *testing.T, name string, a, b tensor.Blob) {
 	if err != nil || err2 != nil || !bytes.Equal(x, y) {
 		t.Errorf("%q: %d bytes, want %d; %v, %v", name, len(y), len(x), err2, err)
 	}
-}
-
-// samples are tensors of every kind that all versions can hold.
-func samples() []*tensor.Tensor {
-	f16 := make([]tensor.Float16, 300)
-	for i := range f16 {
-		f16[i] = tensor.Float16(i * 7)
-	}
-	ts := []*tensor.Tensor{
-		tensor.New("f32", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, float32(math.NaN())}),
-		tensor.New("f64", tensor.Shape{1}, []float64{math.Inf(-1)}),
-		tensor.New("f16", tensor.Shape{300}, f16),
-		tensor.New("bf16", tensor.Shape{2}, []tensor.BFloat16{0x3f80, 0xc000}),
-		tensor.New("i8", tensor.Shape{3}, []int8{-1, 0, 1}),
-		tensor.New("i16", tensor.Shape{3}, []int16{-1, 0, 1}),
-		tensor.New("i32", tensor.Shape{3}, []int32{-1, 0, 1}),
-		tensor.New("i64", tensor.Shape{3}, []int64{math.MinInt64, 0, 1}),
-		tensor.New("u8", tensor.Shape{3}, []uint8{255, 0, 1}),
-		tensor.New("u16", tensor.Shape{3}, []uint16{65535, 0, 1}),
-		tensor.New("u32", tensor.Shape{3}, []uint32{math.MaxUint32, 0, 1}),
-		tensor.New("u64", tensor.Shape{3}, []uint64{math.MaxUint64, 0, 1}),
-		tensor.New("bool", tensor.Shape{4}, []bool{true, false, false, true}),
-		tensor.New("scalar", nil, []float32{42}),
-		tensor.New("empty", tensor.Shape{0, 5}, []float32{}),
-		tensor.New("große Namen — 名前", tensor.Shape{1}, []uint8{7}),
-		csr("csr", []uint64{0, 2, 2, 3}, []uint64{0, 3, 1}, 4),
-		{Name: "coo", DType: tensor.F32, Shape: tensor.Shape{3, 3}, Scheme: "sparse_coo",
-			Parts: []tensor.Part{
-				{Role: "values", DType: tensor.F32,
-					Data: tensor.New("", nil, []float32{1, 2}).Data},
-				{Role: "coords", DType: tensor.U64,
-					Data: tensor.New("", nil, []uint64{0, 2, 1, 0}).Data}}},
-		{Name: "packed", DType: tensor.U8, Shape: tensor.Shape{4096, 4096},
-			Scheme: "quantized_4bit", Parts: []tensor.Part{
-				{Role: "data", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
-				{Role: "scale", DType: tensor.U8, Data: tensor.BlobOf([]byte{4})}}},
-	}
-	return ts
-}
-
-func csr(name string, indptr, indices []uint64, cols int64) *tensor.Tensor {
-	values := make([]float32, len(indices))
-	for i := range values {
-		values[i] = float32(i) + 0.5
-	}
-	return &tensor.Tensor{Name: name, DType: tensor.F32,
-		Shape: tensor.Shape{int64(len(indptr) - 1), cols}, Scheme: "sparse_csr",
-		Parts: []tensor.Part{
-			{Role: "values", DType: tensor.F32, Data: tensor.New("", nil, values).Data},
-			{Role: "indices", DType: tensor.U64, Data: tensor.New("", nil, indices).Data},
-			{Role: "indptr", DType: tensor.U64, Data: tensor.New("", nil, indptr).Data}}}
-}
-
-// each version, digest and level.
-func variants() []WriterOptions {
-	var all []WriterOptions
-	for _, version := range []string{"1.0"} {
-		for _, digest := range []Digest{NoDigest, CRC32C, SHA256} {
-			for _, level := range []int{0, 1, 3, 9, 19} {
-				all = append(all,
-					WriterOptions{Version: version, Digest: digest, Level: level,
-						Attributes: map[string]any{"license": "MIT", "": "ü"}})
-			}
-		}
-	}
-	return all
 }
 
 func TestWhatIsWrittenReadsBack(t *testing.T) {
@@ -290,17 +196,6 @@ func TestWritingTwiceGivesTheSameBytes(t *testing.T) {
 			t.Errorf("%+v: AddAll differs from Add", o)
 		}
 	}
-}
-
-// noise is bytes that compress as weights do.
-func noise(n int, seed uint64) []byte {
-	r := rand.New(rand.NewPCG(seed, 0))
-	b := make([]byte, n)
-	for i := 0; i+2 <= n; i += 2 {
-		f := tensor.NewBFloat16(float32(r.NormFloat64() * 0.02))
-		binary.LittleEndian.PutUint16(b[i:], uint16(f))
-	}
-	return b
 }
 
 func TestAllCoresGiveTheBytesOfOne(t *testing.T) {
