@@ -22,11 +22,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The helpers of tests in several files. More are in run_test.go (etrun and runProgram: what
-// ExecuTorch's runtime says), walk_test.go (walkAll and writeAll: all that a Reader shows) and
-// facts_test.go (describe: a program as JSON).
+// The helpers of tests in several files. More are in run_test.go (etrun and runProgram:
+// what ExecuTorch's runtime says), walk_test.go (walkAll and writeAll: all that a Reader
+// shows) and facts_test.go (describe: a program as JSON).
 
-// base is a sound program of that name, for hostile ones; the runtime runs all but "rich".
+// base is a sound program for hostile ones; the runtime runs all but "rich".
 func base(t testing.TB, name string) []byte {
 	t.Helper()
 	if strings.HasSuffix(name, "pte") {
@@ -234,7 +234,7 @@ func programs(t testing.TB) []string {
 	return all
 }
 
-// oldPrograms returns files as ExecuTorch 0.7 (24-byte header) and 0.2 (constants inside) wrote them.
+// oldPrograms are files of ExecuTorch 0.7 (24-byte header) and 0.2 (constants inside).
 func oldPrograms(t testing.TB) []string {
 	t.Helper()
 	all, err := filepath.Glob("../testdata/pte/generation-*.pte")

@@ -22,8 +22,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
-// The helpers of tests in several files. Files that no writer would make are in made_test.go,
-// and changes that any file can bear in same_as_crate_test.go (change).
+// The helpers of tests in several files. More are in made_test.go (files that no writer
+// would make) and same_as_crate_test.go (change: one change to any manifest).
 
 // goldens returns the files of testdata of the versions that this test is about.
 func goldens(t testing.TB, versions ...string) []golden {

@@ -59,7 +59,7 @@ func data1(n int) []byte {
 	return b
 }
 
-// file10 is a file of version 1.0 with this manifest, taken as it is if bytes, behind its data.
+// file10 is a file of version 1.0 with this manifest, which bytes are as they are.
 func file10(manifest any, data int) []byte { return footed(data1(data), manifest, false) }
 
 // file12 is a file10 of version 1.1 or 1.2.
@@ -119,7 +119,7 @@ func manifest12(objects map[string]any, extra ...any) map[string]any {
 	return with(map[string]any{"version": "1.2.0", "objects": objects}, extra)
 }
 
-// good10 is a sound file of version 1.0 with its tensor and component as change leaves them.
+// good10 is a sound file of version 1.0 but for change.
 func good10(change func(t, c map[string]any)) []byte {
 	c := component10(64, 8)
 	t := tensor10("float32", "dense", []any{2}, map[string]any{"data": c})
@@ -127,7 +127,7 @@ func good10(change func(t, c map[string]any)) []byte {
 	return file10(manifest10(map[string]any{"w": t}), 72)
 }
 
-// good12 is a sound file of version 1.2 with its tensor and component as change leaves them.
+// good12 is a sound file of version 1.2 but for change.
 func good12(change func(t, c map[string]any)) []byte {
 	c := component12("f32", 64, 8)
 	t := object12("dense", []any{2}, map[string]any{"data": c})
