@@ -63,7 +63,7 @@ func TestCreateWritesEveryFormatOfTensors(t *testing.T) {
 	}
 }
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRefusesOptionsThatAFormatLacks(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		f tensorfile.Format
@@ -127,7 +127,7 @@ func TestByNameGoesByExtension(t *testing.T) {
 	}
 }
 
-func TestFromTensors(t *testing.T) {
+func TestFromTensorsGivesAFileInMemory(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{3}, []int8{1, 2, 3})
 	f := tensorfile.FromTensors([]*tensor.Tensor{x, tensor.New("y", tensor.Shape{}, []float32{1})},
 		map[string]string{"k": "v"})
@@ -150,7 +150,7 @@ func TestFromTensors(t *testing.T) {
 	}
 }
 
-func TestFromReader(t *testing.T) {
+func TestFromReaderKeepsTheFormatOfItsReader(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.safetensors")
 	if err := safetensors.WriteFile(t.Context(), name,
 		tensor.Of(tensor.New("x", tensor.Shape{1}, []int8{1})), nil); err != nil {
@@ -196,8 +196,8 @@ func ExampleCreate() {
 	// Output: npz 1
 }
 
-// TestCreateRefusesASecondTensorOfAName: Check and Add report it, not Close, and the file
-// has what was added before.
+// TestCreateRefusesASecondTensorOfAName: Check and Add report it, not Close, and the
+// file has what was added before.
 func TestCreateRefusesASecondTensorOfAName(t *testing.T) {
 	for _, f := range []tensorfile.Format{tensorfile.Safetensors, tensorfile.PTD,
 		tensorfile.ZTensor, tensorfile.Primitiv, tensorfile.NPZ, tensorfile.GGUF,

@@ -93,7 +93,7 @@ func TestOpenRefusesIrregularFiles(t *testing.T) {
 }
 
 // The directory of a checkpoint that was unpacked opens as the checkpoint.
-func TestUnpackedCheckpoints(t *testing.T) {
+func TestUnpackedCheckpointsOpenAsCheckpoints(t *testing.T) {
 	for _, name := range []string{"", "/data.pkl"} {
 		f, err := Open("testdata/torch/cases/unpacked/z"+name, nil)
 		if err != nil {

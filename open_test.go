@@ -388,7 +388,7 @@ func TestErrorsOfOpenHaveTheName(t *testing.T) {
 	}
 }
 
-func TestNoLinks(t *testing.T) {
+func TestNoLinksRefusesFilesBehindLinks(t *testing.T) {
 	dir := t.TempDir()
 	snapshot := filepath.Join(dir, "snapshots", "main")
 	if err := os.MkdirAll(snapshot, 0o700); err != nil {
@@ -526,7 +526,7 @@ func TestOpenFSFindsShardsAndMaps(t *testing.T) {
 	}
 }
 
-func TestRecognize(t *testing.T) {
+func TestRecognizeNamesWhatIsNoTensorFile(t *testing.T) {
 	for file, want := range map[[2]string]string{
 		{"", ""}: "an empty file",
 		{"", "version https://git-lfs.github.com/spec/v1\noid"}: "a Git LFS pointer",

@@ -136,7 +136,7 @@ func TestPathsBelowAnother(t *testing.T) {
 }
 
 // An attribute of a tensor that version 2 cannot have is lost alone.
-func TestTensorAttributes(t *testing.T) {
+func TestAttributeThatVersion2CannotHaveIsLostAlone(t *testing.T) {
 	src := version12(t, map[string]any{"": 1, "kept": 2.5},
 		map[string]any{"": 1, "x\x00": 2, "kept": int64(3), "e\u0301": "twin"})
 	to := form{tensorfile.ZTensor, "2"}

@@ -60,7 +60,7 @@ func TestExtractorNamesAndDTypes(t *testing.T) {
 }
 
 // Abort removes what the Extractor added, and leaves what was there before.
-func TestExtractorAborts(t *testing.T) {
+func TestAbortRemovesWhatTheExtractorAdded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	blob := tensor.BlobOf([]byte{1})
 	x := extractor(t, dir, nil)
@@ -98,7 +98,7 @@ func TestExtractorAborts(t *testing.T) {
 }
 
 // Progress adds up the bytes of all files.
-func TestExtractorProgress(t *testing.T) {
+func TestExtractorProgressAddsUpAllFiles(t *testing.T) {
 	var calls []int64
 	x := extractor(t, t.TempDir(), &convert.ExtractOptions{
 		Progress: func(done int64) { calls = append(calls, done) }})

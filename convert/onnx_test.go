@@ -14,7 +14,7 @@ import (
 
 // The elements in another file are streamed into the target, values of all dtypes stay
 // what they are, and what is lost is named.
-func TestFromONNX(t *testing.T) {
+func TestONNXKeepsItsValuesAndNamesItsLosses(t *testing.T) {
 	for name, want := range map[string][]string{
 		"external": {
 			`program: computations cannot be represented in safetensors`,

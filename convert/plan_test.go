@@ -159,7 +159,7 @@ func TestNamesThatNumPyConfuses(t *testing.T) {
 	}
 }
 
-func TestInvalidBools(t *testing.T) {
+func TestInvalidBoolsAreMalformed(t *testing.T) {
 	src := write(t, form{tensorfile.Safetensors, ""}, []*tensor.Tensor{
 		{Name: "b", DType: tensor.Bool, Shape: tensor.Shape{3},
 			Data: tensor.BlobOf([]byte{0, 77, 1})}}, nil)

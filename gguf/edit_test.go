@@ -42,7 +42,7 @@ func edited(t *testing.T, e *Edit) *Reader {
 	return r
 }
 
-func TestEdit(t *testing.T) {
+func TestEditsApplyTogether(t *testing.T) {
 	e := NewEdit(small(t))
 	if err := errors.Join(e.Rename("a", "c"), e.Rename("c", "a"), e.Remove("b"),
 		e.SetAttribute("n", "8"), e.SetAttribute("general.name", "new"), e.SetAttribute("added",
@@ -165,7 +165,7 @@ func TestEditOfUnusualFiles(t *testing.T) {
 	}
 }
 
-func TestWriteHeader(t *testing.T) {
+func TestWriteHeaderChangesAFileInItsPlace(t *testing.T) {
 	var out bytes.Buffer // the header ends 12 bytes before the data
 	name := entryOf("general.name", "")
 	w := NewWriter(&out, &WriterOptions{Metadata: []KeyValue{name, entryOf("u", uint32(1))}})

@@ -53,7 +53,7 @@ func TestQuantizeAsTheReference(t *testing.T) {
 	}
 }
 
-func TestQuantizeRefuses(t *testing.T) {
+func TestQuantizeRefusesWhatNoEncoderTakes(t *testing.T) {
 	row := func(n int64) *tensor.Tensor {
 		return tensor.New("x", tensor.Shape{n}, make([]float32,
 			n))

@@ -236,7 +236,7 @@ func (b *builder) data(n int) []byte {
 	return append(b.b, make([]byte, n)...)
 }
 
-func TestRefusedFiles(t *testing.T) {
+func TestMalformedFilesAreRefused(t *testing.T) {
 	deep := begin(3, 0, 1).str("k")
 	deep.u32(9)
 	for range 100 {
@@ -401,7 +401,8 @@ func TestFilesThatLlamaCppRefuses(t *testing.T) {
 	}
 }
 
-// TestStringsOfAnyBytes: they are read as they are, escaped in JSON, and kept by an Edit.
+// TestStringsOfAnyBytes: they are read as they are, escaped in JSON, and kept by an
+// Edit.
 func TestStringsOfAnyBytes(t *testing.T) {
 	r, err := Open("../testdata/gguf/warned/badtok.gguf", nil)
 	if err != nil {
@@ -476,7 +477,7 @@ func TestVersion1HasShortCounts(t *testing.T) {
 	}
 }
 
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	for _, name := range []string{"metadata.gguf", "align4096.gguf"} {
 		b := golden(t, name)
 		head := min(len(b), 500)
@@ -565,7 +566,7 @@ func FuzzOpen(f *testing.F) {
 }
 
 // The race detector looks at this one.
-func TestConcurrentAccessors(t *testing.T) {
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	for _, name := range []string{"metadata", "types", "many"} {
 		for _, noMap := range []bool{false, true} {
 			r, err := Open(filepath.Join("../testdata/gguf", name+".gguf"),

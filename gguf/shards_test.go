@@ -26,7 +26,7 @@ func openAll(t *testing.T, names []string) (all []*Reader) {
 	return all
 }
 
-func TestWriteShards(t *testing.T) {
+func TestWriteShardsKeepsToItsLimits(t *testing.T) {
 	r := small(t)
 	stale := append(metadataOf(r), entryOf(splitCount, uint16(9)), entryOf(splitNo, uint16(3)),
 		entryOf(splitTensors, int32(1)))

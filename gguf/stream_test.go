@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestReadHeader(t *testing.T) {
+func TestReadHeaderTakesTheHeaderFromAStream(t *testing.T) {
 	for _, name := range []string{"types.gguf", "metadata.gguf", "align4096.gguf"} {
 		b := golden(t, name)
 		want, err := OpenBytes(b, nil)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestValue(t *testing.T) {
+func TestValuesHaveTheTypesOfTheFile(t *testing.T) {
 	r, err := OpenBytes(golden(t, "metadata.gguf"), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -278,7 +278,7 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestParseValue(t *testing.T) {
+func TestParseValueReadsEveryType(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       any

@@ -84,7 +84,7 @@ func TestHistogramOfNoFiniteElements(t *testing.T) {
 	}
 }
 
-func TestHistogramRefuses(t *testing.T) {
+func TestHistogramRefusesBinsAndRangesThatAreNone(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{1}, []float32{1})
 	for name, o := range map[string]HistogramOptions{
 		"bins below 0":    {Bins: -1},

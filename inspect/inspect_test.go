@@ -178,7 +178,7 @@ func TestStatsOfValuesNearTheEndOfTheRange(t *testing.T) {
 	}
 }
 
-func TestStatsRefuse(t *testing.T) {
+func TestStatsRefuseOptionsOutsideOfTheirRange(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{1}, []float32{1})
 	if _, err := Stats(t.Context(), nil, nil); !errors.Is(err, tensor.ErrNoTensor) {
 		t.Error(err)
@@ -206,7 +206,7 @@ func TestStatsRefuse(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestCompareCountsElementsThatDiffer(t *testing.T) {
 	nan := float32(math.NaN())
 	f := func(v ...float32) *tensor.Tensor {
 		return tensor.New("x", tensor.Shape{int64(len(v))}, v)

@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestAbbreviatedValues(t *testing.T) {
+func TestAbbreviatedValuesHaveThreeAtEachEnd(t *testing.T) {
 	v := make([]int64, 40*50)
 	for i := range v {
 		v[i] = int64(i)

@@ -56,7 +56,7 @@ func blob(files map[string]any, name string) string {
 		strings.TrimPrefix(string(files[snapshot+"/"+name].(link)), "../../"))
 }
 
-func TestDamagedCaches(t *testing.T) {
+func TestDamagedCachesAreFindings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(files map[string]any)
@@ -127,7 +127,7 @@ func TestDamagedCaches(t *testing.T) {
 	}
 }
 
-func TestRevisions(t *testing.T) {
+func TestRevisionsNameTheirSnapshot(t *testing.T) {
 	files := hub(tiny(t))
 	other := strings.Repeat("cd", 20)
 	files[repository+"/snapshots/"+other+"/model.safetensors"] = file32(t, "z")

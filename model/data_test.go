@@ -374,7 +374,7 @@ func writeZT(t *testing.T, name string, ts ...*tensor.Tensor) []string {
 	return names
 }
 
-func TestConcurrentChecks(t *testing.T) {
+func TestChecksMayWorkAtTheSameTime(t *testing.T) {
 	m := openFixture(t, hub(tiny(t)), repository, nil)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -395,7 +395,7 @@ func TestConcurrentChecks(t *testing.T) {
 
 // Every exported accessor is safe for concurrent use. The race detector reports what is
 // not.
-func TestConcurrentAccessors(t *testing.T) {
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	called := map[string]bool{}
 	for dir, files := range map[string]map[string]any{repository: hub(tiny(t)), ".": tiny(t)} {
 		m := openFixture(t, files, dir, nil)

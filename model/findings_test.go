@@ -312,8 +312,8 @@ func TestUnsafePathsAreNotOpened(t *testing.T) {
 	}
 }
 
-// TestLinksToNoRegularFile checks that a link out of the directory to what is no file is
-// not only a warning.
+// TestLinksToNoRegularFile checks that a link out of the directory to what is no file
+// is not only a warning.
 func TestLinksToNoRegularFile(t *testing.T) {
 	const device = "outside-link? "
 	for _, c := range []struct {
@@ -353,7 +353,8 @@ func TestLinksToNoRegularFile(t *testing.T) {
 	}
 }
 
-// TestNoLinksOnTheWay checks that nothing is read through a link in the middle of a path.
+// TestNoLinksOnTheWay checks that nothing is read through a link in the middle of a
+// path.
 func TestNoLinksOnTheWay(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, data string) {
@@ -437,7 +438,7 @@ func TestManyFindingsAreCut(t *testing.T) {
 	}
 }
 
-func TestFindingJSON(t *testing.T) {
+func TestFindingsAsJSONHaveCodeClassAndFile(t *testing.T) {
 	m := openFixture(t, with(tiny(t), map[string]any{shard2: nil}), ".", nil)
 	b, err := json.Marshal(m.Findings())
 	want := `[{"severity":"error","code":"missing-shard","class":"truncated","file":"` + shard2 +

@@ -113,7 +113,7 @@ func TestSummaryOfShards(t *testing.T) {
 	}
 }
 
-func TestDistributedCheckpoint(t *testing.T) {
+func TestDistributedCheckpointsAreOneModel(t *testing.T) {
 	m, err := Open("../testdata/torch/dcp", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestComponentsAddUp(t *testing.T) {
 	}
 }
 
-func TestReportJSON(t *testing.T) {
+func TestReportAsJSONHasTheFigures(t *testing.T) {
 	m := openFixture(t, map[string]any{"model.safetensors": file32(t, "a")}, ".", nil)
 	r, err := m.Check(t.Context(), nil)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestReportJSON(t *testing.T) {
 	}
 }
 
-func TestOpenFails(t *testing.T) {
+func TestOpenFailsWhereNothingIs(t *testing.T) {
 	if _, err := Open(t.TempDir()+"/gone", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestShards(t *testing.T) {
+func TestShardsNamesTheFilesThatAreThere(t *testing.T) {
 	files := tiny(t)
 	all := []string{shard1, shard2, shard3}
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestShardsOfTwoSets(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesTellModelFilesFromOthers(t *testing.T) {
 	for name, want := range map[string]bool{
 		"model.safetensors": true, "x.gguf": true, "pytorch_model.bin": true, "x.pth": true,
 		"x.zt": true, "x.pte": true, "a/x.ckpt": true,

@@ -79,7 +79,7 @@ func walk(r *Reader, err error) error {
 	return nil
 }
 
-func TestRefusedArrays(t *testing.T) {
+func TestMalformedArraysAreRefused(t *testing.T) {
 	const good = `{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }`
 	with := func(descr, fortran, shape string) string {
 		return "{'descr': " + descr + ", 'fortran_order': " + fortran + ", 'shape': " + shape +
@@ -190,7 +190,7 @@ func TestRefusedArrays(t *testing.T) {
 	}
 }
 
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	for _, name := range []string{"column-be.npy", "version2.npy"} {
 		b := golden(t, name)
 		cut, changed := readtest.Damage(t, b, 0, min(len(b), 128),
@@ -202,7 +202,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	b := golden(t, "column.npy")
 	for name, l := range map[string]tensor.Limits{"metadata": {MaxMetadata: 20},
 		"rank": {MaxRank: 1}} {
@@ -231,7 +231,7 @@ func TestBoolsThatAreNone(t *testing.T) {
 }
 
 // A disk that fails at every byte, and what the writer refuses.
-func TestWriterFails(t *testing.T) {
+func TestFailedWritesAreErrors(t *testing.T) {
 	one := tensor.New("a", tensor.Shape{100}, make([]float32, 100))
 	if err := readtest.FailedWrites(func(w io.Writer) error {
 		nw := NewWriter(w, nil)

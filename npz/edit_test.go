@@ -140,7 +140,7 @@ func TestEditOfBlobs(t *testing.T) {
 	}
 }
 
-func TestEditErrors(t *testing.T) {
+func TestEditRefusesWhatAnArchiveCannotHave(t *testing.T) {
 	r, err := OpenBytes(archive(t, entry{"a.npy", golden(t, "le-f4.npy"), nil},
 		entry{"b.npy", golden(t, "le-u1.npy"), nil}), nil)
 	if err != nil {

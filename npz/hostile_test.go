@@ -122,7 +122,7 @@ func archive(t testing.TB, entries ...entry) []byte {
 	return out.Bytes()
 }
 
-func TestHostileArchives(t *testing.T) {
+func TestHostileArchivesAreRefused(t *testing.T) {
 	good := array("{'descr': '|u1', 'fortran_order': False, 'shape': (4,)}", "abcd")
 	set := func(f func(h *zip.FileHeader)) func(*zip.FileHeader) { return f }
 	for name, c := range map[string]struct {
@@ -292,7 +292,7 @@ func overstated(t *testing.T, n int64) []byte {
 	return forged
 }
 
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	for _, name := range []string{"none.npz"} {
 		b := golden(t, name)
 		cut, changed := readtest.Damage(t, b, 0, min(len(b), 128),
@@ -324,7 +324,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	b := golden(t, "stored.npz")
 	for name, l := range map[string]tensor.Limits{"tensors": {MaxTensors: 5},
 		"names": {MaxName: 5}, "metadata": {MaxMetadata: 20}, "rank": {MaxRank: 2}} {
@@ -338,7 +338,7 @@ func TestLimits(t *testing.T) {
 }
 
 // A disk that fails at every byte, and what the writer refuses.
-func TestWriterFails(t *testing.T) {
+func TestFailedWritesAreErrors(t *testing.T) {
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{100}, make([]float32, 100)),
 		tensor.New("b", nil, []float64{1})}
 	for _, compress := range []bool{false, true} {

@@ -18,13 +18,13 @@ var api = readtest.API[*Reader]{
 	},
 }
 
-func TestLifecycle(t *testing.T) {
+func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api, "../testdata/onnx/matmul.onnx", "../testdata/onnx/raw.onnx",
 		"../testdata/onnx/pieces.onnx", "../testdata/onnx/if.onnx")
 }
 
 // Everything that a Reader leads to may be used by several goroutines at once.
-func TestConcurrentAccessors(t *testing.T) {
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	for _, name := range []string{"if", "function", "words", "external", "constants"} {
 		r, err := Open("../testdata/onnx/"+name+".onnx", nil)
 		if err != nil {

@@ -79,7 +79,7 @@ func TestNamesOfTensors(t *testing.T) {
 	}
 }
 
-func TestAttributes(t *testing.T) {
+func TestAttributesHaveTheirTypes(t *testing.T) {
 	b := modelOf(msg(1, msg(4, "Op"), msg(7, "org.x"),
 		msg(5, msg(1, "f"), []byte{2<<3 | fixed32, 0, 0, 0, 0x3f}, num(20, 1)),
 		msg(5, msg(1, "i"), num(3, 1<<64-2), num(20, 2)),
@@ -116,7 +116,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-func TestTypes(t *testing.T) {
+func TestTypesAreWrittenAsText(t *testing.T) {
 	dims := func(d ...[]byte) []byte { return msg(2, join(d...)) }
 	for want, b := range map[string][]byte{
 		"float32 ?":  msg(1, num(1, 1)),
@@ -148,7 +148,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func TestDetect(t *testing.T) {
+func TestDetectTellsModelsFromOtherMessages(t *testing.T) {
 	good := modelOf(node("x", "y"), value(11, "x"), value(12, "y"))
 	long := string(make([]byte, 600))
 	for what, c := range map[string]struct {

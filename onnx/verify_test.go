@@ -48,7 +48,7 @@ func sparseOf(dims []uint64, values, indices []byte) []byte {
 	return msg(15, msg(1, values), msg(2, indices), msg(3, packed(dims...)))
 }
 
-func TestVerifyFinds(t *testing.T) {
+func TestVerifyFindsWhatOpeningAccepts(t *testing.T) {
 	floatType, name := num(2, 1), msg(8, "w")
 	int8s := func(v ...uint64) []byte {
 		return one(num(1, uint64(len(v))), num(2, 3), name, msg(int32Data, packed(v...)))
@@ -284,7 +284,7 @@ func inFile(name string, n uint64, kv ...string) []byte {
 	return msg(5, num(1, n), num(2, 2), msg(8, name), num(14, 1), pairs(kv...))
 }
 
-func TestExternalData(t *testing.T) {
+func TestExternalDataStayInTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {
 		t.Helper()

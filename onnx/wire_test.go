@@ -112,7 +112,7 @@ func TestWireRulesAtOpening(t *testing.T) {
 }
 
 // The last of a field counts, of a message all of it, and fields come in any order.
-func TestRepeatedFields(t *testing.T) {
+func TestLastOfARepeatedFieldCounts(t *testing.T) {
 	b := join(num(1, 3), head, msg(7, msg(2, "first"), msg(5, floats("w"))),
 		msg(7, msg(2, "second"), msg(5, msg(8, "u"), msg(rawData, "old"),
 			num(2, 7), num(1, 1), msg(rawData, "ab"), num(2, 2), msg(1, packed(2)))))
@@ -211,7 +211,7 @@ func TestMemoryIsInProportion(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	b := modelOf(msg(5, floats("long name")), msg(5, floats("w")), msg(1, msg(4, "Relu")))
 	for what, l := range map[string]tensor.Limits{
 		"tensors": {MaxTensors: 2}, "names": {MaxName: 8}, "metadata": {MaxMetadata: 40},
@@ -291,14 +291,14 @@ func walk(t *testing.T, b []byte) error {
 	return err
 }
 
-func TestMutants(t *testing.T) {
+func TestMutantsAreReadOrRefused(t *testing.T) {
 	names, files := readtest.Files(t, "../testdata/onnx", func(b []byte) bool {
 		return len(b) > 2 && b[0] == 8
 	})
 	readtest.Mutants(t, names, files, 5_000, func(_, _ int, b []byte) error { return walk(t, b) })
 }
 
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	b := modelOf(msg(1, msg(4, "Constant"), msg(2, "c"), msg(5, msg(1, "value"),
 		msg(5, num(1, 3), num(2, 7), msg(7, packed(1, 2, 3))))), msg(5, floats("w")))
 	truncated, changed := readtest.Damage(t, b, 0, len(b), func(b []byte) error {

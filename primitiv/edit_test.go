@@ -102,7 +102,7 @@ func TestEditOfAModel(t *testing.T) {
 	}
 }
 
-func TestEditErrors(t *testing.T) {
+func TestEditRefusesWhatAFileCannotHave(t *testing.T) {
 	files, _ := goldens(t)
 	r := open(t, files["model-nested.primitiv"])
 	e := primitiv.NewEdit(r)

@@ -52,7 +52,7 @@ func walk(r *primitiv.Reader) error {
 
 // Every truncation, every bit, bytes set; whatever is still accepted can be walked and
 // written.
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadAndWrittenOrRefused(t *testing.T) {
 	files, _ := goldens(t)
 	var cut, changed readtest.Toll
 	for name, data := range files {
@@ -87,7 +87,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestNegativeSize(t *testing.T) {
+func TestNegativeSizesAreErrors(t *testing.T) {
 	if _, err := primitiv.NewReader(strings.NewReader("x"), -1, nil); err == nil {
 		t.Error("a negative size")
 	}
@@ -332,7 +332,7 @@ func TestMemoryIsASmallMultipleOfTheMetadata(t *testing.T) {
 }
 
 // Another version is recognised, so that Open can say that it is one.
-func TestDetect(t *testing.T) {
+func TestDetectKnowsEveryVersion(t *testing.T) {
 	for _, c := range []struct {
 		b    []byte
 		want bool

@@ -320,7 +320,7 @@ func TestNoReplaceAndProgress(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
+func TestSettingsOfOptimizersAreSet(t *testing.T) {
 	files, _ := goldens(t)
 	o := open(t, files["optimizer-Adam-default.primitiv"]).Optimizer()
 	if err := errors.Join(o.Set(primitiv.Epoch, "7"), o.Set("Adam.eps", "1e-6"),

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

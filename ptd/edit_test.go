@@ -125,7 +125,7 @@ func TestRealignInPlace(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
+func TestMergeTakesEqualEntriesOnce(t *testing.T) {
 	one := []ptd.Entry{{Name: "a", Layout: float(2), Data: floats(1, 2)},
 		{Name: "b", Layout: float(1), Data: floats(3)}}
 	pair := []ptd.Entry{{Name: "b", Layout: float(1), Data: floats(3)},
@@ -154,7 +154,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestSplit(t *testing.T) {
+func TestSplitKeepsSharedBytesTogether(t *testing.T) {
 	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd") // four names of 8 bytes, and one
 	shards, err := ptd.Split(r.Entries(), 8, "part")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestEdit(t *testing.T) {
+func TestEditsKeepWhatIsShared(t *testing.T) {
 	// row, column, bytes and bits share, own does not
 	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
 	e := ptd.NewEdit(r)
@@ -227,7 +227,7 @@ func TestEdit(t *testing.T) {
 		slices.Collect(r.Entries()))
 }
 
-func TestEditRefuses(t *testing.T) {
+func TestEditRefusesWhatAFileCannotHave(t *testing.T) {
 	r := open(t, "../testdata/ptd/et-1.5.1-shared.ptd")
 	e := ptd.NewEdit(r)
 	x := tensor.New("x", tensor.Shape{1}, []int8{1})

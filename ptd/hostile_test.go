@@ -217,7 +217,7 @@ func check(t *testing.T, err error, h hostile) {
 }
 
 // Files that the default reads with a warning and Strict refuses.
-func TestDeviations(t *testing.T) {
+func TestDeviationsAreWarningsUnlessStrict(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(f *raw)
@@ -302,9 +302,10 @@ func TestOddFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestMalformedFiles holds testdata/malformed against the list above: the smaller files
-// of it, for those who test the command or another reader. UPDATE=1 writes them.
-func TestMalformedFiles(t *testing.T) {
+// TestMalformedFilesOfTestdataAreThoseOfTheList holds testdata/malformed against the
+// list above: the smaller files of it, for those who test the command or another
+// reader. UPDATE=1 writes them.
+func TestMalformedFilesOfTestdataAreThoseOfTheList(t *testing.T) {
 	type expectation struct {
 		File   string       `json:"file"`
 		Class  tensor.Class `json:"class"`

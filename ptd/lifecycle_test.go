@@ -7,7 +7,7 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 )
 
-func TestLifecycle(t *testing.T) {
+func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api(ptd.ReaderOptions{}),
 		"../testdata/ptd/et-1.5.1-dtypes.ptd",
 		"../testdata/ptd/et-1.5.1-blobs.ptd")

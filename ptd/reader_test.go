@@ -239,7 +239,7 @@ func TestOpenRefusesIrregularFiles(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	data := bigMetadata(t)
 	for field, l := range map[string]tensor.Limits{
 		"named_data": {MaxTensors: 2999}, "header.flatbuffer_size": {MaxMetadata: 1000},
@@ -349,7 +349,7 @@ func TestFlatBufferOutOfAlignment(t *testing.T) {
 	}
 }
 
-func TestDetect(t *testing.T) {
+func TestDetectKnowsTheFirstBytes(t *testing.T) {
 	for _, c := range []struct {
 		b    string
 		want bool
@@ -371,7 +371,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-func TestScalarTypes(t *testing.T) {
+func TestScalarTypesExistForMostDTypes(t *testing.T) {
 	for _, d := range tensor.DTypes() {
 		l, err := ptd.LayoutOf(&tensor.Tensor{DType: d, Shape: tensor.Shape{0}})
 		if (err != nil) != slices.Contains([]tensor.DType{tensor.F8E8M0FNU, tensor.F6E2M3FN,

@@ -329,7 +329,7 @@ func TestAddAllStopsWithItsContext(t *testing.T) {
 }
 
 // A million entries, with TENSORFILE_LARGE=1.
-func TestManyEntries(t *testing.T) {
+func TestManyEntriesAreWrittenAndRead(t *testing.T) {
 	n := 1_000_000
 	if os.Getenv("TENSORFILE_LARGE") == "" {
 		n = readtest.Entries(200_000)

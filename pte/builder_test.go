@@ -360,7 +360,7 @@ func TestBuilderMakesProgramsThatRun(t *testing.T) {
 	}
 }
 
-func TestDevices(t *testing.T) {
+func TestDevicesOfTensorsAreKept(t *testing.T) {
 	cuda := Device{Type: ptefb.DeviceTypeCUDA, Index: 2}
 	b := NewBuilder()
 	m := b.Method("forward")

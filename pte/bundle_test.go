@@ -159,9 +159,9 @@ func TestBundlesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// TestBundleFacts has ExecuTorch's own flatc and schema read what is written, its
-// deserializer the program inside, and its runtime run it.
-func TestBundleFacts(t *testing.T) {
+// TestBundleFactsEqualTheReference has ExecuTorch's own flatc and schema read what is
+// written, its deserializer the program inside, and its runtime run it.
+func TestBundleFactsEqualTheReference(t *testing.T) {
 	command := os.Getenv("TENSORFILE_PTE_EXPECT")
 	if command == "" {
 		t.Skip("TENSORFILE_PTE_EXPECT names no command: run by interop/pte.sh")
@@ -193,8 +193,8 @@ func TestBundleFacts(t *testing.T) {
 	}
 }
 
-// TestBundledIdentifier: the place of what is wrong counts from the start of the file.
-func TestBundledIdentifier(t *testing.T) {
+// The place of what is wrong counts from the start of the file.
+func TestErrorsInABundleCountFromTheStartOfTheFile(t *testing.T) {
 	b := base(t, "export-1.5.1-bundled.bpte")
 	at := bytes.Index(b, []byte("ET12"))
 	for _, id := range []string{"ET13", "FT01"} {

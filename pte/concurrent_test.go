@@ -75,8 +75,8 @@ func callAll(x any) (text string) {
 	return text
 }
 
-// TestConcurrentAccessors is for the race detector.
-func TestConcurrentAccessors(t *testing.T) {
+// TestAccessorsAreSafeForConcurrentUse is for the race detector.
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	for _, name := range []string{"export-1.5.1-cond.pte", "export-1.5.1-methods.pte",
 		"export-1.5.1-bundled.bpte",
 		"export-1.5.1-xnnpack-conv.pte", "export-1.5.1-stack-traces.pte",

@@ -104,8 +104,9 @@ func TestFilesOfKnownCVEsAreRefused(t *testing.T) {
 	}
 }
 
-// TestCVERuntime records what today's runtime does with these files: none of them runs.
-func TestCVERuntime(t *testing.T) {
+// TestRuntimeRefusesProgramsOfCVEs records what today's runtime does with these files:
+// none of them runs.
+func TestRuntimeRefusesProgramsOfCVEs(t *testing.T) {
 	run := etrun(t)
 	for _, v := range cves {
 		t.Run(v.name, func(t *testing.T) {

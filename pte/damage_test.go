@@ -161,7 +161,7 @@ func TestFieldsStringsAndVectors(t *testing.T) {
 	}
 }
 
-func TestBackwardOffsets(t *testing.T) {
+func TestBackwardOffsetsAreRefused(t *testing.T) {
 	lean := base(t, "lean")
 	plans := int64(fb.FieldPos(ptefb.GetRootAsProgram(lean, 0).Table(),
 		ptefb.SlotProgramExecutionPlan))

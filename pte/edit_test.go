@@ -68,7 +68,7 @@ func TestSegmentAlignmentHoldsInTheFile(t *testing.T) {
 	}
 }
 
-func TestModernize(t *testing.T) {
+func TestModernizeKeepsTheContentOfOldPrograms(t *testing.T) {
 	for _, name := range oldPrograms(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			r := openFile(t, name)
@@ -103,7 +103,7 @@ func TestModernize(t *testing.T) {
 	}
 }
 
-func TestTrailingBytes(t *testing.T) {
+func TestTrailingBytesAreAWarningAndStay(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
 	long := append(program(t, r), "trailing"...)
 	x, err := OpenBytes(long, nil)
@@ -119,7 +119,7 @@ func TestTrailingBytes(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
+func TestReplaceRefusesSharedBytesUnlessAllowed(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-methods.pte")
 	p := NewEdit(r)
 	var shared, alone *Entry
@@ -192,9 +192,9 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceEverywhere replaces weights with themselves and with others, alone and
+// TestEveryWeightIsReplaced replaces weights with themselves and with others, alone and
 // together with changes that rebuild the flatbuffer.
-func TestReplaceEverywhere(t *testing.T) {
+func TestEveryWeightIsReplaced(t *testing.T) {
 	for _, name := range programs(t) {
 		for _, rebuild := range []bool{false, true} {
 			r := openFile(t, name)

@@ -117,7 +117,7 @@ func amplified(n int) []byte {
 	return out
 }
 
-func TestAmplification(t *testing.T) {
+func TestAmplificationIsALimit(t *testing.T) {
 	for _, n := range []int{1000, 2000, readtest.Entries(100_000)} {
 		b := amplified(n)
 		var err error
@@ -160,7 +160,7 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
-func TestUnions(t *testing.T) {
+func TestUnionsOfAnotherMemberAreReadOrRefused(t *testing.T) {
 	for i := range 16 { // every value as every other member, and as one without content
 		for tag := range uint64(14) {
 			for _, isEmpty := range []bool{false, true} {
@@ -212,7 +212,7 @@ func TestLengthOfTheExtendedHeader(t *testing.T) {
 }
 
 // 10⁵ tensors, more tables than the runtime's verifier visits at 10⁶ warn.
-func TestManyTensors(t *testing.T) {
+func TestManyTensorsAreBuiltAndVerified(t *testing.T) {
 	n := 100_000
 	b := NewBuilder()
 	m := b.Method("forward")

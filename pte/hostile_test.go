@@ -159,8 +159,8 @@ func (h hostile) make(t testing.TB) []byte {
 	return b
 }
 
-// TestHostileFiles opens malformed programs of every kind.
-func TestHostileFiles(t *testing.T) {
+// TestHostileFilesGetTheirVerdict opens malformed programs of every kind.
+func TestHostileFilesGetTheirVerdict(t *testing.T) {
 	for _, h := range hostiles {
 		t.Run(h.name, func(t *testing.T) {
 			b := h.make(t)
@@ -211,8 +211,9 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestHostileRuntime holds what the table says of the runtime against the runtime.
-func TestHostileRuntime(t *testing.T) {
+// TestRuntimeJudgesHostileFilesAsTheTableSays holds what the table says of the runtime
+// against the runtime.
+func TestRuntimeJudgesHostileFilesAsTheTableSays(t *testing.T) {
 	run := etrun(t)
 	for _, h := range hostiles {
 		if h.runtime == "" {

@@ -11,9 +11,10 @@ import (
 	"testing"
 )
 
-// TestKernelFacts compares operators and kernel keys with the output of ExecuTorch's
-// gen_oplist: TENSORFILE_PTE_OPLIST is a command that prints them (interop/pte.sh).
-func TestKernelFacts(t *testing.T) {
+// TestKernelFactsEqualTheReference compares operators and kernel keys with the output
+// of ExecuTorch's gen_oplist: TENSORFILE_PTE_OPLIST is a command that prints them
+// (interop/pte.sh).
+func TestKernelFactsEqualTheReference(t *testing.T) {
 	command := os.Getenv("TENSORFILE_PTE_OPLIST")
 	if command == "" {
 		t.Skip("TENSORFILE_PTE_OPLIST names no command: run by interop/pte.sh")
@@ -58,7 +59,7 @@ func TestKernelFacts(t *testing.T) {
 	}
 }
 
-func TestKernels(t *testing.T) {
+func TestKernelsHaveTheirKeys(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-conv-channels-last.pte")
 	for _, k := range r.Program().Kernels() {
 		if k.Operator == "aten::convolution.out" &&

@@ -16,7 +16,7 @@ var api = readtest.API[*Reader]{
 	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
 }
 
-func TestLifecycle(t *testing.T) {
+func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api,
 		"../testdata/pte/export-1.5.1-linear.pte",
 		"../testdata/pte/export-1.5.1-xnnpack-inline.pte",

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestLookUps compares what is looked up with what is listed.
-func TestLookUps(t *testing.T) {
+// TestLookUpsFindWhatIsListed compares what is looked up with what is listed.
+func TestLookUpsFindWhatIsListed(t *testing.T) {
 	for _, file := range programs(t) {
 		r := openFile(t, file)
 		p := r.Program()

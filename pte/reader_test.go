@@ -245,7 +245,7 @@ func TestLimitsAndOptions(t *testing.T) {
 }
 
 // Content of a newer schema is shown and kept, or refused; it is never lost.
-func TestNewerSchema(t *testing.T) {
+func TestNewerSchemaIsKeptOrRefused(t *testing.T) {
 	lean := base(t, "lean")
 	newer := craft(t, lean, func(c crafted) {
 		c.plan().SetScalar(24, 4, 7)
@@ -297,7 +297,7 @@ func TestNewerSchema(t *testing.T) {
 }
 
 // A header that is longer than all known ones is read, and what it has more is kept.
-func TestLongerHeader(t *testing.T) {
+func TestLongerHeadersAreReadAndKept(t *testing.T) {
 	lean := base(t, "lean")
 	program := lean[:len(lean):len(lean)]
 	r, err := OpenBytes(lean, nil)
@@ -362,7 +362,7 @@ func TestVerifyReportsEverythingAtOnce(t *testing.T) {
 	}
 }
 
-func TestVerifyExternal(t *testing.T) {
+func TestVerifyChecksExternalTensors(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-external.pte")
 	none := func(string) *tensor.Tensor { return nil }
 	if _, err := r.Verify(t.Context(), &tensor.VerifyOptions{External: none}); err == nil {
@@ -389,7 +389,7 @@ func TestVerifyExternal(t *testing.T) {
 	}
 }
 
-func TestRecognize(t *testing.T) {
+func TestRecognizeKnowsPayloadsOfBackends(t *testing.T) {
 	for head, want := range map[string]string{"\x00\x00\x00\x00XH00": "xnnpack", "CMJR{": "json",
 		"vela_bin_stream\x00": "vela", "\xcd\xab\x78\x56": "qnn", "": "", "XH0": "",
 		"nothing at all": ""} {

@@ -144,7 +144,7 @@ func TestNamesAreNotPaths(t *testing.T) {
 	writeAll(t, r)
 }
 
-func TestPolyglots(t *testing.T) {
+func TestPolyglotsAreFoundIfStrict(t *testing.T) {
 	zip := "PK\x05\x06" + strings.Repeat("\x00", 18)
 	r, err := OpenBytes(append(base(t, "lean"), zip...), nil)
 	if err != nil {

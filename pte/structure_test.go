@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestLeafPaths(t *testing.T) {
+func TestLeafPathsFollowTheStructure(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		want []string
@@ -30,8 +30,9 @@ func TestLeafPaths(t *testing.T) {
 	}
 }
 
-// TestHostileStructures has deep nesting, huge counts, unterminated quotes, huge JSON.
-func TestHostileStructures(t *testing.T) {
+// TestHostileStructuresAreRefused has deep nesting, huge counts, unterminated quotes,
+// huge JSON.
+func TestHostileStructuresAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		in    string
 		class error

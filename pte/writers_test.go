@@ -78,7 +78,7 @@ func TestWritingFailsAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestBuilderRefuses(t *testing.T) {
+func TestBuilderRefusesProgramsThatAreNone(t *testing.T) {
 	for what, build := range map[string]func(b *Builder){
 		"no methods":              func(b *Builder) {},
 		"a method without a name": func(b *Builder) { b.Method("") },

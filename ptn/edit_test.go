@@ -110,7 +110,7 @@ func keys(r *Reader) (all []string) {
 	return all
 }
 
-func TestEdit(t *testing.T) {
+func TestEditsChangeValuesAndNames(t *testing.T) {
 	x := func(fill float32) *tensor.Tensor {
 		return tensor.New("x", tensor.Shape{2, 3}, slices.Repeat([]float32{fill}, 6))
 	}
@@ -197,7 +197,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-func TestEditRefuses(t *testing.T) {
+func TestEditRefusesWhatAPackageCannotHave(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2, 3}, make([]float32, 6))
 	column := *x
 	column.Order = tensor.Order{1, 0}

@@ -25,12 +25,12 @@ var api = readtest.API[*Reader]{
 	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
 }
 
-func TestLifecycle(t *testing.T) {
+func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api, "../testdata/ptn/export-1.5.1-tied.ptn",
 		"../testdata/ptn/export-1.5.1-dtypes.ptn")
 }
 
-func TestDetect(t *testing.T) {
+func TestDetectKnowsThePrograms(t *testing.T) {
 	program := member{programMember, sound().bytes(t)}
 	whole := archived(t, program, member{weightsMember, weight()})
 	other := member{"readme", make([]byte, 100)}
@@ -61,8 +61,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses has what no reader of ExecuTorch reads, or not all.
-func TestOpenRefuses(t *testing.T) {
+// TestOpenRefusesWhatNoReaderReads has what no reader of ExecuTorch reads, or not all.
+func TestOpenRefusesWhatNoReaderReads(t *testing.T) {
 	program, data := member{programMember, sound().bytes(t)}, member{weightsMember, weight()}
 	aliases := func(text string) []byte {
 		return archived(t, program, data, member{aliasesMember, []byte(text)})
@@ -149,8 +149,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenTolerates has what is read with a warning, and what is no deviation.
-func TestOpenTolerates(t *testing.T) {
+// TestOpenWarnsOfDeviations has what is read with a warning, and what is no deviation.
+func TestOpenWarnsOfDeviations(t *testing.T) {
 	program, data := member{programMember, sound().bytes(t)}, member{weightsMember, weight()}
 	aliases := func(text string) []byte {
 		return archived(t, program, data, member{aliasesMember, []byte(text)})
@@ -191,7 +191,7 @@ func TestOpenTolerates(t *testing.T) {
 	}
 }
 
-func TestAliases(t *testing.T) {
+func TestAliasesShareTheirBytes(t *testing.T) {
 	r, err := Open("../testdata/ptn/export-1.5.1-tied.ptn", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestSpansNameMembersThatAreIgnored(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	whole, err := os.ReadFile("../testdata/ptn/export-1.5.1-tied.ptn")
 	if err != nil {
 		t.Fatal(err)
@@ -312,8 +312,9 @@ func TestOpeningTakesMemoryInProportion(t *testing.T) {
 	}
 }
 
-// TestDamage opens and walks the program of a package with every byte of it changed.
-func TestDamage(t *testing.T) {
+// TestDamagedProgramsAreReadOrRefused opens and walks the program of a package with
+// every byte of it changed.
+func TestDamagedProgramsAreReadOrRefused(t *testing.T) {
 	name := "../testdata/ptn/export-1.5.1-linear.ptn"
 	b, err := os.ReadFile(name)
 	if err != nil {

@@ -49,7 +49,7 @@ func packedWeights() []byte {
 		"scale": entry{"F16", []int64{2, 2}, [2]int64{8, 16}}})
 }
 
-func TestVerifyRules(t *testing.T) {
+func TestVerifyFindsEveryBrokenRule(t *testing.T) {
 	aliased := func(of string) func(p table) {
 		return func(p table) {
 			p.at(methods, 0, graph, nodes, 3, results,

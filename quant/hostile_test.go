@@ -17,7 +17,7 @@ import (
 )
 
 // A weight that contradicts itself is one finding, and has no values.
-func TestContradictions(t *testing.T) {
+func TestContradictionsAreOneFinding(t *testing.T) {
 	const state = ".quant_state.bitsandbytes__nf4"
 	pack := func(args string) string {
 		return fmt.Sprintf(ctConfig, "pack-quantized",
@@ -291,7 +291,7 @@ func TestConfigurationsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestEmptyWeights(t *testing.T) {
+func TestEmptyWeightsHaveNoValues(t *testing.T) {
 	for _, lines := range [][]string{
 		{"a.weight F8E4M3FN 0 4", "a.weight_scale F32 0 1"}, {"a.weight F8E4M3FN 4 0",
 			"a.weight_scale F32 1"},

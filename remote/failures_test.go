@@ -206,7 +206,7 @@ func TestRetryAfterADate(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterTellsHowLongToWait(t *testing.T) {
 	for _, c := range []struct {
 		header string
 		want   time.Duration
@@ -242,7 +242,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // An answer of two parts ends, whatever stands before, between and after them.
-func TestEndlessMultipart(t *testing.T) {
+func TestEndlessMultipartEnds(t *testing.T) {
 	s := serve(t, file)
 	for name, what := range map[string]string{"preamble": "x\r\n", "headers": "--b\r\nA: b\r\n",
 		"parts": "--b\r\n\r\n"} {

@@ -164,7 +164,7 @@ func hubFiles() map[string][]byte {
 	}
 }
 
-func TestHubAddresses(t *testing.T) {
+func TestHubAddressesAreParsed(t *testing.T) {
 	for address, want := range map[string]hubAddress{
 		"hf://acme/tiny":                 {"models", "acme/tiny", "", ""},
 		"hf://acme/tiny/":                {"models", "acme/tiny", "", ""},
@@ -195,7 +195,7 @@ func TestHubAddresses(t *testing.T) {
 	}
 }
 
-func TestHubFile(t *testing.T) {
+func TestHubFilesAreRead(t *testing.T) {
 	s := newStandIn(t, hubFiles())
 	s.token = "hf_secret"
 	for _, name := range []string{"model.safetensors", "config.json", "sub/a b#c.bin", "empty"} {
@@ -327,7 +327,7 @@ func TestHubSignedAddressExpiresDuringParallelReads(t *testing.T) {
 	wg.Wait()
 }
 
-func TestHubRepository(t *testing.T) {
+func TestHubRepositoriesAreOpenedAtOneCommit(t *testing.T) {
 	s := newStandIn(t, hubFiles())
 	s.token = "hf_secret"
 	r, err := OpenRepository(t.Context(), "hf://acme/tiny", s.options())
@@ -475,7 +475,7 @@ func TestHFFromEnv(t *testing.T) {
 	want("https://hub.example.org", "")
 }
 
-func TestRateLimit(t *testing.T) {
+func TestRateLimitsTellHowLongToWait(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		`"resolvers";r=0;t=120`: 2 * time.Minute, "": 0, `"api";r=5;t=x`: 0,
 		`"api"; t=3`: 3 * time.Second,

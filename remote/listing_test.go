@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestPages(t *testing.T) {
+func TestPagesAreJoinedUpToALimit(t *testing.T) {
 	failed := errors.New("failed")
 	entries := func(names ...string) (all []Entry) {
 		for _, name := range names {

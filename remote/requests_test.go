@@ -175,7 +175,7 @@ func TestAnyReadReturnsTheBytesOfTheFile(t *testing.T) {
 	}
 }
 
-func TestManyGoroutines(t *testing.T) {
+func TestManyGoroutinesReadTheSameBytes(t *testing.T) {
 	s := serve(t, file)
 	r := s.mustOpen("f", nil)
 	s.ranges()
@@ -213,7 +213,7 @@ func TestManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestEmptyFile(t *testing.T) {
+func TestEmptyFilesOpen(t *testing.T) {
 	for name, instead := range map[string]func(int, http.ResponseWriter, *http.Request) bool{
 		"200": nil, // as Go's own server answers
 		"416": func(_ int, w http.ResponseWriter, _ *http.Request) bool {
@@ -247,7 +247,7 @@ func TestShorterRangesAreCompleted(t *testing.T) {
 	s.wantRead(r, 2_900_000, 100_000)
 }
 
-func TestUnknownLength(t *testing.T) {
+func TestFilesOfUnknownLengthAreRead(t *testing.T) {
 	s := serve(t, 3_000_000)
 	s.behave(func(_ int, w http.ResponseWriter,
 		r *http.Request) bool {

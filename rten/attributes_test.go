@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestTypedAttributes(t *testing.T) {
+func TestAttributesOfOperatorsAreTyped(t *testing.T) {
 	g := NewGraphBuilder()
 	x := g.Input("x", tensor.F32)
 	g.Output("y", g.Op("Gemm", Attrs{"alpha": 0.5, "transpose_b": true}, x, x))

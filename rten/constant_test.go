@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestShapes(t *testing.T) {
+func TestShapesBeyondTheDataAreRefused(t *testing.T) {
 	many := make([]uint32, 300)
 	for i := range many {
 		many[i] = 1
@@ -81,7 +81,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesOfAnyBytesAreRead(t *testing.T) {
 	names := []string{"", "a\x00b", strings.Repeat("x", 1<<20), "../../x", "\x1b[2J", "e\u0301",
 		"\u00e9", "w", "w", "nodes[0].body/w"}
 	r := openBytes(t, made(0, func(b *raw) []fb.Offset {

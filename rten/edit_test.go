@@ -40,7 +40,7 @@ func firstDifference(got, want string) string {
 	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
 }
 
-func TestRewriting(t *testing.T) {
+func TestRewritingKeepsTheContent(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
 			r := openBytes(t, data)
@@ -149,7 +149,7 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestMetadataEdits(t *testing.T) {
+func TestMetadataEditsAreWrittenInEveryVersion(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
 			r := openBytes(t, data)
@@ -251,7 +251,7 @@ func TestWeightsAreReplaced(t *testing.T) {
 	}
 }
 
-func TestSharedWeights(t *testing.T) {
+func TestSharedWeightsAreWrittenOnce(t *testing.T) {
 	g := NewGraphBuilder()
 	shared := tensor.New("", tensor.Shape{20}, make([]float32, 20))
 	g.Output("a", g.Op("Neg", nil, g.Constant(shared)))

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestFlatbufferStructure(t *testing.T) {
+func TestFlatbufferStructureIsVerified(t *testing.T) {
 	file := golden(t, "rust-0.23.0-v1")
 	with := func(at int, b ...byte) []byte {
 		c := bytes.Clone(file)
@@ -73,7 +73,7 @@ func TestCycleByWrappedOffsets(t *testing.T) {
 	}
 }
 
-func TestAmplification(t *testing.T) {
+func TestAmplificationIsALimit(t *testing.T) {
 	for _, n := range []int{10, 13} {
 		file := nest(n)
 		refuse(t, fmt.Sprintf("doubling If × %d in %d bytes", n, len(file)), file, tensor.ErrLimit)
@@ -118,7 +118,7 @@ func TestAmplification(t *testing.T) {
 	}(), tensor.ErrLimit)
 }
 
-func TestDepth(t *testing.T) {
+func TestDepthIsALimit(t *testing.T) {
 	if _, err := OpenBytes(loops(15), nil); err != nil { // the 15th body is table 62
 		t.Errorf("15 levels: %v", err)
 	}
@@ -136,7 +136,7 @@ func TestDepth(t *testing.T) {
 	refuse(t, "20,000 levels", loops(20_000), tensor.ErrLimit)
 }
 
-func TestUnions(t *testing.T) {
+func TestUnionsWithoutTypeOrDataAreRefused(t *testing.T) {
 	node := func(f func(b *raw) fb.Offset) []byte {
 		return made(0, func(b *raw) []fb.Offset { return []fb.Offset{f(b)} })
 	}
@@ -284,7 +284,7 @@ func TestRequiredAndOptionalFields(t *testing.T) {
 	}
 }
 
-func TestNodeIndices(t *testing.T) {
+func TestNodeIndicesOutsideAreRefused(t *testing.T) {
 	for _, id := range []uint32{1, 2, 1<<31 - 1, 1 << 31, math.MaxUint32} {
 		for i, what := range []string{"input", "output", "capture"} {
 			var b raw
@@ -318,7 +318,7 @@ func TestNodeIndices(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	data := golden(t, "convert-0.22.0-control")
 	for _, l := range []tensor.Limits{{MaxTensors: 5}, {MaxName: 3}, {MaxMetadata: 100},
 		{MaxDepth: 5}} {

@@ -50,7 +50,7 @@ func TestHeadersAndOtherFiles(t *testing.T) {
 	}
 }
 
-func TestUnusedBytes(t *testing.T) {
+func TestUnusedBytesAreFoundIfStrict(t *testing.T) {
 	good := golden(t, "convert-0.22.0-basic")
 	hidden := append(bytes.Clone(good), "PK\x03\x04 a zip archive"...)
 	r := openBytes(t, hidden)
@@ -79,7 +79,7 @@ func TestUnusedBytes(t *testing.T) {
 	}
 }
 
-func TestHeaderFields(t *testing.T) {
+func TestHeaderFieldsOutsideTheFileAreRefused(t *testing.T) {
 	good := golden(t, "convert-0.22.0-basic")
 	size := uint64(len(good))
 	for field, at := range map[string]int{"model_data_offset": 8, "model_data_len": 16,

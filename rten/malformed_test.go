@@ -144,9 +144,9 @@ func defects() []defect {
 	}
 }
 
-// TestMalformedFiles holds testdata/malformed/rten against the list above, for those
-// who test the command or another reader. UPDATE=1 writes it.
-func TestMalformedFiles(t *testing.T) {
+// TestMalformedFilesOfTestdataAreThoseOfTheList holds testdata/malformed/rten against
+// the list above, for those who test the command or another reader. UPDATE=1 writes it.
+func TestMalformedFilesOfTestdataAreThoseOfTheList(t *testing.T) {
 	type expectation struct {
 		File   string       `json:"file"`
 		Class  tensor.Class `json:"class"`

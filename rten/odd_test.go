@@ -95,7 +95,7 @@ func TestVersion1WithAnyIdentifier(t *testing.T) {
 	}
 }
 
-func TestOverlappingWeights(t *testing.T) {
+func TestOverlappingWeightsAreKept(t *testing.T) {
 	r := openBytes(t, made(64,
 		func(b *raw) []fb.Offset {
 			return []fb.Offset{b.outside("a", 0, 8),
@@ -131,7 +131,7 @@ func TestCopiesOfOverlappingWeightsAreNoLonger(t *testing.T) {
 	}
 }
 
-func TestRawLevel(t *testing.T) {
+func TestRawAccessorsAreOfTheSameModel(t *testing.T) {
 	r := openBytes(t, golden(t, "convert-0.22.0-control"))
 	m := r.Model()
 	if m.Raw().SchemaVersion() != 1 || m.Raw().Graph(nil).NodesLength() != m.Graph().Len() {

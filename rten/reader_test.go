@@ -64,7 +64,7 @@ func TestVersion1IsReadOnce(t *testing.T) {
 	}
 }
 
-func TestPlausible(t *testing.T) {
+func TestPlausibleKnowsTheFirstBytes(t *testing.T) {
 	for name, data := range goldens(t) {
 		for _, n := range []int{0, 4, 16, 64, len(data)} {
 			if !Plausible(data[:n], int64(len(data))) {
@@ -87,7 +87,7 @@ func TestPlausible(t *testing.T) {
 	}
 }
 
-func TestLookup(t *testing.T) {
+func TestLookupFindsTensorsOfInnerGraphs(t *testing.T) {
 	r, err := OpenBytes(golden(t, "convert-0.22.0-control"), nil)
 	if err != nil {
 		t.Fatal(err)

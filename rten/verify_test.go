@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestVerifyGraphs(t *testing.T) {
+func TestVerifyFindsWrongGraphs(t *testing.T) {
 	gemm := func(b *raw) fb.Offset { b.Begin(); return b.End() }
 	const tagGemm, opGemm, opAdd, opRelu = 11, 19, 0, 39
 	for _, c := range []struct {
@@ -203,7 +203,7 @@ func TestVerifyGraphs(t *testing.T) {
 	}
 }
 
-func TestVerifyRanges(t *testing.T) {
+func TestVerifyFindsRangesThatOverlap(t *testing.T) {
 	strict := &tensor.VerifyOptions{Strict: true}
 	for _, c := range []struct {
 		name  string
@@ -296,7 +296,7 @@ func TestWarningsAreBounded(t *testing.T) {
 	}
 }
 
-func TestRequires(t *testing.T) {
+func TestRequiresNamesTheOldestRelease(t *testing.T) {
 	for _, c := range []struct {
 		call   call
 		v1     bool

@@ -46,7 +46,7 @@ func edited(t *testing.T, do func(e *Edit) error) (*Reader, error) {
 	return OpenBytes(out.Bytes(), &ReaderOptions{Strict: true})
 }
 
-func TestEdit(t *testing.T) {
+func TestEditsApplyAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(e *Edit) error
 		want string // names and first bytes

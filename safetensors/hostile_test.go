@@ -76,7 +76,7 @@ func walk(r *Reader, err error) error {
 	return nil
 }
 
-func TestRefusedFiles(t *testing.T) {
+func TestMalformedFilesAreRefused(t *testing.T) {
 	const one = `"dtype":"U8","shape":[1],"data_offsets":[0,1]`
 	long := strings.Repeat("[", 1000)
 	for _, c := range []struct {
@@ -212,7 +212,7 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-func TestWarnings(t *testing.T) {
+func TestDeviationsAreWarningsUnlessStrict(t *testing.T) {
 	const one = `"dtype":"U8","shape":[1],"data_offsets":[0,1]`
 	for name, b := range map[string][]byte{
 		"line feed at the end": file("{}\n", ""),
@@ -266,7 +266,7 @@ func TestOrderIsThatOfOffsets(t *testing.T) {
 	}
 }
 
-func TestInvalidBools(t *testing.T) {
+func TestInvalidBoolsAreAFinding(t *testing.T) {
 	r, err := OpenBytes(file(`{"a":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}`,
 		"\x00\x01\x02"), nil)
 	if err != nil {
@@ -282,7 +282,7 @@ func TestInvalidBools(t *testing.T) {
 }
 
 // Every truncation, and every bit of the header.
-func TestDamage(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	for _, name := range []string{"dtypes.safetensors", "names.safetensors",
 		"scalar-and-zero.safetensors"} {
 		b := golden(t, name)
@@ -297,7 +297,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-func TestMisbehavingReaders(t *testing.T) {
+func TestMisbehavingReadersAreErrors(t *testing.T) {
 	b := golden(t, "dtypes.safetensors")
 	readtest.Misread(t, b, []int64{0, 8, 9, 500, int64(len(b)) - 1},
 		func(r io.ReaderAt, size int64) error {
@@ -320,7 +320,7 @@ func TestMisbehavingReaders(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	b := golden(t, "many.safetensors")
 	for name, l := range map[string]tensor.Limits{"metadata": {MaxMetadata: 100},
 		"tensors": {MaxTensors: 199}, "names": {MaxName: 10}} {

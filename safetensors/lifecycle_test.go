@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 )
 
-func TestLifecycle(t *testing.T) {
+func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api,
 		"../testdata/safetensors/dtypes.safetensors")
 }

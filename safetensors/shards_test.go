@@ -312,7 +312,7 @@ func TestShardIDs(t *testing.T) {
 
 // A writer that was killed while it renamed its shards has left a journal. Whichever of
 // the files were renamed by then, reading says so, and the next writer finishes the work.
-func TestUnfinishedSets(t *testing.T) {
+func TestUnfinishedSetsAreErrorsUntilCompleted(t *testing.T) {
 	const steps = 5 // the index removed, three renames of shards, the rename of the index
 	for done := range steps {
 		dir, newer := t.TempDir(), t.TempDir()
@@ -452,8 +452,8 @@ func TestASetBecomesOneFile(t *testing.T) {
 	}
 }
 
-// TestConcurrentAccessors is for the race detector.
-func TestConcurrentAccessors(t *testing.T) {
+// TestAccessorsAreSafeForConcurrentUse is for the race detector.
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	dir := t.TempDir()
 	writeCheckpoint(t, dir, 5, 1)
 	for _, name := range []string{filepath.Join(dir, testIndex),

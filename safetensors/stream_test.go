@@ -41,7 +41,7 @@ func TestLoadAndSave(t *testing.T) {
 	}
 }
 
-func TestReadHeader(t *testing.T) {
+func TestReadHeaderTakesTheHeaderFromAStream(t *testing.T) {
 	b := golden(t, "dtypes.safetensors")
 	want, err := OpenBytes(b, nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestReadHeader(t *testing.T) {
 	}
 }
 
-func TestStream(t *testing.T) {
+func TestStreamWritesTheBytesOfAWriter(t *testing.T) {
 	ts := append(checkpoint(5, 1), tensor.New("empty", tensor.Shape{0}, []float64{}))
 	opts := &WriterOptions{Attributes: map[string]string{"k": "v"}}
 	var want bytes.Buffer

@@ -109,7 +109,7 @@ func TestWriterFailsAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestKeepOrder(t *testing.T) {
+func TestKeepOrderWritesInTheOrderOfAdding(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, &WriterOptions{KeepOrder: true})
 	for _, x := range []*tensor.Tensor{tensor.New("z", tensor.Shape{1}, []uint8{1}),

@@ -49,7 +49,7 @@ func denseOf(t *testing.T, x *tensor.Tensor, o *sparse.Options) []byte {
 	return all
 }
 
-func TestRoundTrip(t *testing.T) {
+func TestDenseAndSparseComeBack(t *testing.T) {
 	for _, c := range []struct {
 		scheme string
 		shape  tensor.Shape
@@ -136,7 +136,7 @@ func TestDensifyHugeShape(t *testing.T) {
 	}
 }
 
-func TestSort(t *testing.T) {
+func TestSortPutsElementsInRowMajorOrder(t *testing.T) {
 	for _, x := range []*tensor.Tensor{
 		csr(tensor.Shape{3, 5}, []int16{1, 2, 3, 4}, []uint64{4, 0, 3, 1}, []uint64{0, 2, 2, 4}),
 		coo(tensor.Shape{3, 5}, []int16{1, 2, 3, 4}, 2, 0, 2, 0, 1, 4, 3, 0),
@@ -214,7 +214,7 @@ func TestIndicesOfONNX(t *testing.T) {
 	}
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesAreAddedOrRefused(t *testing.T) {
 	twice := csr(tensor.Shape{2, 3}, []float32{1, 2, 4, 8}, []uint64{2, 0, 2, 1},
 		[]uint64{0, 3, 4})
 	for _, x := range []*tensor.Tensor{twice,
@@ -394,7 +394,7 @@ func (b bomb) ReadAt(p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
-func TestMalformedIndices(t *testing.T) {
+func TestMalformedIndicesAreErrors(t *testing.T) {
 	one := []uint8{1, 2}
 	for name, x := range map[string]*tensor.Tensor{
 		"a column outside": csr(tensor.Shape{2, 2}, one, []uint64{0, 2}, []uint64{0, 1, 2}),
@@ -445,7 +445,7 @@ func TestMalformedIndices(t *testing.T) {
 }
 
 // Index parts of every integer type mean the same.
-func TestIndexTypes(t *testing.T) {
+func TestIndexTypesMeanTheSame(t *testing.T) {
 	want := denseOf(t, coo(tensor.Shape{3, 4}, []uint8{5, 6}, 0, 2, 3, 1), nil)
 	for _, d := range []tensor.DType{tensor.U8, tensor.I8, tensor.U16, tensor.I16, tensor.U32,
 		tensor.I32, tensor.U64, tensor.I64, tensor.Unknown} {
@@ -488,7 +488,7 @@ func TestSparsifyOtherSize(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
+func TestCancelledReadsEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	x := coo(tensor.Shape{2, 2}, []uint8{1, 2}, 0, 1, 0, 1)
 	in, err := sparse.Open(ctx, x, nil)

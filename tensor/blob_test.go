@@ -133,7 +133,7 @@ func TestEveryBlobReadsTheSameWay(t *testing.T) {
 	}
 }
 
-func TestEmptyBlob(t *testing.T) {
+func TestEmptyBlobsHaveNoBytes(t *testing.T) {
 	for _, b := range []Blob{{}, BlobOf(nil), NewBlob(nil)} {
 		if p, ok := b.Bytes(); !ok || len(p) != 0 || b.Size() != 0 || b.ReadInto(nil) != nil {
 			t.Error("the zero blob is empty")
@@ -184,7 +184,7 @@ func TestStreamsThatDoNotKeepTheirPromise(t *testing.T) {
 	}
 }
 
-func TestUnknownSize(t *testing.T) {
+func TestBlobsOfUnknownSizeAreRead(t *testing.T) {
 	b := codedOf([]byte("abc"), -1, 3)
 	if p, err := b.ReadAll(); err != nil || string(p) != "abc" {
 		t.Errorf("%q, %v", p, err)
@@ -227,7 +227,7 @@ func TestBytesCannotReachPastTheBlob(t *testing.T) {
 	}
 }
 
-func TestStored(t *testing.T) {
+func TestStoredTellsPlaceAndEncoding(t *testing.T) {
 	if s, ok := plainOf(make([]byte, 4)).Stored(); !ok ||
 		s != (Stored{Offset: 128, Size: 4, Encoding: "raw"}) {
 		t.Errorf("%+v, %v", s, ok)

@@ -27,7 +27,7 @@ func quantised(rows int64) (*Tensor, []float32) {
 		Parts: []Part{{Role: "blocks", Data: BlobOf(b)}}}, values
 }
 
-func TestQuantisedBlocks(t *testing.T) {
+func TestQuantisedBlocksConvertLikeTheirValues(t *testing.T) {
 	q, want := quantised(1000)
 	if got, err := Convert[float32](q); err != nil || !slices.Equal(got, want) {
 		t.Error("Convert", err)

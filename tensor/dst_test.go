@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
-func TestDst(t *testing.T) {
+func TestDstTakesElementsAndBytes(t *testing.T) {
 	x := New("x", Shape{2, 2}, []float32{1, 2, 3, 4})
 	plain := func(d Dst, t *Tensor) bool {
 		p, ok, err := d.Plain(t)

@@ -34,7 +34,7 @@ func TestFormatErrorNamesFormatFieldAndOffset(t *testing.T) {
 	}
 }
 
-func TestClassOf(t *testing.T) {
+func TestClassOfKnowsWrappedErrors(t *testing.T) {
 	for err, want := range map[error]Class{
 		ErrMalformed: ClassMalformed, ErrChecksum: ClassChecksum, ErrLimit: ClassLimit,
 		errors.ErrUnsupported: ClassUnsupported,
@@ -51,7 +51,7 @@ func TestClassOf(t *testing.T) {
 	}
 }
 
-func TestFindingOf(t *testing.T) {
+func TestFindingOfKeepsOffsetAndField(t *testing.T) {
 	first := &FormatError{Format: "zt", Offset: 64, Field: "w", Err: ErrChecksum}
 	f := FindingOf(fmt.Errorf("while verifying: %w", first))
 	if f.Severity != SeverityError || f.Class != ClassChecksum || f.Offset != 64 ||
@@ -63,7 +63,7 @@ func TestFindingOf(t *testing.T) {
 	}
 }
 
-func TestReportErr(t *testing.T) {
+func TestReportErrHasTheClassesOfItsErrors(t *testing.T) {
 	warning := Finding{Severity: SeverityWarning, Class: ClassWarning, Offset: 8,
 		Err: ErrMalformed}
 	r := Report{Findings: []Finding{warning}}
@@ -87,7 +87,7 @@ func TestReportErr(t *testing.T) {
 	}
 }
 
-func TestReportJSON(t *testing.T) {
+func TestReportAsJSONHasAllFindings(t *testing.T) {
 	r := Report{Findings: []Finding{
 		{Severity: SeverityWarning, Class: ClassWarning, Offset: 0, Err: errors.New("odd")},
 		FindingOf(&FormatError{Format: "zt", Offset: -1, Field: "w", Err: ErrChecksum}),

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAsFinite(t *testing.T) {
+func TestAsFiniteRefusesValuesOutOfRange(t *testing.T) {
 	inf, inf32 := math.Inf(1), float32(math.Inf(1))
 	for name, c := range map[string]struct {
 		x    *Tensor

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestShapeElements(t *testing.T) {
+func TestShapeElementsDoNotOverflow(t *testing.T) {
 	for _, c := range []struct {
 		s    Shape
 		want int64
@@ -29,7 +29,7 @@ func TestShapeElements(t *testing.T) {
 	}
 }
 
-func TestOrder(t *testing.T) {
+func TestOrderGivesStrides(t *testing.T) {
 	for _, c := range []struct {
 		o       Order
 		s       Shape

@@ -128,7 +128,7 @@ func TestSliceAgreesWithTheDefinition(t *testing.T) {
 	}
 }
 
-func TestSliceRefuses(t *testing.T) {
+func TestSliceRefusesIndicesOutside(t *testing.T) {
 	x := New("x", Shape{2, 3}, make([]uint8, 6))
 	for name, index := range map[string][]Index{
 		"an index beyond":  {At(2)},

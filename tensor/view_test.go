@@ -302,7 +302,7 @@ func compareElements(t *testing.T, x, y *Tensor) {
 	}
 }
 
-func TestReorderedRefuses(t *testing.T) {
+func TestReorderedRefusesWhatHasNoOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		x     *Tensor
 		order Order

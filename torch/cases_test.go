@@ -75,7 +75,7 @@ func TestFilesAsUsersReportThemAreRead(t *testing.T) {
 	}
 }
 
-func TestSparseLayouts(t *testing.T) {
+func TestSparseLayoutsAreRead(t *testing.T) {
 	long := func(key string, shape ...int64) string {
 		n, strides := int64(1), make([]int64, len(shape))
 		for i := len(shape) - 1; i >= 0; i-- {

@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestDetect(t *testing.T) {
+func TestDetectKnowsEveryContainer(t *testing.T) {
 	for name, c := range map[string]struct {
 		b    []byte
 		want bool

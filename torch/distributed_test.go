@@ -244,7 +244,7 @@ func TestChunksAreAssembled(t *testing.T) {
 func clonedInts(s []int64) []int64 { return append([]int64(nil), s...) }
 
 // The directory and its .metadata open the same; a link in the place of a file does not.
-func TestOpenDirectory(t *testing.T) {
+func TestDirectoriesOpenByTheirMetadata(t *testing.T) {
 	dir := "../testdata/torch/dcp"
 	for _, name := range []string{dir, filepath.Join(dir, ".metadata")} {
 		r, err := Open(name, nil)
@@ -287,8 +287,8 @@ func TestOpenDirectory(t *testing.T) {
 	}
 }
 
-// TestCellsAreInProportionToChunks: 125 chunks at 81 places divide a tensor in a million
-// cells, which are not looked at.
+// TestCellsAreInProportionToChunks: 125 chunks at 81 places divide a tensor in a
+// million cells, which are not looked at.
 func TestCellsAreInProportionToChunks(t *testing.T) {
 	c := chunked{name: "w", shape: tensor.Shape{100, 100, 100}}
 	for i := range int64(125) {

@@ -17,7 +17,7 @@ func config(name, member string, dtype int, size, stride string) string {
 		`"storage_offset":{"as_int":0}}}}}`, name, member, dtype, size, stride)
 }
 
-func TestPrograms(t *testing.T) {
+func TestProgramsHaveTheirWeights(t *testing.T) {
 	const data, four, one = "0123456789abcdef", `{"as_int":4}`, `{"as_int":1}`
 	saved := string(archive(dictWith("w", floats(4))))
 	entry := config("w", "w", 7, four, one)

@@ -59,7 +59,7 @@ var (
 	reinvoked = call(osSystem, str("id"))
 )
 
-func TestRefusedFiles(t *testing.T) {
+func TestMalformedFilesAreRefused(t *testing.T) {
 	malformed, unsupported, truncated, limit := tensor.ErrMalformed, errors.ErrUnsupported,
 		io.ErrUnexpectedEOF, tensor.ErrLimit
 	quantizer := func(scales, axis string) string {
@@ -333,7 +333,7 @@ func TestSparseIndexOutside(t *testing.T) {
 	}
 }
 
-func TestBigEndian(t *testing.T) {
+func TestBigEndianStoragesAreSwapped(t *testing.T) {
 	r, err := OpenBytes(archive(tup(floats(4), tensorOf(storageOf("ComplexFloatStorage", "0", 2),
 		1, []int64{1}, []int64{1}),
 		tensorOf(storageOf("ShortStorage", "0", 8), 1, []int64{2},
@@ -350,7 +350,7 @@ func TestBigEndian(t *testing.T) {
 }
 
 // torch counts packed values by their bytes: a scalar holds two values as well.
-func TestPackedValues(t *testing.T) {
+func TestPackedValuesAreCountedByBytes(t *testing.T) {
 	packed := func(size, stride []int64) []byte {
 		return archive(call(name("torch._utils", "_rebuild_tensor_v3"),
 			storageOf("UntypedStorage", "0", 16), integer(0), ints(size...), ints(stride...),
@@ -377,7 +377,7 @@ func TestPackedValues(t *testing.T) {
 	}
 }
 
-func TestLegacyView(t *testing.T) {
+func TestLegacyViewsBeginAtTheirOffset(t *testing.T) {
 	view := strings.Replace(legacyStorage(4), "NtQ", tup(str("v"), integer(1), integer(2))+"tQ", 1)
 	r, err := OpenBytes(legacy(tensorOf(view, 1, []int64{1}, []int64{1}), "]"+str("0")+"a",
 		count(4)+"0123456789abcdef"), nil)
@@ -390,7 +390,7 @@ func TestLegacyView(t *testing.T) {
 }
 
 // Python 2 writes dicts as lists of lists, integers as lines, strings as bytes.
-func TestPython2(t *testing.T) {
+func TestPicklesOfPython2AreRead(t *testing.T) {
 	pairs := "](](U\x01aI5000000000\nee"
 	r, err := OpenBytes(archive(call(name("collections", "OrderedDict"), pairs)), nil)
 	if err != nil {
@@ -403,7 +403,7 @@ func TestPython2(t *testing.T) {
 
 // Equal keys are one, at the place of the first, with the last value; 1 and True are
 // equal.
-func TestEqualKeys(t *testing.T) {
+func TestEqualKeysAreOne(t *testing.T) {
 	r, err := OpenBytes(archive("}(K\x01K\x05"+str("a")+"K\x06\x88K\x07u"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -469,7 +469,7 @@ func TestSharedValuesAreBounded(t *testing.T) {
 	}
 }
 
-func TestDamagedFiles(t *testing.T) {
+func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	for _, name := range []string{"one.pt", "legacy4.pt", "protocol5.pt"} {
 		b := golden(t, name)
 		readtest.Damage(t, b, 0, min(len(b), 900), func(b []byte) error {
@@ -487,7 +487,7 @@ func TestEveryWayOfReading(t *testing.T) {
 
 // Every exported accessor is safe for concurrent use. The race detector reports what is
 // not.
-func TestConcurrentAccessors(t *testing.T) {
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	names, err := filepath.Glob("../testdata/torch/*.pt")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)

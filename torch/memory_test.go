@@ -115,7 +115,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // A compressed pickle is in proportion to its bytes in the file: one of a large model is
 // read, and one of a megabyte in a kilobyte is not.
-func TestCompressedPickles(t *testing.T) {
+func TestCompressedPicklesAreLimitedByTheirBytes(t *testing.T) {
 	for pickle, want := range map[string]error{
 		stateDict(20_000, "model.layers.%d.weight"):                  nil,
 		str(strings.Repeat("a", 1<<20)):                              tensor.ErrLimit,

@@ -10,7 +10,7 @@ import (
 )
 
 // Modules have the tensors of their state_dict, in its order, and paths with their dicts.
-func TestModules(t *testing.T) {
+func TestModulesHaveTheTensorsOfTheirState(t *testing.T) {
 	r, err := Open("../testdata/torch/modules.pt", nil)
 	if err != nil {
 		t.Fatal(err)

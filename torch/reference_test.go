@@ -130,7 +130,7 @@ func sum(t *testing.T, b tensor.Blob) string {
 	return hex.EncodeToString(s[:])
 }
 
-func TestAttributes(t *testing.T) {
+func TestAttributesAreJSONOfTheirValues(t *testing.T) {
 	r, err := Open("../testdata/torch/values.pt", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestAttributes(t *testing.T) {
 }
 
 // Tensors that share elements are the same bytes of the file.
-func TestSharedStorages(t *testing.T) {
+func TestSharedStoragesAreTheSameBytes(t *testing.T) {
 	data, err := os.ReadFile("../testdata/torch/values.pt")
 	if err != nil {
 		t.Fatal(err)

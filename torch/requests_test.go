@@ -59,7 +59,7 @@ func aligned(t *testing.T, storages, n int) []byte {
 
 // Opening reads the directory and the pickle, not the header of every storage; a tensor
 // is read with its header.
-func TestRequests(t *testing.T) {
+func TestOpeningReadsNoHeaderOfAStorage(t *testing.T) {
 	const storages, n = 200, 10_000
 	b := aligned(t, storages, n)
 	c := readtest.NewCounter(b)
@@ -89,7 +89,7 @@ func TestRequests(t *testing.T) {
 }
 
 // A local header by which the data begin elsewhere is found when the data are read.
-func TestDeducedHeaders(t *testing.T) {
+func TestDeducedHeadersAreCheckedWhenRead(t *testing.T) {
 	b := aligned(t, 3, 100)
 	at := bytes.LastIndex(b[:bytes.Index(b, []byte("PK\x01\x02"))], []byte("x/data/1")) - 30
 	for what, change := range map[string]func(header []byte){

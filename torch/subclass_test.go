@@ -21,7 +21,7 @@ func rowsOf(t *testing.T, r *Reader) (names []string, attributes map[string]stri
 
 // A tensor subclass without a storage of its own has the tensors of its state, in each
 // form that torch writes.
-func TestSubclasses(t *testing.T) {
+func TestSubclassesHaveTheTensorsOfTheirState(t *testing.T) {
 	wrapper := func(class, state string) string {
 		return call(name("torch._tensor", "_rebuild_from_type_v2"),
 			name("torch._utils", "_rebuild_wrapper_subclass"), class,
@@ -117,7 +117,7 @@ func TestStateOfASharedTensor(t *testing.T) {
 }
 
 // A storage that no listed tensor refers to is a warning, whatever hides it.
-func TestUnlistedStorages(t *testing.T) {
+func TestUnlistedStoragesAreAWarning(t *testing.T) {
 	other := tensorOf(storageOf("FloatStorage", "1", 4), 0, []int64{4}, []int64{1})
 	member := file{"x/data/1", "0123456789abcdef"}
 	seen := floats(4)

@@ -406,7 +406,7 @@ func TestLayoutsOfVersion2AreHeldToTheirRulesOnWriting(t *testing.T) {
 
 // A disk that fails, data that fails and a context that ends stop the line of
 // frames: nothing waits for ever, and the error is the one that happened.
-func TestCompressingStops(t *testing.T) {
+func TestCompressingStopsAtTheFirstError(t *testing.T) {
 	data := noise(6<<20, 9)
 	bad := errors.New("no more")
 	good := func(name string) *tensor.Tensor {

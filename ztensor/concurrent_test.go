@@ -9,7 +9,7 @@ import (
 )
 
 // The race detector looks at this one.
-func TestConcurrentAccessors(t *testing.T) {
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	names, err := filepath.Glob("../testdata/ztensor/*.zt")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)

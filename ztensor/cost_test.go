@@ -373,7 +373,7 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 }
 
 // Compression has to find what there is to find in weights.
-func TestWeightsCompress(t *testing.T) {
+func TestWeightsCompressAtEveryLevel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
 	}

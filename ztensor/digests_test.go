@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestDigests(t *testing.T) {
+func TestDigestsAreVerified(t *testing.T) {
 	payload := []byte{1, 2, 3, 4, 5, 6, 7, 8} // what data1 has at 64
 	sum := fmt.Sprintf("%08X", crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
 	const sha = "66840dda154e8a113c31dd0ad32f7f3a366a80e8136979d8f5a101d3d29d6f72"

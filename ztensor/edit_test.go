@@ -61,7 +61,7 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 
 // An edition has what was not changed, under its new name and with its digest and
 // attributes, and the rest as it was asked for.
-func TestEditions(t *testing.T) {
+func TestEditionsKeepWhatWasNotChanged(t *testing.T) {
 	options := []WriterOptions{{Version: "2"}, {Version: "2", Level: 3},
 		{Version: "2", Canonical: true}}
 	for _, o := range append(options, variants()...) {

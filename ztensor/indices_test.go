@@ -20,7 +20,7 @@ import (
 
 // T13: 1.1 and 1.2 have uint64 indices. Others are read, though not by a strict
 // reader: upstream takes them for uint64 whatever they say.
-func TestNarrowIndices(t *testing.T) {
+func TestNarrowIndicesAreReadUnlessStrict(t *testing.T) {
 	index := func(offset, length int, dtype string) map[string]any {
 		return map[string]any{"dtype": dtype, "offset": offset, "length": length}
 	}
@@ -52,7 +52,7 @@ func TestNarrowIndices(t *testing.T) {
 	}
 }
 
-func TestSparseIndices(t *testing.T) {
+func TestSparseIndicesAreChecked(t *testing.T) {
 	with := func(change func(t *tensor.Tensor)) *tensor.Tensor {
 		t := csr("s", []uint64{0, 2, 2, 3}, []uint64{0, 3, 1}, 4)
 		change(t)

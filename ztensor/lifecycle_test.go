@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 )
 
-func TestLifecycle(t *testing.T) {
+func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api,
 		"../testdata/ztensor/crate-0.1.0-zstd.zt",
 		"../testdata/ztensor/crate-1.0.0-sparse.zt",

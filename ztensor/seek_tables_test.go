@@ -15,7 +15,7 @@ import (
 
 // A frame may claim a window far beyond what it decodes to, and libzstd, which has all
 // of it, does not mind.
-func TestWindowsOfFrames(t *testing.T) {
+func TestWindowsOfFramesMayExceedTheirContent(t *testing.T) {
 	content := []byte("0123456789")
 	sum := zframe(t, content, true)
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestWindowsOfFrames(t *testing.T) {
 
 // Lies of seek tables and of frames (§8), each refused when it is read, whole or
 // at one place, and none for a price.
-func TestSeekTablesThatLie(t *testing.T) {
+func TestSeekTablesThatLieAreRefused(t *testing.T) {
 	a, b := []byte("0123456789"), []byte("abcdefghij")
 	fa, fb := zframe(t, a, true), zframe(t, b, true)
 	good := seekBlob([][]byte{fa, fb}, []int{10, 10})
@@ -147,7 +147,7 @@ func TestSeekTablesThatLie(t *testing.T) {
 
 // A table of a million frames is read in time and memory in proportion to its
 // bytes, and of its claims nothing is believed.
-func TestAMillionFrames(t *testing.T) {
+func TestAMillionFramesAreReadInProportion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
 	}

@@ -19,7 +19,7 @@ import (
 
 // A reader that is slow, or blocks, is not asked again once the context
 // has ended.
-func TestCancel(t *testing.T) {
+func TestCancelledReadersAreNotAskedAgain(t *testing.T) {
 	data := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C}, func(w *Writer) {
 		for i := range 4 {
 			w.Add(tensor.New(fmt.Sprint(i), tensor.Shape{8 << 20}, make([]uint8, 8<<20)))
@@ -182,7 +182,7 @@ func TestNotRegularAndHuge(t *testing.T) {
 }
 
 // A file that is two.
-func TestPolyglots(t *testing.T) {
+func TestPolyglotsAreRefusedOrFoundIfStrict(t *testing.T) {
 	valid := good12(func(t, c map[string]any) {})
 	zip := append(slices.Clone(valid),
 		"PK\x05\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)

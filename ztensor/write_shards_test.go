@@ -54,7 +54,7 @@ func TestLinkMakesUpstreamsBytes(t *testing.T) {
 	}
 }
 
-func TestLinkRefusals(t *testing.T) {
+func TestLinkRefusesUnsafeNamesAndOtherVersions(t *testing.T) {
 	r, err := OpenBytes(write(t, &WriterOptions{Version: "2"},
 		adding(t, tensor.New("w", tensor.Shape{1}, []byte{1}))), nil)
 	if err != nil {

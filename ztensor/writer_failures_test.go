@@ -81,7 +81,7 @@ func TestAddAllStopsWhereAddWould(t *testing.T) {
 }
 
 // Tensors that cannot be written, and names that clash.
-func TestWriterRefuses(t *testing.T) {
+func TestWriterRefusesTensorsThatCannotBeWritten(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
 		t             *tensor.Tensor

@@ -220,7 +220,7 @@ func TestCreateThatFails(t *testing.T) {
 	}
 }
 
-func TestInterruptedCreate(t *testing.T) {
+func TestInterruptedCreateLeavesNoObject(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	m, store := startSessions(t)

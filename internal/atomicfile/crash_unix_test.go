@@ -235,7 +235,7 @@ func TestLimitOnTheSizeOfFiles(t *testing.T) {
 }
 
 // ENOSPC of a real disk.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskLeavesTheOldFile(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("needs root and Linux to make a small disk")
 	}

@@ -218,7 +218,7 @@ func TestSetRefusesUnsafeNames(t *testing.T) {
 	}
 }
 
-func TestClean(t *testing.T) {
+func TestCleanTellsStaleFilesFromOthers(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-2 * time.Hour)
 	mine := map[string]string{}

@@ -150,7 +150,7 @@ func TestDiffOfParts(t *testing.T) {
 }
 
 // A byte that is no bool has no value; the bytes can be copied and hashed.
-func TestInvalidBools(t *testing.T) {
+func TestInvalidBoolsHaveNoValue(t *testing.T) {
 	dir := t.TempDir()
 	x := &tensor.Tensor{Name: "x", DType: tensor.Bool, Shape: tensor.Shape{4},
 		Data: tensor.BlobOf([]byte{0, 1, 77, 1})}

@@ -44,7 +44,7 @@ func TestExtractOnFullDisk(t *testing.T) {
 }
 
 // On a disk that is full, what is replaced stays, whole, and nothing else is left.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskLeavesWhatWasToBeReplaced(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a small disk")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile"
 )
 
-func TestExpandGlobs(t *testing.T) {
+func TestExpandGlobsKeepsNamesThatExist(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.zt", "b.zt", "[ab].zt", "c.ptd"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

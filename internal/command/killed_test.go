@@ -59,7 +59,7 @@ func killed(t *testing.T, n int, dir string, args ...string) (ended bool) {
 // Killed at each change of the directory, the commands that replace files leave old
 // or new ones, never torn or mixed ones, and the next call, or clean, completes a
 // set.
-func TestKilledCommands(t *testing.T) {
+func TestKilledCommandsLeaveOldOrNewFiles(t *testing.T) {
 	work := t.TempDir()
 	models(t, work)
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestItems(t *testing.T) {
+func TestItemsOfAListAreLinesOrJSON(t *testing.T) {
 	const list = "a b.zt\n\n# a comment\n\t*.zt\r\n" +
 		`{"file": "s3://b/k", "size": 7, "etag": "e", "more": [1]}` + "\n" + `{"file": "x"}`
 	var got []listItem
@@ -41,7 +41,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-func TestParts(t *testing.T) {
+func TestPartsHaveEachItemOnce(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8, 100} {
 		for i := range 1000 {
 			name, in := fmt.Sprint("shard ", i), 0
@@ -61,7 +61,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-func TestParsePart(t *testing.T) {
+func TestParsePartTakesNumbersInTheirRange(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		env  map[string]string
@@ -91,7 +91,7 @@ func TestParsePart(t *testing.T) {
 	}
 }
 
-func TestLedger(t *testing.T) {
+func TestLedgerRemembersWhatWasDone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "ledger")
 	l, err := openLedger(name, "verify")
 	if err != nil {

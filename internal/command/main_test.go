@@ -11,7 +11,7 @@ import (
 )
 
 // An interrupted run exits with 130, whatever it was doing, and leaves nothing.
-func TestInterrupted(t *testing.T) {
+func TestInterruptedCommandsExitWith130(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()

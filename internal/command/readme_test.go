@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestReadme runs what README.md shows: every line of a console block that
-// begins with "$ ", run in the root of the repository, prints what stands below
-// it. A line of "..." stands for any lines.
-func TestReadme(t *testing.T) {
+// TestReadmeShowsWhatTheCommandPrints runs what README.md shows: every line of a
+// console block that begins with "$ ", run in the root of the repository, prints what
+// stands below it. A line of "..." stands for any lines.
+func TestReadmeShowsWhatTheCommandPrints(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tensorfile": func() { os.Exit(Main(nil)) }})
 }
 
-// TestScripts runs testdata/*.txtar, one for each command. $DATA is the testdata
-// directory of the repository. With -update, cmp writes what it got.
-func TestScripts(t *testing.T) {
+// TestScriptsPrintWhatTheyExpect runs testdata/*.txtar, one for each command. $DATA is
+// the testdata directory of the repository. With -update, cmp writes what it got.
+func TestScriptsPrintWhatTheyExpect(t *testing.T) {
 	if emulator := os.Getenv("TENSORFILE_EMULATOR"); emulator != "" {
 		t.Skipf("under %s a program for another machine cannot start itself", emulator)
 	}

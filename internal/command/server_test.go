@@ -113,7 +113,7 @@ func TestOnlyThePageMayAsk(t *testing.T) {
 	}
 }
 
-func TestTokensDiffer(t *testing.T) {
+func TestEachServerHasAnotherToken(t *testing.T) {
 	token := func() string {
 		a := serve(t)
 		return strings.Split(a, "/")[3]

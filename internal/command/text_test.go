@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 )
 
-func TestGlob(t *testing.T) {
+func TestGlobMatchesWholeNames(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string
 		want          bool
@@ -50,7 +50,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-func TestParseSize(t *testing.T) {
+func TestParseSizeKnowsItsUnits(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1, "4096": 4096, "1e6": 1e6, "64MiB": 64 << 20,
 		"2G": 2 << 30, "5GB": 5e9, "1.5K": 1536, "7B": 7, "1 KiB": 1024} {
 		if got, err := parseSize(text); err != nil || got != want {
@@ -138,7 +138,7 @@ func TestLayoutOfJSON(t *testing.T) {
 	}
 }
 
-func TestColumns(t *testing.T) {
+func TestColumnsAreCellsOfTheTerminal(t *testing.T) {
 	for s, want := range map[string]int{"abc": 3, "é": 1, "e\u0301": 1, "日本": 4, "🙂": 2, "": 0} {
 		if got := columns([]byte(s)); got != want {
 			t.Errorf("%q takes %d columns, not %d", s, got, want)
@@ -146,7 +146,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-func TestHuman(t *testing.T) {
+func TestHumanSizesHaveOneDecimal(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB",
 		3 << 20: "3.0 MiB", -1: "?", math.MaxInt64: "8.0 EiB"} {
 		if got := human(n); got != want {

@@ -12,7 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestScalarTypes(t *testing.T) {
+func TestScalarTypesHaveTheNumbersOfTheSchemas(t *testing.T) {
 	if len(dtypes) != len(ptdfb.EnumNamesScalarType) ||
 		len(dtypes) != len(ptefb.EnumNamesScalarType) {
 		t.Errorf("%d dtypes, %d and %d in the schemas", len(dtypes),
@@ -59,7 +59,7 @@ func TestPlaceAlignsAndReportsOverflow(t *testing.T) {
 	}
 }
 
-func TestOrders(t *testing.T) {
+func TestOrdersArePermutations(t *testing.T) {
 	for _, c := range []struct {
 		dims []byte
 		rank int
@@ -76,7 +76,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-func TestGenerations(t *testing.T) {
+func TestGenerationsAreTwoDigitsBehindTheMagic(t *testing.T) {
 	for id, want := range map[string]bool{"ET12": true, "ETzZ": true, "ET1": false, "ET123": false,
 		"ET1_": false, "FT01": false, "": false} {
 		if Generation(id, "ET") != want {

@@ -51,7 +51,7 @@ func TestGrowChangesNoByte(t *testing.T) {
 
 // A buffer that would exceed 2 GiB is an error of Finish, wherever that happens, and
 // takes no memory.
-func TestTooLarge(t *testing.T) {
+func TestTooLargeBuffersFailWithoutMemory(t *testing.T) {
 	for _, announced := range []int64{math.MaxInt32 + 1, math.MaxInt64} {
 		var err error
 		got := readtest.Allocated(func() {

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 )
 
-func TestVerifySummary(t *testing.T) {
+func TestVerifySummaryTellsWhatANewerSchemaHas(t *testing.T) {
 	old := fb.Schema{Tables: []fb.Table{
 		{Name: "Root", Fields: []fb.Field{{Name: "list", Slot: 4, Kind: fb.Tables, Index: 1}}},
 		{Name: "Item", Fields: []fb.Field{{Name: "a", Slot: 4, Kind: fb.Scalar, Type: fb.Uint32,

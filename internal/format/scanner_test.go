@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestScanner(t *testing.T) {
+func TestScannerFindsTheFirstByteThatIsSet(t *testing.T) {
 	data := make([]byte, 3<<20)
 	data[2<<20+5] = 1
 	var done, total int64

@@ -10,7 +10,7 @@ import (
 )
 
 // The hashes are of the grids of the gguf package of PyPI, one byte a value.
-func TestGrids(t *testing.T) {
+func TestGridsEqualTheReference(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		first, rows   int

@@ -26,7 +26,7 @@ func TestCastChecksLengthAndAlignment(t *testing.T) {
 	}
 }
 
-func TestCastAliases(t *testing.T) {
+func TestCastSharesItsMemory(t *testing.T) {
 	x := []uint32{1, 2, 3}
 	b := Bytes(x)
 	y, ok := Cast[uint32](b)
@@ -64,7 +64,7 @@ func TestSwapAndHostOrder(t *testing.T) {
 	}
 }
 
-func TestString(t *testing.T) {
+func TestStringHasTheSameBytes(t *testing.T) {
 	if String([]byte("name")) != "name" || String(nil) != "" {
 		t.Error("String")
 	}

@@ -13,7 +13,7 @@ func TestPartOfAnArray(t *testing.T) {
 	}
 }
 
-func TestOneElement(t *testing.T) {
+func TestOneElementIsCopiedAtEveryWidth(t *testing.T) {
 	for _, width := range []int64{1, 2, 4, 8, 16} {
 		src, dst := []byte("0123456789abcdef")[:width], make([]byte, width)
 		CopyStrided(dst, []int64{1, 1}, src, []int64{1, 1}, []int64{1, 1}, width)

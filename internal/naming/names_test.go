@@ -64,7 +64,7 @@ func TestEachIsWhatANameTakes(t *testing.T) {
 	}
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesKeepTheFirstPlace(t *testing.T) {
 	l := []string{"a", "b", "", "b", "a", ""}
 	tab, dup := Build(len(l), func(i int) string { return l[i] })
 	if dup != 3 {

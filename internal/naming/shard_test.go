@@ -2,7 +2,7 @@ package naming
 
 import "testing"
 
-func TestParseShard(t *testing.T) {
+func TestParseShardTakesNumberedNamesOnly(t *testing.T) {
 	for name, want := range map[string]Shard{
 		"model-00002-of-00003.gguf":       {"model", ".gguf", 2, 3, 5, 5},
 		"a/b-c-000010-of-000012.x.npz":    {},

@@ -493,9 +493,9 @@ func TestAReportHasNoMarkupOfTheFile(t *testing.T) {
 	}
 }
 
-// TestModulesJoin holds what a report does to the modules: the names that they declare
-// differ, and no import or export remains.
-func TestModulesJoin(t *testing.T) {
+// TestJoinedModulesDeclareNoNameTwice holds what a report does to the modules: the
+// names that they declare differ, and no import or export remains.
+func TestJoinedModulesDeclareNoNameTwice(t *testing.T) {
 	b, err := memory().Report(t.Context(), web.Files, false, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -183,7 +183,7 @@ func TestCloseDropsWhatWasNotUsed(t *testing.T) {
 	})
 }
 
-func TestForEach(t *testing.T) {
+func TestForEachDoesAllAndReportsAnError(t *testing.T) {
 	var sum atomic.Int64
 	if err := ForEach(t.Context(), 100, func(_ context.Context, i int) error {
 		sum.Add(int64(i))

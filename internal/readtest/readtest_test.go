@@ -198,14 +198,14 @@ func TestFailedWritesAreReportedToTheTest(t *testing.T) {
 
 var sink []byte
 
-func TestMemory(t *testing.T) {
+func TestAllocatedCountsWhatAFunctionAllocates(t *testing.T) {
 	if got := Allocated(func() { sink = make([]byte, 1<<20) }); got < 1<<20 || got > 2<<20 {
 		t.Errorf("Allocated = %d", got)
 	}
 	sink = nil
 }
 
-func TestPeakHeap(t *testing.T) {
+func TestPeakHeapIsWhatLivesAtOnce(t *testing.T) {
 	Measure(t)
 	got := PeakHeap(func() {
 		for range 20 {

@@ -194,9 +194,10 @@ func targets() (all []Target) {
 	return all
 }
 
-// TestWriters is the lifecycle of the Writers of all formats. Files of what they accept
-// go to the directory TENSORFILE_LIFECYCLE, for interop.
-func TestWriters(t *testing.T) {
+// TestWritersOfAllFormatsKeepTheRulesOfALifecycle is the lifecycle of the Writers of
+// all formats. Files of what they accept go to the directory TENSORFILE_LIFECYCLE, for
+// interop.
+func TestWritersOfAllFormatsKeepTheRulesOfALifecycle(t *testing.T) {
 	for _, x := range targets() {
 		t.Run(x.Name, func(t *testing.T) {
 			Writers(t, x, keep)
@@ -204,8 +205,9 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestEdits is the lifecycle of the Edits of all formats, likewise.
-func TestEdits(t *testing.T) {
+// TestEditsOfAllFormatsKeepTheRulesOfALifecycle is the lifecycle of the Edits of all
+// formats, likewise.
+func TestEditsOfAllFormatsKeepTheRulesOfALifecycle(t *testing.T) {
 	for _, x := range append(targets(), programs()...) {
 		if x.NewEdit == nil || x.One {
 			continue

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestCompanions(t *testing.T) {
+func TestCompanionsStayInTheDirectory(t *testing.T) {
 	outside := file(t, []byte("outside"))
 	dir := t.TempDir()
 	write := func(name string) {

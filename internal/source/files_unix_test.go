@@ -113,7 +113,7 @@ func TestAFileShorterThanItSays(t *testing.T) {
 	}
 }
 
-func TestNothingLeaks(t *testing.T) {
+func TestClosedSourcesLeaveNoFileAndNoMapping(t *testing.T) {
 	count := func() (fds, maps int) {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

@@ -274,7 +274,7 @@ func TestCloseDoesNotWaitForAForeignReader(t *testing.T) {
 	<-done
 }
 
-func TestEmptyFile(t *testing.T) {
+func TestEmptyFilesHaveNoBytesToRead(t *testing.T) {
 	for kind, s := range sources(t, nil) {
 		t.Run(kind, func(t *testing.T) {
 			if s.Size() != 0 {
@@ -294,7 +294,7 @@ func TestEmptyFile(t *testing.T) {
 }
 
 // A file larger than an int on 32 bit, and than 32 bits everywhere.
-func TestLargeFile(t *testing.T) {
+func TestFilesAbove4GiBAreRead(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "js" || runtime.GOOS == "wasip1" {
 		t.Skip("no sparse files here without ado")
 	}

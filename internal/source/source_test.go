@@ -146,7 +146,7 @@ func TestUseAfterClose(t *testing.T) {
 	}
 }
 
-func TestExtent(t *testing.T) {
+func TestExtentsAreReadFromTheirStart(t *testing.T) {
 	for kind, s := range sources(t, []byte("0123456789abcdef")) {
 		t.Run(kind, func(t *testing.T) {
 			slab := make([]Extent, 2) // the zero one is empty

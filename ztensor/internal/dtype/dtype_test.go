@@ -7,7 +7,7 @@ import (
 )
 
 // Files have words of their own for dtypes, which differ from the names of DType.
-func TestWords(t *testing.T) {
+func TestWordsOfDTypesAreReadAndWritten(t *testing.T) {
 	for _, c := range []struct {
 		dtype       tensor.DType
 		short, long string
