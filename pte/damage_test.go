@@ -29,7 +29,7 @@ var accepted = map[string]float64{
 // thorough says whether there is time: in interop/pte.sh there is.
 func thorough() bool { return os.Getenv("TENSORFILE_ETRUN") != "" }
 
-func TestTruncationsAndFlips(t *testing.T) {
+func TestTruncationsAreRefusedAndMostChangesFound(t *testing.T) {
 	for _, name := range goldens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +52,7 @@ func TestTruncationsAndFlips(t *testing.T) {
 	}
 }
 
-func TestTinyFilesAndMagics(t *testing.T) {
+func TestTinyFilesAndOtherMagicsAreRefused(t *testing.T) {
 	lean := base(t, "lean")
 	for _, n := range []int{0, 1, 3, 4, 7, 8, 11, 15, 39, 47, 63} {
 		if err := look(lean[:n]); err == nil {
@@ -121,7 +121,7 @@ func TestEveryNumberAtItsLimits(t *testing.T) {
 	}
 }
 
-func TestRootAndVtables(t *testing.T) {
+func TestVtablesOfWrongSizesAreRefused(t *testing.T) {
 	lean := base(t, "lean")
 	root := int(binary.LittleEndian.Uint32(lean))
 	vtable := root - int(int32(binary.LittleEndian.Uint32(lean[root:])))

@@ -55,7 +55,7 @@ func TestProductsThatOverflowAreRefused(t *testing.T) {
 	}
 }
 
-func TestRanksAndDimensions(t *testing.T) {
+func TestRanksAbove16AreRefused(t *testing.T) {
 	for _, rank := range []int{0, 16, 17, 65, 1_000_000} {
 		b := craft(t, base(t, "lean"), func(c crafted) {
 			n := c.of(15) // one element of int64, whatever the rank
@@ -182,7 +182,7 @@ func TestUnionsOfAnotherMemberAreReadOrRefused(t *testing.T) {
 	}
 }
 
-func TestManyEmptySegments(t *testing.T) {
+func TestManyEmptySegmentsTakeLittleMemory(t *testing.T) {
 	b := craft(t, base(t, "lean"), func(c crafted) { // segments of nothing
 		c.segments = append(c.segments, make([]dataSegment, 200_000)...)
 	})

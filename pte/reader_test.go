@@ -224,7 +224,7 @@ func TestStackTracesAreRead(t *testing.T) {
 	}
 }
 
-func TestLimitsAndOptions(t *testing.T) {
+func TestLimitsAreKept(t *testing.T) {
 	data := base(t, "lean")
 	for what, l := range map[string]tensor.Limits{
 		"metadata": {MaxMetadata: 100}, "tensors": {MaxTensors: 1}, "name": {MaxName: 3},

@@ -86,7 +86,7 @@ func TestListingAGibibyteOverAReader(t *testing.T) {
 
 // Opening takes at most 1 MiB and 16 times the metadata, whatever the
 // file says.
-func TestMemoryOfOpening(t *testing.T) {
+func TestMemoryOfOpeningIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures memory")
 	}
@@ -192,7 +192,7 @@ func list0(r *Reader) {
 
 // Reading a tensor takes its bytes and 1 MiB, 16 MiB where it is
 // encoded; a view or a read into the caller's memory takes nothing.
-func TestMemoryOfReading(t *testing.T) {
+func TestMemoryOfReadingIsBounded(t *testing.T) {
 	readtest.Measure(t)
 	const n = 8 << 20
 	content := noise(n, 3)
@@ -265,7 +265,7 @@ func TestNothingIsAllocatedForAView(t *testing.T) {
 
 // Opening and listing allocates a number of times that does not depend on how many
 // tensors there are.
-func TestAllocationsOfOpening(t *testing.T) {
+func TestAllocationsOfOpeningAreBounded(t *testing.T) {
 	const limit = 200
 	for _, version := range []string{"1.0", "2"} {
 		for _, n := range []int{10, readtest.Entries(20_000)} {
@@ -289,7 +289,7 @@ func TestAllocationsOfOpening(t *testing.T) {
 }
 
 // A tensor that comes piece by piece is not gathered, in whatever form.
-func TestMemoryOfWriting(t *testing.T) {
+func TestMemoryOfWritingIsBounded(t *testing.T) {
 	readtest.Measure(t)
 	for _, o := range []WriterOptions{{Version: "1.0"}, {Version: "1.0", Digest: SHA256},
 		{Version: "1.0", Digest: CRC32C, Level: 1}, {Version: "1.0", Level: 3}} {

@@ -125,7 +125,7 @@ func TestSourcesThatBreakTheirPromise(t *testing.T) {
 
 // Very many tensors are written and read back, a million of them with
 // TENSORFILE_FULL=1, and a duplicate name among them is refused.
-func TestAMillionTensors(t *testing.T) {
+func TestMillionTensorsAreWrittenAndRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
 	}

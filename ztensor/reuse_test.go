@@ -147,7 +147,7 @@ func TestMessagesOfOptionsThatDoNotFitTheVersion(t *testing.T) {
 	}
 }
 
-func TestTagsOfAttributes(t *testing.T) {
+func TestTagsOfAttributesAreFound(t *testing.T) {
 	for value, want := range map[string]bool{"\x01": false, "\x61x": false, "\xc1\x01": true,
 		"\x81\xc1\x01": true, "\xa1\xc1\x01\x02": true, "": false} {
 		if got := (Value{[]byte(value)}).HasTag(); got != want {

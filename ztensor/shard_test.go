@@ -211,7 +211,7 @@ func TestShardsThatAreLinks(t *testing.T) {
 }
 
 // From bytes there is no way to other files, unless the caller has one.
-func TestShardsOfBytes(t *testing.T) {
+func TestShardsOfBytesAreNowhere(t *testing.T) {
 	b, err := os.ReadFile("../testdata/ztensor/crate-2.1.1-sharded.zt")
 	if err != nil {
 		t.Fatal(err)

@@ -117,7 +117,7 @@ func TestTruncatedFileIsAnErrorWhileOpen(t *testing.T) {
 }
 
 // Files that are not regular, and files that are larger than memory.
-func TestNotRegularAndHuge(t *testing.T) {
+func TestOnlyRegularFilesOpenOfAnySize(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Open(dir, nil); err == nil {
 		t.Error("a directory opens")

@@ -18,7 +18,7 @@ import (
 
 // A tensor that was made sparse is the dense tensor again, from memory and from a file
 // whose parts are compressed.
-func TestSparsifyAndDensify(t *testing.T) {
+func TestSparsifiedTensorsComeBack(t *testing.T) {
 	for _, c := range []struct {
 		scheme string
 		shape  tensor.Shape
