@@ -1,7 +1,6 @@
 package pte
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -156,13 +155,5 @@ func TestFlowOfNamelessState(t *testing.T) {
 // written is the first method of a program that was written and opened again.
 func written(t *testing.T, b *Builder) Method {
 	t.Helper()
-	var w bytes.Buffer
-	if err := b.Write(t.Context(), &w, nil); err != nil {
-		t.Fatal(err)
-	}
-	r, err := OpenBytes(w.Bytes(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Program().method(0)
+	return opened(t, b).Program().method(0)
 }
