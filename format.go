@@ -51,6 +51,7 @@ type formatRow struct {
 	detect           func(r io.ReaderAt, size int64) bool
 	open             func(in *format.Input) (Reader, error)
 	is               func(r Reader) bool // r is the Reader of the format
+	caps             func(version string) Caps
 	// write is nil where files are not made of tensors.
 	write func(w io.Writer, o *WriterOptions) (Writer, error)
 }
@@ -58,42 +59,44 @@ type formatRow struct {
 // formats is indexed by Format.
 var formats = [numFormats]formatRow{
 	ZTensor: reads(ztensor.NewReader, ztensor.Detect, writes(ztensor.NewWriter, completeZTensor,
-		formatRow{name: "ztensor", ext: ".zt", title: "zTensor",
+		formatRow{name: "ztensor", ext: ".zt", title: "zTensor", caps: ztensorCaps,
 			reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
 			writes: []string{"2", "1.0"}})),
 	PTD: reads(ptd.NewReader, ptd.Detect, writes(ptd.NewWriter, nil,
-		formatRow{name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data",
+		formatRow{name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", caps: ptdCaps,
 			reads: []string{"0"}, writes: []string{"0"}})),
 	PTE: reads(pte.NewReader, pte.Detect,
-		formatRow{name: "pte", ext: ".pte", title: "ExecuTorch program",
+		formatRow{name: "pte", ext: ".pte", title: "ExecuTorch program", caps: pteCaps,
 			reads: []string{"0"}, writes: []string{"0"}}),
 	RTen: reads(rten.NewReader, rten.Detect, writes(rten.NewWriter, completeRTen,
-		formatRow{name: "rten", ext: ".rten", title: "RTen model",
+		formatRow{name: "rten", ext: ".rten", title: "RTen model", caps: rtenCaps,
 			reads: []string{"1", "2"}, writes: []string{"2", "1"}})),
 	Primitiv: reads(primitiv.NewReader, primitiv.Detect, writes(primitiv.NewWriter, nil,
-		formatRow{name: "primitiv", ext: ".primitiv", title: "primitiv",
+		formatRow{name: "primitiv", ext: ".primitiv", title: "primitiv", caps: primitivCaps,
 			reads: []string{"0.1"}, writes: []string{"0.1"}})),
 	Safetensors: reads(safetensors.NewReader, safetensors.Detect,
 		writes(safetensors.NewWriter, completeSafetensors,
 			formatRow{name: "safetensors", ext: ".safetensors", title: "safetensors",
-				reads: []string{""}, writes: []string{""}})),
+				caps: safetensorsCaps, reads: []string{""}, writes: []string{""}})),
 	NPY: reads(npy.NewReader, npy.Detect, writes(npy.NewWriter, nil,
-		formatRow{name: "npy", ext: ".npy", title: "NumPy array",
+		formatRow{name: "npy", ext: ".npy", title: "NumPy array", caps: npyCaps,
 			reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}})),
 	NPZ: reads(npz.NewReader, npz.Detect, writes(npz.NewWriter, nil,
-		formatRow{name: "npz", ext: ".npz", title: "NumPy archive",
+		formatRow{name: "npz", ext: ".npz", title: "NumPy archive", caps: npzCaps,
 			reads: []string{""}, writes: []string{""}})),
 	GGUF: reads(gguf.NewReader, gguf.Detect, writes(gguf.NewWriter, completeGGUF,
-		formatRow{name: "gguf", ext: ".gguf", title: "GGUF",
+		formatRow{name: "gguf", ext: ".gguf", title: "GGUF", caps: ggufCaps,
 			reads: []string{"1", "2", "3"}, writes: []string{"3"}})),
 	Torch: reads(torch.NewReader, torch.Detect,
-		formatRow{name: "torch", ext: ".pt", title: "PyTorch checkpoint",
+		formatRow{name: "torch", ext: ".pt", title: "PyTorch checkpoint", caps: torchCaps,
 			reads: []string{"zip", "torchscript", "legacy", "pt2", "dcp"}}),
 	PTN: reads(ptn.NewReader, ptn.Detect,
-		formatRow{name: "ptn", ext: ".ptn", title: "ExecuTorch package", reads: []string{"1"}}),
+		formatRow{name: "ptn", ext: ".ptn", title: "ExecuTorch package", caps: ptnCaps,
+			reads: []string{"1"}}),
 	ONNX: reads(onnx.NewReader, onnx.Detect,
-		formatRow{name: "onnx", ext: ".onnx", title: "ONNX model", reads: []string{"3", "4", "5",
-			"6", "7", "8", "9", "10", "11", "12", "13", "14"}}),
+		formatRow{name: "onnx", ext: ".onnx", title: "ONNX model", caps: onnxCaps,
+			reads: []string{"3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13",
+				"14"}}),
 }
 
 // reads completes the row of a format that a package reads.
@@ -224,6 +227,8 @@ type Caps struct {
 	Blobs bool
 	// Attributes of the file: any text under any name.
 	Attributes bool
+	// TensorAttributes: each tensor may have attributes of its own.
+	TensorAttributes bool
 	// Program: more than tensors, so that a file of this format cannot be made
 	// from tensors alone without being another thing.
 	Program bool
@@ -294,62 +299,76 @@ func (f Format) Caps() Caps { return f.CapsOf("") }
 
 // CapsOf returns the Caps of a version that [Format.Writes] names.
 func (f Format) CapsOf(version string) Caps {
-	switch f {
-	case ZTensor:
-		if version == "" {
-			version = ztensor.Version2
-		}
-		c := Caps{DTypes: ztensorTypes(version), ZeroDims: true, Sparse: true,
-			Blocks: version == "2",
-			Extras: version != "2", Attributes: true}
-		if version == "2" {
-			c.MaxRank = 64
-		}
-		return c
-	case PTD:
-		return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1,
-			ZeroDims: true, Blobs: true}
-	case PTE:
-		return Caps{Orders: AnyOrder, Blobs: true, Program: true}
-	case PTN:
-		return Caps{Program: true}
-	case RTen:
-		return Caps{
-			DTypes: []tensor.DType{tensor.I8, tensor.I32, tensor.U8, tensor.F32},
-			Names:  MayRepeat, MaxDim: 1<<32 - 1, ZeroDims: true, Program: true,
-		}
-	case Primitiv:
-		return Caps{
-			DTypes: []tensor.DType{tensor.F32}, Orders: OnlyColumnMajor, Names: Paths,
-			MaxRank: 8, MaxElements: 1<<30 - 1, MaxDim: 1<<30 - 1,
-		}
-	case Safetensors:
-		return Caps{DTypes: safetensors.DTypes(), ZeroDims: true, Attributes: true}
-	case NPY:
-		return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1,
-			MaxRank: 64, ZeroDims: true}
-	case NPZ:
-		return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, MaxRank: 64,
-			ZeroDims: true}
-	case GGUF:
-		return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true,
-			Blocks:     true,
-			Attributes: true}
-	case ONNX:
-		return Caps{Names: MayRepeat, MaxRank: 64, ZeroDims: true, Sparse: true, Program: true,
-			Attributes: true}
+	if f >= numFormats || formats[f].caps == nil {
+		return Caps{}
 	}
-	return Caps{Attributes: f == Torch}
+	return formats[f].caps(version)
 }
 
-// ztensorTypes: 1.0 has the first; 2 spells more as logical types.
-func ztensorTypes(version string) []tensor.DType {
+func ztensorCaps(version string) Caps {
+	isNew := version == "" || version == ztensor.Version2
+	c := Caps{DTypes: ztensorTypes(isNew), ZeroDims: true, Sparse: true, Blocks: isNew,
+		Extras: !isNew, Attributes: true, TensorAttributes: isNew}
+	if isNew {
+		c.MaxRank = 64
+	}
+	return c
+}
+
+func ptdCaps(string) Caps {
+	return Caps{DTypes: executorchTypes(), Orders: AnyOrder, MaxRank: 255, MaxDim: 1<<31 - 1,
+		ZeroDims: true, Blobs: true}
+}
+
+func pteCaps(string) Caps { return Caps{Orders: AnyOrder, Blobs: true, Program: true} }
+
+func ptnCaps(string) Caps { return Caps{Program: true} }
+
+func rtenCaps(string) Caps {
+	return Caps{DTypes: []tensor.DType{tensor.I8, tensor.I32, tensor.U8, tensor.F32},
+		Names: MayRepeat, MaxDim: 1<<32 - 1, ZeroDims: true, Program: true}
+}
+
+func primitivCaps(string) Caps {
+	return Caps{DTypes: []tensor.DType{tensor.F32}, Orders: OnlyColumnMajor, Names: Paths,
+		MaxRank: 8, MaxElements: 1<<30 - 1, MaxDim: 1<<30 - 1}
+}
+
+func safetensorsCaps(string) Caps {
+	return Caps{DTypes: safetensors.DTypes(), ZeroDims: true, Attributes: true}
+}
+
+func npyCaps(string) Caps {
+	return Caps{DTypes: npy.DTypes(), Orders: RowOrColumnMajor, Names: OneName, MaxTensors: 1,
+		MaxRank: 64, ZeroDims: true}
+}
+
+func npzCaps(string) Caps {
+	return Caps{DTypes: npz.DTypes(), Orders: RowOrColumnMajor, Names: Members, MaxRank: 64,
+		ZeroDims: true}
+}
+
+func ggufCaps(string) Caps {
+	return Caps{DTypes: gguf.DTypes(), Names: ShortText, MaxRank: gguf.MaxRank, ZeroDims: true,
+		Blocks: true, Attributes: true}
+}
+
+func torchCaps(string) Caps { return Caps{Attributes: true} }
+
+func onnxCaps(string) Caps {
+	return Caps{Names: MayRepeat, MaxRank: 64, ZeroDims: true, Sparse: true, Program: true,
+		Attributes: true}
+}
+
+// ztensorTypes returns the dtypes of version 1.0, or of version 2, which spells more as
+// logical types.
+func ztensorTypes(isNew bool) []tensor.DType {
 	all := []tensor.DType{
 		tensor.Bool, tensor.I8, tensor.I16, tensor.I32, tensor.I64, tensor.U8, tensor.U16,
 		tensor.U32, tensor.U64,
 		tensor.F16, tensor.BF16, tensor.F32, tensor.F64,
 	}
-	if version == ztensor.Version2 {
+	if isNew {
 		all = append(all, tensor.C64, tensor.C128, tensor.F8E4M3FN, tensor.F8E5M2,
 			tensor.F8E4M3FNUZ, tensor.F8E5M2FNUZ, tensor.F8E8M0FNU, tensor.F4E2M1FN)
 	}

@@ -27,11 +27,6 @@ type attribute struct {
 // tensors a file has. Hugging Face's transformers requires one that it knows.
 const formatKey = "format"
 
-// typed reports whether attributes may have values of CBOR.
-func (p *Plan) typed() bool {
-	return p.target == tensorfile.ZTensor && p.version == ztensor.Version2
-}
-
 func sharded(f *tensorfile.File) bool {
 	if r, ok := f.Sys().(*safetensors.Reader); ok {
 		for range r.Shards() {
@@ -97,7 +92,8 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 			continue
 		}
 		field := "attributes[" + naming.Quote(k) + "]"
-		if err := p.attributeError(k, text, values[k]); err != nil {
+		value, lost := p.valueFor(text, values[k])
+		if err := p.attributeError(k, text, values[k], value); err != nil {
 			p.lose(LossAttributes, field, "%v", err)
 			continue
 		}
@@ -107,8 +103,7 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 			}
 			continue
 		}
-		value, lost := p.valueFor(text, values[k])
-		if err := p.checkValue(k, value); err != nil {
+		if err := p.checker.checkAttribute(k, value, false); err != nil {
 			p.lose(LossAttributes, field, "%v", err)
 			continue
 		}
@@ -120,15 +115,15 @@ func (p *Plan) planAttributes(src *tensorfile.File) {
 	}
 }
 
-// attributeError reports why the target cannot represent an attribute, whatever the type
-// of its value. Strings of a .gguf are any bytes.
-func (p *Plan) attributeError(key, text string, value any) error {
-	_, carried := value.(gguf.Value)
-	carried = carried && p.target == tensorfile.GGUF
+// attributeError reports why the target cannot represent an attribute that was was in the
+// source, whatever the type of its value. Strings of a .gguf are any bytes.
+func (p *Plan) attributeError(key, text string, was, value any) error {
+	_, fromGGUF := was.(gguf.Value)
+	_, isGGUF := value.(gguf.Value)
 	switch {
 	case !p.caps.Attributes:
 		return errors.New("attributes cannot be represented in " + p.target.String())
-	case !carried && (!utf8.ValidString(key) || !utf8.ValidString(text)):
+	case !(fromGGUF && isGGUF) && (!utf8.ValidString(key) || !utf8.ValidString(text)):
 		return errors.New("it is not UTF-8")
 	}
 	return nil
@@ -137,12 +132,14 @@ func (p *Plan) attributeError(key, text string, value any) error {
 // valueFor returns what the target's writer takes for a value of the source, which is nil
 // for a string of a format without types, and what is lost of it.
 func (p *Plan) valueFor(text string, v any) (value any, lost string) {
-	switch {
-	case p.target == tensorfile.GGUF:
-		return forGGUF(text, v)
-	case p.typed():
-		return forCBOR(text, v)
+	if p.row.value != nil {
+		return p.row.value(p, text, v)
 	}
+	return textOf(text, v)
+}
+
+// textOf returns the value for a format whose attributes are text.
+func textOf(text string, v any) (value any, lost string) {
 	switch v := v.(type) {
 	case gguf.Value:
 		if v.Type() != gguf.TypeString {
@@ -165,17 +162,6 @@ func lostAsText(v ztensor.Value) string {
 	return ""
 }
 
-// checkValue reports why the target's writer refuses an attribute with this value.
-func (p *Plan) checkValue(key string, value any) error {
-	if v, ok := value.(gguf.Value); ok && p.target == tensorfile.GGUF {
-		if elem, _, _ := v.Array(); elem == gguf.TypeArray {
-			return errors.New("an array of arrays, with which llama.cpp refuses the file")
-		}
-		return gguf.KeyValue{Key: key, Value: v}.Check()
-	}
-	return p.checker.checkAttribute(key, value, false)
-}
-
 // planOwnAttributes plans the attributes that a tensor has in a .zt.
 func (p *Plan) planOwnAttributes(it *item) {
 	z, ok := it.owner.Sys().(*ztensor.Reader)
@@ -190,12 +176,12 @@ func (p *Plan) planOwnAttributes(it *item) {
 	}
 	_, isBlocks := blocksOf(it.src)
 	for k, v := range z.TensorAttributes(it.src) {
-		if isBlocks && p.target != tensorfile.ZTensor &&
+		if isBlocks && !p.caps.Sparse &&
 			(k == "elems_per_block" || k == "block_bytes") {
 			continue // the type says it
 		}
 		field := fieldOf(it.src) + ".attributes[" + naming.Quote(k) + "]"
-		if p.target != tensorfile.ZTensor || p.version == "1.0" {
+		if !p.caps.TensorAttributes {
 			p.lose(LossAttributes, field, "attributes of tensors cannot be represented in %v",
 				p.describeTarget())
 			continue

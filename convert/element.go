@@ -53,8 +53,7 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 		}
 	}
 	from := it.t.DType
-	if p.caps.Holds(from) || from == tensor.Unknown && p.target == tensorfile.ZTensor &&
-		p.checker.check(&it.t) == nil {
+	if p.caps.Holds(from) || from == tensor.Unknown && p.checker.check(&it.t, nil) == nil {
 		return nil // the same, or a word of the file's own that can be kept
 	}
 	if it.want != tensor.Unknown {

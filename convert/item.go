@@ -149,7 +149,7 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 	p.planBlocks(it)
 	p.planName(it, name)
 	p.planOwnAttributes(it)
-	if err := p.checker.checkWith(&it.t, it.own); err != nil {
+	if err := p.checker.check(&it.t, it.own); err != nil {
 		p.names.release(it.t.Name)
 		return err
 	}
@@ -182,13 +182,8 @@ func (p *Plan) planShape(ctx context.Context, it *item) error {
 	}
 	bits := int64(t.DType.Bits() % 8)
 	shape := t.Shape
-	if p.target == tensorfile.Primitiv { // which keeps no dimensions of 1 at the end
-		for len(shape) > 0 && shape[len(shape)-1] == 1 {
-			shape = shape[:len(shape)-1]
-		}
-	}
-	if p.target == tensorfile.GGUF && t.DType == tensor.BF16 && len(shape) == 0 {
-		shape = tensor.Shape{1} // gguf-py reads no file with a bfloat16 without dimensions
+	if p.row.shape != nil {
+		shape = p.row.shape(t)
 	}
 	switch {
 	case c.MaxRank > 0 && len(shape) > c.MaxRank:
@@ -203,14 +198,30 @@ func (p *Plan) planShape(ctx context.Context, it *item) error {
 		return fmt.Errorf("%v of %v does not end at a byte", shape, t.DType)
 	case len(shape) != len(t.Shape) && p.kind == 0:
 		p.lose(LossShape, fieldOf(it.src), "%v is %v in %v", t.Shape, shape, p.target)
-		if p.target == tensorfile.GGUF {
-			return it.apply(ctx,
-				func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-					reshaped := *t
-					reshaped.Shape, reshaped.Order = shape, nil
-					return &reshaped, nil
-				})
-		}
+		return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+			reshaped := *t
+			if reshaped.Shape = shape; !t.Order.RowMajor() {
+				reshaped.Order = tensor.ColumnMajor(len(shape))
+			}
+			return &reshaped, nil
+		})
 	}
 	return nil
+}
+
+// primitivShape: primitiv keeps no dimensions of 1 at the end.
+func primitivShape(t *tensor.Tensor) tensor.Shape {
+	shape := t.Shape
+	for len(shape) > 0 && shape[len(shape)-1] == 1 {
+		shape = shape[:len(shape)-1]
+	}
+	return shape
+}
+
+// ggufShape: gguf-py reads no file with a bfloat16 without dimensions.
+func ggufShape(t *tensor.Tensor) tensor.Shape {
+	if t.DType == tensor.BF16 && len(t.Shape) == 0 {
+		return tensor.Shape{1}
+	}
+	return t.Shape
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
@@ -25,7 +24,7 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 		return p.planExtras(ctx, it)
 	case isBlocks && dtype != tensor.Unknown:
 		return p.planDequantize(ctx, it, kind.Name, domainOfBlocks(kind), dtype)
-	case isBlocks && p.target == tensorfile.GGUF:
+	case isBlocks && p.caps.Blocks && !p.caps.Sparse:
 		return nil
 	case isBlocks && !p.caps.Sparse:
 		return preventable{"Dequantize", fmt.Errorf("blocks of %s cannot be represented in %v",

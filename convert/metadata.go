@@ -14,8 +14,8 @@ import (
 // uint32, in an array an int32, and a float a float32 where it has the digits of one:
 // the types that llama.cpp expects of its own keys.
 
-// forGGUF returns the value for a .gguf.
-func forGGUF(text string, v any) (value any, lost string) {
+// ggufValue returns the value for a .gguf.
+func ggufValue(_ *Plan, text string, v any) (value any, lost string) {
 	var x any = text
 	switch v := v.(type) {
 	case gguf.Value:
@@ -142,8 +142,11 @@ func sliceOf[T any](list []any, each func(any) (T, bool)) any {
 	return out
 }
 
-// forCBOR returns the value for a .zt whose attributes have types.
-func forCBOR(text string, v any) (value any, lost string) {
+// ztensorValue returns the value for a .zt, whose attributes are of CBOR in version 2.
+func ztensorValue(p *Plan, text string, v any) (value any, lost string) {
+	if p.version != ztensor.Version2 {
+		return textOf(text, v)
+	}
 	switch v := v.(type) {
 	case ztensor.Value:
 		return v, ""

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/primitiv"
+	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // names are those that are taken in the target.
@@ -75,10 +77,7 @@ func (p *Plan) planName(it *item, name string) {
 		return
 	}
 	good := nameFor(p.target, p.version, name)
-	if name == "" && p.target == tensorfile.PTD && it.owner.Format() == tensorfile.PTD {
-		good = name // of use to no program, but kept
-	}
-	if p.target == tensorfile.Primitiv && name == it.src.Name && p.planPath(it, good) {
+	if keep := p.row.keep; keep != nil && name == it.src.Name && keep(p, it, good) {
 		return
 	}
 	it.t.Name = p.names.unique(good)
@@ -98,9 +97,18 @@ func (p *Plan) loseName(it *item, old, reason string) {
 	p.losses[len(p.losses)-1].Detail = naming.Quote(old) + " becomes " + naming.Quote(it.t.Name)
 }
 
-// planPath keeps a tensor of primitiv at its path where that is not what its name
+// keepEmpty keeps an empty key of a .ptd, which no program finds.
+func keepEmpty(p *Plan, it *item, _ string) bool {
+	if it.t.Name != "" || it.owner.Format() != p.target || p.names.taken("") {
+		return false
+	}
+	p.names.take("")
+	return true
+}
+
+// keepPath keeps a tensor of primitiv at its path where that is not what its name
 // makes when it is cut at dots.
-func (p *Plan) planPath(it *item, good string) bool {
+func keepPath(p *Plan, it *item, good string) bool {
 	o, ok := primitiv.OriginOf(&it.t)
 	if !ok || len(o.Path) == 0 {
 		return false
@@ -121,46 +129,52 @@ func (p *Plan) planPath(it *item, good string) bool {
 // one that it can.
 func nameFor(target tensorfile.Format, version, name string) string {
 	name = strings.ToValidUTF8(name, "\ufffd")
-	switch target {
-	case tensorfile.PTD:
-		name = strings.ReplaceAll(name, "\x00", "\ufffd")
-		if name == "" {
-			return "_"
-		}
-	case tensorfile.Safetensors:
-		if name == "__metadata__" {
-			return "_" + name
-		}
-	case tensorfile.NPZ: // whose readers cut a name at a NUL
-		name = strings.ReplaceAll(name, "\x00", "\ufffd")
-		if len(name) > npz.MaxName {
-			return strings.ToValidUTF8(name[:npz.MaxName-16], "") // and a number may follow
-		}
-	case tensorfile.GGUF: // likewise
-		name = strings.ReplaceAll(name, "\x00", "\ufffd")
-		if len(name) > gguf.MaxName {
-			return strings.ToValidUTF8(name[:gguf.MaxName-8], "") // and a number may follow
-		}
-	case tensorfile.Primitiv:
-		keys := strings.Split(name, ".")
-		for i, k := range keys {
-			if k == "" {
-				keys[i] = "_"
-			}
-		}
-		return strings.Join(keys, ".")
-	case tensorfile.ZTensor:
-		if version != "2" {
-			break
-		}
-		name = strings.ReplaceAll(name, "\x00", "\ufffd")
-		if name == "" {
-			return "_"
-		}
-		const longest = 1024 // bytes
-		if len(name) > longest {
-			return strings.ToValidUTF8(name[:longest-16], "") // and a number may follow
-		}
+	if similar := targets[target].name; similar != nil {
+		return similar(version, name)
 	}
 	return name
+}
+
+func ptdName(_, name string) string { return orUnderscore(withoutNUL(name)) }
+
+func safetensorsName(_, name string) string {
+	if name == "__metadata__" {
+		return "_" + name
+	}
+	return name
+}
+
+// npzName: readers of archives cut a name at a NUL.
+func npzName(_, name string) string { return shortened(withoutNUL(name), npz.MaxName, 16) }
+
+// ggufName: llama.cpp cuts a name at a NUL.
+func ggufName(_, name string) string { return shortened(withoutNUL(name), gguf.MaxName, 8) }
+
+func primitivName(_, name string) string {
+	keys := strings.Split(name, ".")
+	for i := range keys {
+		keys[i] = orUnderscore(keys[i])
+	}
+	return strings.Join(keys, ".")
+}
+
+func ztensorName(version, name string) string {
+	if version != ztensor.Version2 {
+		return name
+	}
+	const longest = 1024 // bytes
+	return shortened(orUnderscore(withoutNUL(name)), longest, 16)
+}
+
+func withoutNUL(name string) string { return strings.ReplaceAll(name, "\x00", "\ufffd") }
+
+func orUnderscore(name string) string { return cmp.Or(name, "_") }
+
+// shortened returns a name of at most longest bytes. One that it cuts leaves spare bytes
+// for a number.
+func shortened(name string, longest, spare int) string {
+	if len(name) <= longest {
+		return name
+	}
+	return strings.ToValidUTF8(name[:longest-spare], "")
 }

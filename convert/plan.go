@@ -19,7 +19,6 @@ import (
 	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // Options of a conversion. nil is the zero value: no loss, and the target's
@@ -104,7 +103,8 @@ func (e *OptionError) Unwrap() error { return e.Err }
 type Plan struct {
 	files   []*tensorfile.File
 	target  tensorfile.Format
-	version string // of zTensor
+	row     targetRow // of target
+	version string    // "" where the format leaves no choice
 	caps    tensorfile.Caps
 	opts    Options
 	checker checker
@@ -140,19 +140,11 @@ type namedBlob struct {
 func NewPlan(
 	ctx context.Context, src *tensorfile.File, target tensorfile.Format, opts *Options,
 ) (*Plan, error) {
-	p := &Plan{target: target, keys: map[string]int{}, opts: orZero(opts)}
-	if target == tensorfile.ZTensor {
-		p.version = ztensor.Version2
-		if v := writerOptions[ztensor.WriterOptions](p).Version; v != "" {
-			p.version = v
-		} else if v := src.Version(); src.Format() == target &&
-			slices.Contains(target.Writes(), v) {
-			p.version = v // the version of the source
-		}
+	p := &Plan{target: target, row: targets[target], keys: map[string]int{}, opts: orZero(opts)}
+	if p.row.version != nil {
+		p.version = p.row.version(p, src)
 	}
-	if target == tensorfile.NPZ {
-		p.names.suffix = ".npy"
-	}
+	p.names.suffix = p.row.suffix
 	p.caps = target.CapsOf(p.version)
 	if len(p.caps.DTypes) == 0 {
 		return nil, fmt.Errorf("convert: %w: %v is not written from tensors alone",
@@ -181,8 +173,8 @@ func NewPlan(
 			return nil, err
 		}
 	}
-	if target == tensorfile.Primitiv {
-		p.renameParents()
+	if p.row.finish != nil {
+		p.row.finish(p)
 	}
 	return p, nil
 }
@@ -205,16 +197,15 @@ func (p *Plan) checkOptions() error {
 	}
 	var err error
 	if p.checker, err = newChecker(p); err == nil {
-		err = p.checker.check(tensor.New("probe", tensor.Shape{1}, []float32{0}))
+		err = p.checker.check(tensor.New("probe", tensor.Shape{1}, []float32{0}), nil)
 	}
 	if err != nil {
 		return &OptionError{"Writer", err}
 	}
-	if p.target == tensorfile.Primitiv && len(p.files) == 1 && p.opts.Map == nil &&
+	if r, ok := p.files[0].Sys().(*primitiv.Reader); ok && p.files[0].Format() == p.target &&
+		len(p.files) == 1 && p.opts.Map == nil && r.Kind() != primitiv.KindModel &&
 		writerOptions[primitiv.WriterOptions](p).Kind == 0 {
-		if r, ok := p.files[0].Sys().(*primitiv.Reader); ok && r.Kind() != primitiv.KindModel {
-			p.kind = r.Kind()
-		}
+		p.kind = r.Kind()
 	}
 	if p.kind != 0 && p.opts.Attributes != nil {
 		return &OptionError{"Attributes", fmt.Errorf("%w: the settings of an optimizer are all "+
@@ -230,7 +221,7 @@ func (p *Plan) checkEmpty() error {
 	if p.rewrite != nil || len(p.items)+len(p.blobs) > 0 {
 		return nil
 	}
-	empty := p.target == tensorfile.NPY
+	empty := p.caps.MaxTensors == 1
 	for _, f := range p.files {
 		empty = empty || f.Len() > 0
 	}

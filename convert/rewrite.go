@@ -19,48 +19,70 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 	if p.opts.Map != nil {
 		return nil
 	}
-	if r, ok := p.files[0].Sys().(*rten.Reader); ok && p.target == tensorfile.RTen &&
-		len(p.files) == 1 {
-		e := rten.NewEdit(r)
-		for k := range r.Attributes() {
-			if !p.isWanted(k) {
-				if err := e.RemoveAttribute(k); err != nil {
-					return err
-				}
-			}
-		}
-		p.rewrite = func(ctx context.Context, w io.Writer) error {
-			o := writerOptions[rten.WriterOptions](p)
-			return e.Write(ctx, w, &o)
+	if shards := ggufShards(p.files); len(shards) > 0 {
+		if _, _, err := gguf.Merge(shards...); err != nil {
+			return err // they do not belong together, whatever the target
 		}
 	}
-	if shards := ggufShards(p.files); len(shards) > 0 {
-		metadata, ts, err := gguf.Merge(shards...)
+	if p.row.rewrite == nil {
+		return nil
+	}
+	return p.row.rewrite(ctx, p)
+}
+
+// rewriteRTen keeps a whole model.
+func rewriteRTen(_ context.Context, p *Plan) error {
+	r, ok := p.files[0].Sys().(*rten.Reader)
+	if !ok || len(p.files) > 1 {
+		return nil
+	}
+	e := rten.NewEdit(r)
+	for k := range r.Attributes() {
+		if !p.isWanted(k) {
+			if err := e.RemoveAttribute(k); err != nil {
+				return err
+			}
+		}
+	}
+	p.rewrite = func(ctx context.Context, w io.Writer) error {
+		o := writerOptions[rten.WriterOptions](p)
+		return e.Write(ctx, w, &o)
+	}
+	return nil
+}
+
+// mergeGGUF joins the shards of a model as gguf-split does.
+func mergeGGUF(_ context.Context, p *Plan) error {
+	shards := ggufShards(p.files)
+	if len(shards) == 0 || p.opts.Dequantize != tensor.Unknown || p.opts.Quantize != nil {
+		return nil
+	}
+	metadata, ts, err := gguf.Merge(shards...)
+	if err != nil {
+		return err
+	}
+	metadata = slices.DeleteFunc(metadata, func(kv gguf.KeyValue) bool {
+		err := p.checker.checkAttribute(kv.Key, kv.Value, false)
 		if err != nil {
+			p.lose(LossAttributes, "attributes["+naming.Quote(kv.Key)+"]", "%v", err)
+		}
+		return err != nil || !p.isWanted(kv.Key)
+	})
+	p.rewrite = func(ctx context.Context, w io.Writer) error {
+		gw := gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata})
+		if err := gw.AddAll(ctx, ts); err != nil {
 			return err
 		}
-		if p.target == tensorfile.GGUF && p.opts.Dequantize == tensor.Unknown &&
-			p.opts.Quantize == nil {
-			metadata = slices.DeleteFunc(metadata, func(kv gguf.KeyValue) bool {
-				err := p.checkValue(kv.Key, kv.Value)
-				if err != nil {
-					p.lose(LossAttributes, "attributes["+naming.Quote(kv.Key)+"]", "%v", err)
-				}
-				return err != nil || !p.isWanted(kv.Key)
-			})
-			p.rewrite = func(ctx context.Context, w io.Writer) error {
-				gw := gguf.NewWriter(w, &gguf.WriterOptions{Metadata: metadata})
-				if err := gw.AddAll(ctx, ts); err != nil {
-					return err
-				}
-				return gw.Close()
-			}
-			return nil
-		}
+		return gw.Close()
 	}
+	return nil
+}
+
+// mergePTD writes what several files have under the same name once, if it is equal.
+func mergePTD(ctx context.Context, p *Plan) error {
 	var all []iter.Seq[ptd.Entry]
 	for _, f := range p.files {
-		if r, ok := f.Sys().(*ptd.Reader); ok && p.target == tensorfile.PTD {
+		if r, ok := f.Sys().(*ptd.Reader); ok {
 			all = append(all, r.Entries())
 		}
 	}

@@ -68,17 +68,14 @@ func Split(ctx context.Context, f *tensorfile.File, name string,
 
 func (s *splitter) run(ctx context.Context) ([]string, error) {
 	f := s.f
-	if s.MaxSize == 0 && f.Format() == tensorfile.Safetensors {
-		s.MaxSize = defaultMax
+	var split splitMethod
+	if row := targets[f.Format()]; row.split != nil {
+		split = row.split(s)
 	}
 	caps := f.Format().Caps()
 	no, count, isShard := splitOf(f)
-	r, isZTensor := f.Sys().(*ztensor.Reader)
-	model, isModel := f.Sys().(*primitiv.Reader)
-	switch isModel = isModel && model.Kind() == primitiv.KindModel; {
-	case caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 ||
-		f.Format() == tensorfile.Primitiv && !isModel ||
-		(isModel || f.Format() == tensorfile.PTD) && isEmpty(f):
+	switch {
+	case caps.DTypes == nil || caps.Program || caps.MaxTensors == 1 || s.isWhole:
 		return nil, fmt.Errorf("convert: %w: %v files like this one are not split",
 			errors.ErrUnsupported, f.Format())
 	case isShard:
@@ -86,19 +83,10 @@ func (s *splitter) run(ctx context.Context) ([]string, error) {
 			errors.ErrUnsupported, no+1, count)
 	case s.MaxSize <= 0:
 		return nil, fmt.Errorf("convert: %w: SplitOptions.MaxSize is %d", fs.ErrInvalid, s.MaxSize)
-	case isZTensor && ztensorLike(r).WholeFile().Version == ztensor.Version2:
-		return s.ztensor(ctx, r)
-	case isModel:
-		return s.model(ctx, model)
-	case f.Format() == tensorfile.Safetensors:
-		return s.safetensors(ctx)
-	case f.Format() == tensorfile.GGUF:
-		return s.gguf(ctx)
+	case split == nil:
+		split = s.tensors
 	}
-	if r, ok := f.Sys().(*ptd.Reader); ok {
-		return s.ptd(ctx, r)
-	}
-	return s.tensors(ctx)
+	return split(ctx)
 }
 
 func isEmpty(f *tensorfile.File) bool {
@@ -113,7 +101,42 @@ type splitter struct {
 	f    *tensorfile.File
 	name string
 	SplitOptions
-	meter *format.Meter
+	meter   *format.Meter
+	isWhole bool // the file cannot be split
+}
+
+// A splitMethod writes the files of a splitter, and returns their names.
+type splitMethod func(ctx context.Context) ([]string, error)
+
+func splitSafetensors(s *splitter) splitMethod {
+	s.MaxSize = cmp.Or(s.MaxSize, defaultMax)
+	return s.safetensors
+}
+
+func splitGGUF(s *splitter) splitMethod { return s.gguf }
+
+// splitZTensor: files of version 1 have no root.
+func splitZTensor(s *splitter) splitMethod {
+	r, ok := s.f.Sys().(*ztensor.Reader)
+	if !ok || ztensorLike(r).WholeFile().Version != ztensor.Version2 {
+		return nil
+	}
+	return func(ctx context.Context) ([]string, error) { return s.ztensor(ctx, r) }
+}
+
+func splitPTD(s *splitter) splitMethod {
+	s.isWhole = isEmpty(s.f)
+	r, ok := s.f.Sys().(*ptd.Reader)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context) ([]string, error) { return s.ptd(ctx, r) }
+}
+
+func splitPrimitiv(s *splitter) splitMethod {
+	r, ok := s.f.Sys().(*primitiv.Reader)
+	s.isWhole = !ok || r.Kind() != primitiv.KindModel || isEmpty(s.f)
+	return func(ctx context.Context) ([]string, error) { return s.model(ctx, r) }
 }
 
 // safetensors splits a file, or the shards of a model that are one.

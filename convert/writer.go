@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -27,26 +28,8 @@ func writerOptions[O any](p *Plan) O {
 
 // writer returns a writer of the target with the attributes of the sources.
 func (p *Plan) writer(w io.Writer) (tensorfile.Writer, error) {
-	switch p.target {
-	case tensorfile.Safetensors:
-		return p.writerWith(w, p.safetensorsOptions())
-	case tensorfile.GGUF:
-		o := writerOptions[gguf.WriterOptions](p)
-		if o.Metadata == nil {
-			for _, a := range p.attributes {
-				o.Metadata = append(o.Metadata, gguf.KeyValue{Key: a.key,
-					Value: a.value.(gguf.Value)})
-			}
-		}
-		return p.writerWith(w, &o)
-	case tensorfile.Primitiv:
-		o := writerOptions[primitiv.WriterOptions](p)
-		if p.kind != 0 {
-			o.Kind = p.kind
-		}
-		return p.writerWith(w, &o)
-	case tensorfile.ZTensor:
-		return p.ztensorWriter(w)
+	if p.row.writer != nil {
+		return p.row.writer(p, w)
 	}
 	return p.writerWith(w, p.opts.Writer)
 }
@@ -65,6 +48,27 @@ func addBlob(w tensorfile.Writer, name string, data tensor.Blob) error {
 		return errors.ErrUnsupported
 	}
 	return b.AddBlob(name, data)
+}
+
+func safetensorsWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
+	return p.writerWith(w, p.safetensorsOptions())
+}
+
+func ggufWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
+	o := writerOptions[gguf.WriterOptions](p)
+	if o.Metadata == nil {
+		for _, a := range p.attributes {
+			o.Metadata = append(o.Metadata, gguf.KeyValue{Key: a.key, Value: a.value.(gguf.Value)})
+		}
+	}
+	return p.writerWith(w, &o)
+}
+
+// primitivWriter keeps the kind of a file that is no model.
+func primitivWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
+	o := writerOptions[primitiv.WriterOptions](p)
+	o.Kind = cmp.Or(p.kind, o.Kind)
+	return p.writerWith(w, &o)
 }
 
 // safetensorsOptions are the options of the writer, with the attributes of the sources.
@@ -128,11 +132,22 @@ func (p *Plan) addEntries(ctx context.Context, w *ptd.Writer) error {
 	return nil
 }
 
+// ztensorVersion returns the version that Options.Writer asks for, else the version of a
+// source that is written.
+func ztensorVersion(p *Plan, src *tensorfile.File) string {
+	v := writerOptions[ztensor.WriterOptions](p).Version
+	if was := src.Version(); v == "" && src.Format() == p.target &&
+		slices.Contains(p.target.Writes(), was) {
+		v = was
+	}
+	return cmp.Or(v, ztensor.Version2)
+}
+
 // ztensorWriter keeps typed attributes, of the file and of its tensors, between
 // files of the format.
-func (p *Plan) ztensorWriter(w io.Writer) (tensorfile.Writer, error) {
+func ztensorWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
 	o := writerOptions[ztensor.WriterOptions](p)
-	keep := p.checker.keepOrder
+	keep := p.checker.(*ztensorChecker).keepOrder
 	o.Version, o.KeepOrder, o.Canonical = p.version, o.KeepOrder || keep, o.Canonical && !keep
 	if o.Attributes == nil {
 		o.Attributes = map[string]any{}
