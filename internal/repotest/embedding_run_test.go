@@ -49,11 +49,16 @@ func Example_resume() {
 	fmt.Println(resume(context.Background(), name))
 	_, err = resume(context.Background(), "testdata/safetensors/rank8.safetensors")
 	fmt.Println(errors.Is(err, tensor.ErrNoTensor))
+	step["step"] = tensor.New("step", tensor.Shape{2}, []int32{7, 8})
+	fmt.Println(safetensors.Save(name, step))
+	fmt.Println(resume(context.Background(), name))
 	// Output:
 	// 0 <nil>
 	// <nil>
 	// 7 <nil>
 	// true
+	// <nil>
+	// 0 step has the shape [2]
 }
 
 // A checkpoint whose writer was killed after it had removed the old index.
@@ -121,13 +126,19 @@ func Example_upload() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Println(r.Method, r.ContentLength == int64(len(b)))
+		if r.URL.Path == "/full" {
+			w.WriteHeader(http.StatusInsufficientStorage)
+		}
 	}))
 	defer server.Close()
 	weights := map[string]*tensor.Tensor{"w": tensor.New("w", tensor.Shape{2}, []float32{1, 2})}
 	fmt.Println(upload(context.Background(), server.URL, weights))
+	fmt.Println(upload(context.Background(), server.URL+"/full", weights))
 	// Output:
 	// PUT true
 	// <nil>
+	// PUT true
+	// upload: 507 Insufficient Storage
 }
 
 func Example_section() {

@@ -65,8 +65,11 @@ func resume(ctx context.Context, name string) (step int64, err error) {
 		return 0, err // tensor.ErrNoTensor: a file, but of another program
 	}
 	steps, err := tensor.Convert[int64](t)
-	if err != nil || len(steps) != 1 {
-		return 0, fmt.Errorf("step: %v, %w", t.Shape, err)
+	if err == nil && len(steps) != 1 {
+		err = fmt.Errorf("step has the shape %v", t.Shape)
+	}
+	if err != nil {
+		return 0, err
 	}
 	return steps[0], nil
 }
@@ -94,7 +97,11 @@ func upload(ctx context.Context, address string, weights map[string]*tensor.Tens
 	if err != nil {
 		return err
 	}
-	return resp.Body.Close()
+	resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("upload: %s", resp.Status)
+	}
+	return nil
 }
 
 func section(f *tensorfile.File, name string) (*io.SectionReader, error) {
@@ -244,7 +251,7 @@ func wholeModel(dir string) error {
 	}
 	defer m.Close()
 	if _, err := m.Whole(); err != nil {
-		return err // a shard is missing or truncated, or there are no weights
+		return err // a shard is missing or truncated, or there is not one model
 	}
 	f := m.File() // all shards as one file, valid until m.Close
 	fmt.Println(f.Len(), f.Summary().Parameters)

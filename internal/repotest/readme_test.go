@@ -14,7 +14,7 @@ import (
 // TestReadmeShowsTheseFunctions holds them equal, and the example below runs it.
 
 func list(name string) error {
-	f, err := tensorfile.Open(name, nil) // by content, not by name
+	f, err := tensorfile.Open(name, nil) // finds the format from the content
 	if err != nil {
 		return err
 	}
