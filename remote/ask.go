@@ -213,7 +213,7 @@ func (r *Reader) permitted(u *url.URL) error {
 	case u.Scheme == "http" && (r.opts.AllowHTTP || isLocal(u.Hostname())):
 		return nil
 	case u.Scheme == "http":
-		return fmt.Errorf("remote: %s is not encrypted: use https, or allow http", redacted(u))
+		return fmt.Errorf("remote: %s: %w", redacted(u), ErrNotEncrypted)
 	}
 	return fmt.Errorf("remote: %w: addresses with %q", errors.ErrUnsupported, u.Scheme)
 }

@@ -37,6 +37,10 @@ import (
 // changed since it was opened.
 var ErrChanged = errors.New("the file changed on the server")
 
+// ErrNotEncrypted is the error of an address, or of a redirect, that is http and not of
+// this machine, without Options.AllowHTTP.
+var ErrNotEncrypted = errors.New("not encrypted: http is for servers of this machine")
+
 // ErrNoRanges is the error of a server that sends files only as a whole, so that all of a
 // file has to be fetched. It is an errors.ErrUnsupported.
 var ErrNoRanges = fmt.Errorf("%w: the server sends files only as a whole", errors.ErrUnsupported)

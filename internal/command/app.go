@@ -31,7 +31,7 @@ type program struct {
 	out      *printer
 	stderr   io.Writer
 	terminal bool // standard output is one
-	tty      *os.File
+	stdout   io.Writer
 	colour   bool // on it
 	bars     bool // progress on standard error
 
@@ -77,14 +77,13 @@ type app struct {
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
 	getenv func(string) string) *app {
 	p := &program{
-		ctx: ctx, in: stdin, stderr: stderr,
+		ctx: ctx, in: stdin, stdout: stdout, stderr: stderr,
 		terminal: isTerminal(stdout),
 		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
 		bars:     isTerminal(stderr) && getenv("TERM") != "dumb",
 		maxInput: 64 << 30,
 		getenv:   getenv,
 	}
-	p.tty, _ = stdout.(*os.File)
 	p.out = &printer{bufio.NewWriterSize(&screen{p, stdout}, 64<<10), p.colour}
 	return &app{program: p}
 }
@@ -104,20 +103,35 @@ func isTerminal(w any) bool {
 
 func (a *program) flush() error { return a.out.Flush() }
 
-// width is how many columns output has: COLUMNS, or as many as the terminal; 0 is any
+// width is how many columns standard output has, 0 for any number.
+func (a *program) width() int { return a.widthOf(a.stdout) }
+
+// widthOf is how many columns a stream has: COLUMNS, or as many as its terminal; 0 for any
 // number.
-func (a *program) width() int {
+func (a *program) widthOf(w io.Writer) int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
-	if !a.terminal {
+	return terminalWidth(w)
+}
+
+// terminalWidth is how many columns a terminal has; 0 if w is none.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
 		return 0
 	}
-	w, _, err := term.GetSize(int(a.tty.Fd()))
+	n, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
-	return w
+	return n
+}
+
+// helpWidth is how many columns help has: not more than are easy to read.
+func (a *program) helpWidth() int {
+	const readable = 80
+	return min(readable, cmp.Or(a.width(), readable))
 }
 
 func (a *app) close() {
@@ -204,9 +218,9 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	root.AddCommand(versionCommand(a), completionCommand(a), manCommand(a), limitsTopic(a))
-	root.Long = wrap(root.Long)
+	root.Long = wrap(root.Long, a.helpWidth())
 	for _, c := range root.Commands() {
-		c.Long = wrap(c.Long)
+		c.Long = wrap(c.Long, a.helpWidth())
 		if check := c.Args; check != nil && len(c.ValidArgs) == 0 {
 			c.Args = func(cmd *cobra.Command, args []string) error {
 				if check(cmd, args) == nil {
@@ -222,7 +236,7 @@ func newRoot(a *app) *cobra.Command {
 			}
 		}
 	}
-	root.SetUsageFunc(printUsage)
+	root.SetUsageFunc(a.usageOf)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
@@ -280,7 +294,7 @@ not reach; memory is only ever allocated for bytes that a file has. A size is a 
 with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that
 is hit is exit status 4.
 
-` + strings.TrimRight(own.FlagUsagesWrapped(80), "\n"),
+` + strings.TrimRight(own.FlagUsagesWrapped(a.helpWidth()), "\n"),
 	}
 }
 

@@ -1,7 +1,7 @@
 package command
 
 import (
-	"os"
+	"cmp"
 	"path"
 	"path/filepath"
 	"strings"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 // barDelay is how long an operation takes before its progress is shown.
@@ -37,7 +36,7 @@ func (a *app) bar(what string, total int64) *bar {
 		return nil
 	}
 	b := &bar{a: a, begin: time.Now(), total: total}
-	b.p, b.hasTimes = a.draw(what, total)
+	b.p, b.hasTimes = a.draw(what, total, cmp.Or(terminalWidth(a.stderr), 80))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(barDelay, b.tick)
@@ -64,14 +63,9 @@ func (a *app) progress(what string) (show progress, end func()) {
 	return b.set, b.end
 }
 
-// draw makes what is shown later, with times where they fit.
-func (a *app) draw(what string, total int64) (p *progressbar.ProgressBar, hasTimes bool) {
-	width := 80
-	if f, ok := a.stderr.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			width = w
-		}
-	}
+// draw makes what is shown later in width columns, with times where they fit.
+func (a *app) draw(what string, total int64, width int) (p *progressbar.ProgressBar,
+	hasTimes bool) {
 	opts := []progressbar.Option{
 		progressbar.OptionSetWriter(a.stderr), progressbar.OptionThrottle(100 * time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(false),

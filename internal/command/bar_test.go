@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/schollz/progressbar/v3"
 )
 
 // Progress is shown of what takes a while, however many bytes it has.
@@ -39,5 +41,29 @@ func TestProgressIsShownAfterAWhile(t *testing.T) {
 	}
 	if a.shown.Load() != nil {
 		t.Error("the bar stays")
+	}
+}
+
+// Progress stays on one line of the terminal, with the rate and the time left where they
+// fit, whatever the name.
+func TestProgressFitsTheTerminal(t *testing.T) {
+	for width, want := range map[int]string{
+		30: "mo…ensors  50% |█████     |", 60: "/s) [", 80: "/s) [", 120: "/s) [",
+	} {
+		var stderr bytes.Buffer
+		a := newApp(t.Context(), nil, &stderr, &stderr, os.Getenv)
+		p, _ := a.draw("models/model-00001-of-00001.safetensors", 4096, width)
+		progressbar.OptionSetVisibility(true)(p)
+		p.Set64(2048)
+		drawn := false
+		for frame := range strings.SplitSeq(stderr.String(), "\r") {
+			drawn = drawn || strings.Contains(frame, " 50% |") && strings.Contains(frame, want)
+			if n := columns([]byte(frame)); n > width {
+				t.Errorf("%d columns of %d: %q", n, width, frame)
+			}
+		}
+		if !drawn {
+			t.Errorf("%d columns: no %q in %q", width, want, stderr.String())
+		}
 	}
 }

@@ -173,7 +173,7 @@ func (d *checkedDirectory) print(a *app) {
 	if a.quiet && r.OK && !(a.strict && len(r.Findings) > 0) {
 		return
 	}
-	line := display(d.dir)
+	line := display(d.dir).word()
 	if r.Commit != "" {
 		line += "@" + escape(r.Commit[:min(7, len(r.Commit))])
 	}
@@ -194,7 +194,7 @@ func (d *checkedDirectory) print(a *app) {
 	case !r.Values:
 		line += "; headers only"
 	}
-	fmt.Fprintln(a.out, line)
+	a.printLine(line)
 	t, rows := newTable("", "", "", ""), d.rows()
 	for _, f := range rows {
 		if !a.quiet || a.strict || f.Severity == tensor.SeverityError.String() {

@@ -38,7 +38,7 @@ type detectDocument struct {
 }
 
 func (d *detectDocument) print(a *app) {
-	line := display(d.File) + ": " + d.format
+	line := string(display(d.File)) + ": " + d.format
 	if d.Version != "" {
 		line += " " + escape(d.Version)
 	}

@@ -151,8 +151,7 @@ func (d *infoDocument) print(a *app) {
 
 func (a *app) printWarnings(warnings []string) {
 	for _, w := range warnings {
-		fmt.Fprintf(a.out, "%swarning:%s %s\n", a.style(styleWarning), a.style(styleNone),
-			escape(w))
+		a.printFinding("", styleWarning, "warning", w)
 	}
 }
 

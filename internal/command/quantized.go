@@ -157,8 +157,8 @@ func (a *app) convertModel(cmd *cobra.Command, name, out string, c *conversion) 
 	}
 	defer in.Close()
 	if in.dir == nil {
-		return nil, wrong("the name of a file",
-			"a directory as the output is for one as the input")
+		return nil, wrong("the name of a file, or of a directory that exists",
+			"there is no directory %s: one is made only for all files of a model", quote(out))
 	}
 	if err := c.configure(in); err != nil {
 		return nil, onFile(name, err)
@@ -272,7 +272,7 @@ func (a *app) noteStored(in *input, shown map[string]bool) {
 	if n > 0 {
 		a.note("%s: stored values, which other tensors scale, of %s, such as %s\n"+
 			"  try: --dequantize, for the values of the weights", display(in.name),
-			count(n, "tensor"), escape(first))
+			count(n, "tensor"), shownName(escape(first)))
 	}
 }
 

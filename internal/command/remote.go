@@ -72,6 +72,8 @@ func remoteHint(name string, err error) string {
 		return "credentials that may read it, as the tools of the store take them"
 	case errors.Is(err, fs.ErrPermission):
 		return `--header "Authorization: Bearer …"`
+	case errors.Is(err, remote.ErrNotEncrypted):
+		return "the https address, or curl -L ADDRESS | tensorfile COMMAND -"
 	case errors.Is(err, remote.ErrNoRanges):
 		return "curl -L ADDRESS | tensorfile COMMAND -"
 	case errors.As(err, new(x509.UnknownAuthorityError)):

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -68,10 +71,15 @@ func (s *sarifLog) run(l *manyFiles, args []string, do work) error {
 			"skips files")
 	}
 	o := &outputs{force: isSARIF(s.file)}
-	if err := l.mayWrite(s.file, o); err != nil || s.file == "-" {
-		return cmp.Or(err, wrong("--sarif findings.sarif", "--sarif takes the name of a file"))
+	err := l.mayWrite(s.file, o)
+	if errors.Is(err, fs.ErrExist) {
+		err = &atomicfile.Error{Name: s.file, Err: advise("a new name, or an earlier report's",
+			fs.ErrExist)}
 	}
-	err := l.run(args, func(a *app, name string) (document, error) {
+	if err != nil || s.file == "-" {
+		return cmp.Or(onFile(s.file, err), wrong("--sarif findings.sarif", "--sarif takes the name of a file"))
+	}
+	err = l.run(args, func(a *app, name string) (document, error) {
 		d, err := do(a, name)
 		s.add(name, d, err)
 		return d, err
@@ -147,7 +155,7 @@ func (s *sarifLog) add(name string, d document, err error) {
 // fail notes that a file was not checked.
 func (s *sarifLog) fail(name, reason string) {
 	s.errors = append(s.errors, object{"level": "error",
-		"message": sarifText(display(withoutSecrets(name)) + ": " + reason)})
+		"message": sarifText(string(display(withoutSecrets(name))) + ": " + reason)})
 }
 
 // regionOf returns the place of an offset. It has a line, 1 in binary files, because

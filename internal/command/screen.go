@@ -109,12 +109,15 @@ func visible(text string) string {
 	return string(b)
 }
 
-// message writes a line to standard error, with the text of every argument made
-// visible: only format has line ends.
+// message writes lines to standard error that fit its terminal, with the text of every
+// argument made visible: only format has line ends. No line ends within a name of a file
+// or a quoted one, so that it can be copied.
 func (a *program) message(format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, v := range args {
 		switch v := v.(type) {
+		case shownName:
+			shown[i] = v.word()
 		case string:
 			shown[i] = visible(v)
 		case error:
@@ -128,7 +131,11 @@ func (a *program) message(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.out.Flush() // in the order in which things happened
-	a.aside(func() { fmt.Fprintf(a.stderr, "tensorfile: "+format+"\n", shown...) })
+	lines := strings.Split(fmt.Sprintf("tensorfile: "+format, shown...), "\n")
+	for i, line := range lines {
+		lines[i] = fill(line, a.widthOf(a.stderr), "  ")
+	}
+	a.aside(func() { fmt.Fprintln(a.stderr, strings.Join(lines, "\n")) })
 }
 
 // note is a message that --quiet leaves out.
@@ -160,12 +167,21 @@ func describe(err error) string {
 	return err.Error()
 }
 
+// A shownName is the name of a file as a terminal shows it.
+type shownName string
+
+// unbroken stands for a space at which fill breaks no line: nothing that is shown has it.
+const unbroken = "\x00"
+
+// word returns the name for a text that fill breaks elsewhere.
+func (n shownName) word() string { return strings.ReplaceAll(string(n), " ", unbroken) }
+
 // display makes a file's name fit for a terminal.
-func display(name string) string {
+func display(name string) shownName {
 	if name == "-" {
 		return "standard input"
 	}
-	return escape(name)
+	return shownName(escape(name))
 }
 
 // escape shows a name as it is where that is harmless, and quoted where it has

@@ -4,6 +4,11 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +58,8 @@ func TestScriptsPrintWhatTheyExpect(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"status": status,
+			"screen": onScreen,
+			"serve":  serveWork,
 			"damage": damage,
 			"append": appendTo,
 			"old":    old,
@@ -83,6 +90,58 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 var goField = regexp.MustCompile(`\w*(Options|Limits)\.[A-Z]\w*`)
+
+// screen N FILE prints what a terminal of N columns shows of the commands in FILE: each
+// line of it, standard output, standard error, and an exit status that is not 0. A shown
+// line is longer than the terminal only if it is one word. $SERVER is an address of serve.
+func onScreen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: screen N FILE")
+	}
+	width, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Setenv("COLUMNS", args[0])
+	defer ts.Setenv("COLUMNS", "")
+	server := ts.Getenv("SERVER")
+	var all strings.Builder
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		command := strings.Fields(strings.ReplaceAll(line, "$SERVER", server))
+		for i, word := range command {
+			command[i] = strings.Trim(word, "'")
+		}
+		all.WriteString("$ " + line)
+		err := ts.Exec(command[0], command[1:]...)
+		shown := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+		for line := range strings.Lines(shown) {
+			line = strings.TrimRight(line, "\n")
+			if columns([]byte(line)) > width && len(wordsOf(line)) > 1 {
+				ts.Fatalf("%d columns: %q shows\n%s", width, command, line)
+			}
+		}
+		if server != "" { // the port has five digits
+			shown = strings.ReplaceAll(shown, server, server[:len(server)-5]+"PORT_")
+		}
+		all.WriteString(shown)
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			fmt.Fprintf(&all, "[exit status %d]\n", exit.ExitCode())
+		} else {
+			ts.Check(err)
+		}
+	}
+	_, err = io.WriteString(ts.Stdout(), all.String())
+	ts.Check(err)
+}
+
+// serveWork serves the working directory at $SERVER, an https address whose certificate no
+// known authority has signed.
+func serveWork(ts *testscript.TestScript, neg bool, args []string) {
+	s := httptest.NewUnstartedServer(http.FileServer(http.Dir(ts.Getenv("WORK"))))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused certificates
+	s.StartTLS()
+	ts.Defer(s.Close)
+	ts.Setenv("SERVER", s.URL)
+}
 
 // old FILE makes the file two hours old.
 func old(ts *testscript.TestScript, neg bool, args []string) {

@@ -67,39 +67,66 @@ func human(n int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
 }
 
-// wrap fills the paragraphs of a help text to 80 columns; those with indented lines
-// stay.
-func wrap(text string) string {
+// wrap fills the paragraphs of a help text; those with indented lines stay.
+func wrap(text string, width int) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
 		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
 			continue
 		}
-		paragraphs[i] = fill(p, 80, "")
+		paragraphs[i] = fill(p, width, "")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
 
 // fill breaks text between words into lines of so many columns, 0 for any number. Lines
-// after the first one have the indent.
+// after the first one have the indent more than it.
 func fill(text string, width int, indent string) string {
-	line := ""
+	if width == 0 {
+		return strings.ReplaceAll(text, unbroken, " ")
+	}
+	start := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	line := start
 	var lines []string
-	for _, word := range strings.Fields(text) {
-		if line != "" && width > 0 && columns([]byte(line))+1+columns([]byte(word)) > width {
-			lines, line = append(lines, line), indent+word
-		} else {
-			if line != "" {
-				line += " "
-			}
+	for i, word := range wordsOf(text) {
+		switch {
+		case i == 0:
 			line += word
+		case columns([]byte(line))+1+columns([]byte(word)) > width:
+			lines, line = append(lines, line), start+indent+word
+		default:
+			line += " " + word
 		}
 	}
-	return strings.Join(append(lines, line), "\n")
+	return strings.ReplaceAll(strings.Join(append(lines, line), "\n"), unbroken, " ")
+}
+
+// wordsOf splits text at spaces and line ends; a string in double quotes is in one word.
+func wordsOf(text string) (all []string) {
+	const space = " \n"
+	for text = strings.TrimLeft(text, space); text != ""; text = strings.TrimLeft(text, space) {
+		n := 0
+		for n < len(text) && strings.IndexByte(space, text[n]) < 0 {
+			if quoted, err := strconv.QuotedPrefix(text[n:]); err == nil && text[n] == '"' {
+				n += len(quoted) - 1
+			}
+			n++
+		}
+		all, text = append(all, text[:n]), text[n:]
+	}
+	return all
 }
 
 // printLine prints a sentence, on lines that fit.
 func (a *app) printLine(text string) { fmt.Fprintln(a.out, fill(text, a.width(), "  ")) }
+
+// printFinding prints a sentence after a label in a colour, on lines that fit.
+func (a *app) printFinding(indent, colour, label, text string) {
+	label += ":"
+	lines := fill(indent+label+" "+visible(text), a.width(), "  ")
+	coloured := a.style(colour) + label + a.style(styleNone)
+	fmt.Fprintln(a.out, strings.Replace(lines, label, coloured, 1))
+}
 
 // A table aligns its columns. A column without any text is not shown. All cells
 // stand in one piece of memory, since a file may have very many.

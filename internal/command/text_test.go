@@ -146,6 +146,26 @@ func TestColumnsAreCellsOfTheTerminal(t *testing.T) {
 	}
 }
 
+// A line of a message ends between words, never within the name of a file or a quoted
+// name; where the terminal is not known, a message is one line.
+func TestMessagesFitTheTerminal(t *testing.T) {
+	for width, want := range map[int]string{
+		0: "tensorfile: my  model.zt: no tensor is named \"a b \\\"c\" or \"d\n  try: a b c d\n",
+		24: "tensorfile:\n  my  model.zt: no\n  tensor is named\n  \"a b \\\"c\" or \"d\n" +
+			"  try: a b c d\n",
+		11: "tensorfile:\n  my  model.zt:\n  no tensor\n  is named\n  \"a b \\\"c\"\n  or \"d\n" +
+			"  try: a b\n    c d\n",
+	} {
+		var stderr bytes.Buffer
+		a := newApp(t.Context(), nil, nil, &stderr, columnsOf(width))
+		a.message("%s: no tensor is named %s or \"d\n  try: %s", display("my  model.zt"),
+			quote(`a b "c`), "a b c d")
+		if got := stderr.String(); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
+		}
+	}
+}
+
 func TestHumanSizesHaveOneDecimal(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB",
 		3 << 20: "3.0 MiB", -1: "?", math.MaxInt64: "8.0 EiB"} {

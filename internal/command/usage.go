@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// printUsage prints the usage as cobra does, but with flags wrapped to 80 columns. It
-// is no template: text/template looks methods up by name, and then the linker keeps
-// every exported method of every type, which is 2.5 MB.
-func printUsage(c *cobra.Command) error {
+// usageOf prints the usage of a command as cobra does, but within the width of help. It is
+// no template: text/template looks methods up by name, and then the linker keeps every
+// exported method of every type, which is 2.5 MB.
+func (a *app) usageOf(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprint(w, "Usage:")
 	if c.Runnable() {
@@ -34,7 +34,8 @@ func printUsage(c *cobra.Command) error {
 				if sub.IsAdditionalHelpTopicCommand() {
 					name, width = sub.CommandPath(), sub.CommandPathPadding()
 				}
-				fmt.Fprintf(w, "\n  %-*s %s", width, name, sub.Short)
+				short := fill(strings.Repeat(" ", width+3)+sub.Short, a.helpWidth(), "")
+				fmt.Fprintf(w, "\n  %-*s %s", width, name, strings.TrimLeft(short, " "))
 			}
 		}
 	}
@@ -49,15 +50,15 @@ func printUsage(c *cobra.Command) error {
 	list("\n\nAdditional Commands:", inGroup(""))
 	flags := func(title string, f *pflag.FlagSet) {
 		if f.HasAvailableFlags() {
-			fmt.Fprintf(w, "\n\n%s:\n%s", title, strings.TrimRight(f.FlagUsagesWrapped(80), "\n"))
+			fmt.Fprintf(w, "\n\n%s:\n%s", title, strings.TrimRight(f.FlagUsagesWrapped(a.helpWidth()), "\n"))
 		}
 	}
 	flags("Flags", c.LocalFlags())
 	flags("Global Flags", c.InheritedFlags())
 	list("\n\nAdditional help topics:", (*cobra.Command).IsAdditionalHelpTopicCommand)
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "\n\nUse \"%s [command] --help\" for more information about a command.",
-			c.CommandPath())
+		fmt.Fprint(w, "\n\n", fill("Use \""+c.CommandPath()+
+			" [command] --help\" for more information about a command.", a.helpWidth(), ""))
 	}
 	fmt.Fprintln(w)
 	return nil

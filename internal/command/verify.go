@@ -228,7 +228,7 @@ func (d *verifyDocument) print(a *app) {
 		}
 	}
 	if !a.quiet || errs > 0 {
-		fmt.Fprintf(a.out, "%s: %s\n", display(d.File), strings.Join(parts, ", "))
+		a.printLine(display(d.File).word() + ": " + strings.Join(parts, ", "))
 	}
 	for _, f := range d.Findings {
 		colour := styleWarning
@@ -237,7 +237,6 @@ func (d *verifyDocument) print(a *app) {
 		} else if a.quiet {
 			continue
 		}
-		fmt.Fprintf(a.out, "  %s%s:%s %s\n", a.style(colour), f.Severity, a.style(styleNone),
-			visible(f.Message))
+		a.printFinding("  ", colour, f.Severity, f.Message)
 	}
 }
