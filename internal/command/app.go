@@ -106,8 +106,8 @@ func (a *program) flush() error { return a.out.Flush() }
 // width is how many columns standard output has, 0 for any number.
 func (a *program) width() int { return a.widthOf(a.stdout) }
 
-// widthOf is how many columns a stream has: COLUMNS, or as many as its terminal; 0 for any
-// number.
+// widthOf is how many columns a stream has: COLUMNS, or as many as its terminal; 0 for
+// any number.
 func (a *program) widthOf(w io.Writer) int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return n

@@ -77,7 +77,8 @@ func (s *sarifLog) run(l *manyFiles, args []string, do work) error {
 			fs.ErrExist)}
 	}
 	if err != nil || s.file == "-" {
-		return cmp.Or(onFile(s.file, err), wrong("--sarif findings.sarif", "--sarif takes the name of a file"))
+		return cmp.Or(onFile(s.file, err), wrong("--sarif findings.sarif",
+			"--sarif takes the name of a file"))
 	}
 	err = l.run(args, func(a *app, name string) (document, error) {
 		d, err := do(a, name)

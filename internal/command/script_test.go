@@ -91,9 +91,10 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 
 var goField = regexp.MustCompile(`\w*(Options|Limits)\.[A-Z]\w*`)
 
-// screen N FILE prints what a terminal of N columns shows of the commands in FILE: each
-// line of it, standard output, standard error, and an exit status that is not 0. A shown
-// line is longer than the terminal only if it is one word. $SERVER is an address of serve.
+// onScreen is screen N FILE: it prints what a terminal of N columns shows of the commands
+// in FILE, each line of it, standard output and error, and an exit status that is not 0.
+// A shown line is longer than the terminal only if it is one word. $SERVER is the address
+// of serve.
 func onScreen(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: screen N FILE")
@@ -133,8 +134,8 @@ func onScreen(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// serveWork serves the working directory at $SERVER, an https address whose certificate no
-// known authority has signed.
+// serveWork serves the working directory at $SERVER, an https address whose certificate
+// no known authority has signed.
 func serveWork(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewUnstartedServer(http.FileServer(http.Dir(ts.Getenv("WORK"))))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused certificates

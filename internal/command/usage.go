@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usageOf prints the usage of a command as cobra does, but within the width of help. It is
-// no template: text/template looks methods up by name, and then the linker keeps every
+// usageOf prints the usage of a command as cobra does, but within the width of help. It
+// is no template: text/template looks methods up by name, and then the linker keeps every
 // exported method of every type, which is 2.5 MB.
 func (a *app) usageOf(c *cobra.Command) error {
 	w := c.OutOrStderr()
@@ -50,7 +50,8 @@ func (a *app) usageOf(c *cobra.Command) error {
 	list("\n\nAdditional Commands:", inGroup(""))
 	flags := func(title string, f *pflag.FlagSet) {
 		if f.HasAvailableFlags() {
-			fmt.Fprintf(w, "\n\n%s:\n%s", title, strings.TrimRight(f.FlagUsagesWrapped(a.helpWidth()), "\n"))
+			usages := f.FlagUsagesWrapped(a.helpWidth())
+			fmt.Fprintf(w, "\n\n%s:\n%s", title, strings.TrimRight(usages, "\n"))
 		}
 	}
 	flags("Flags", c.LocalFlags())
