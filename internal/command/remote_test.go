@@ -68,7 +68,7 @@ func TestAddressesAreFiles(t *testing.T) {
 			"404 Not Found\",\n  \"class\": \"io\"\n}"},
 		{[]string{"ls", whole.URL + "/whole.zt"}, 3, "try: curl -L"},
 		{[]string{"ls", "http://example.org/refused.zt"}, 3,
-			"try: check the address and the network"},
+			"refused.zt: remote: not encrypted"},
 		{[]string{"ls", server.URL + "/ztensor/README.md"}, 3, "not a tensor file"},
 		{[]string{"ls", "--header", "X-Token: wrong", server.URL + name}, 3, "try: --header"},
 		{[]string{"ls", "--header", "X-Token", server.URL + name}, 2, "colon"},
