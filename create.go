@@ -74,14 +74,14 @@ func NewWriter(w io.Writer, f Format, opts *WriterOptions) (Writer, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if f >= numFormats || formats[f].write == nil {
+	if f.row().write == nil {
 		return nil, fmt.Errorf("tensorfile: %w: %v is not written from tensors",
 			errors.ErrUnsupported, f)
 	}
 	if err := o.check(f); err != nil {
 		return nil, err
 	}
-	return formats[f].write(w, &o)
+	return f.row().write(w, &o)
 }
 
 // Create returns a Writer of the file of that name, as NewWriter does. The file appears

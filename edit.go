@@ -5,16 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/tensorfile/tensorfile/gguf"
-	"github.com/tensorfile/tensorfile/npz"
-	"github.com/tensorfile/tensorfile/primitiv"
-	"github.com/tensorfile/tensorfile/ptd"
-	"github.com/tensorfile/tensorfile/pte"
-	"github.com/tensorfile/tensorfile/ptn"
-	"github.com/tensorfile/tensorfile/rten"
-	"github.com/tensorfile/tensorfile/safetensors"
-	"github.com/tensorfile/tensorfile/ztensor"
 )
 
 // An Edit changes names and attributes of a file of any format, and keeps everything
@@ -37,28 +27,12 @@ type Edit interface {
 // NewEdit begins a list of changes to an open file. It fails with errors.ErrUnsupported
 // for formats that are not edited.
 func NewEdit(f *File) (Edit, error) {
-	switch r := f.Sys().(type) {
-	case *gguf.Reader:
-		return editOf[gguf.WriterOptions](gguf.NewEdit(r)), nil
-	case *npz.Reader:
-		return editOf[npz.WriterOptions](npz.NewEdit(r)), nil
-	case *primitiv.Reader:
-		return editOf[primitiv.WriterOptions](primitiv.NewEdit(r)), nil
-	case *ptd.Reader:
-		return editOf[ptd.WriterOptions](ptd.NewEdit(r)), nil
-	case *pte.Reader:
-		return editOf[pte.WriterOptions](pte.NewEdit(r)), nil
-	case *ptn.Reader:
-		return editOf[ptn.WriterOptions](ptn.NewEdit(r)), nil
-	case *rten.Reader:
-		return editOf[rten.WriterOptions](rten.NewEdit(r)), nil
-	case *safetensors.Reader:
-		return editOf[safetensors.WriterOptions](safetensors.NewEdit(r)), nil
-	case *ztensor.Reader:
-		return editOf[ztensor.WriterOptions](ztensor.NewEdit(r)), nil
-	}
-	what := "files are not edited"
-	if f.Format().Writes() != nil && f.Format() != NPY { // of which f is several
+	row, what := f.format.row(), "files are not edited"
+	switch {
+	case row.edit == nil:
+	case row.is(f.r):
+		return row.edit(f.r), nil
+	default: // f is several of them
 		what = "files are edited one by one"
 	}
 	return nil, fmt.Errorf("tensorfile: %w: %v %s", errors.ErrUnsupported, f.Format(), what)
@@ -78,11 +52,18 @@ type edit struct {
 	write func(ctx context.Context, w io.Writer) error
 }
 
-func editOf[O any](e interface {
+// edits completes the row of a format that a package edits.
+func edits[R Reader, O any, E interface {
 	formatEdit
 	Write(ctx context.Context, w io.Writer, opts *O) error
-}) Edit {
-	return edit{e, func(ctx context.Context, w io.Writer) error { return e.Write(ctx, w, nil) }}
+}](newEdit func(R) E, row formatRow) formatRow {
+	row.edit = func(r Reader) Edit {
+		e := newEdit(r.(R))
+		return edit{e, func(ctx context.Context, w io.Writer) error {
+			return e.Write(ctx, w, nil)
+		}}
+	}
+	return row
 }
 
 func (e edit) Write(ctx context.Context, w io.Writer) error { return e.write(ctx, w) }

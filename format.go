@@ -54,49 +54,63 @@ type formatRow struct {
 	caps             func(version string) Caps
 	// write is nil where files are not made of tensors.
 	write func(w io.Writer, o *WriterOptions) (Writer, error)
+	edit  func(r Reader) Edit // nil where files are not edited
 }
 
 // formats is indexed by Format.
 var formats = [numFormats]formatRow{
 	ZTensor: reads(ztensor.NewReader, ztensor.Detect, writes(ztensor.NewWriter, completeZTensor,
-		formatRow{name: "ztensor", ext: ".zt", title: "zTensor", caps: ztensorCaps,
+		edits(ztensor.NewEdit, formatRow{
+			name: "ztensor", ext: ".zt", title: "zTensor", caps: ztensorCaps,
 			reads:  []string{"0.1", "1.0", "1.1", "1.2", "2"},
-			writes: []string{"2", "1.0"}})),
+			writes: []string{"2", "1.0"}}))),
 	PTD: reads(ptd.NewReader, ptd.Detect, writes(ptd.NewWriter, nil,
-		formatRow{name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", caps: ptdCaps,
-			reads: []string{"0"}, writes: []string{"0"}})),
-	PTE: reads(pte.NewReader, pte.Detect,
-		formatRow{name: "pte", ext: ".pte", title: "ExecuTorch program", caps: pteCaps,
-			reads: []string{"0"}, writes: []string{"0"}}),
+		edits(ptd.NewEdit, formatRow{
+			name: "ptd", ext: ".ptd", title: "ExecuTorch tensor data", caps: ptdCaps,
+			reads: []string{"0"}, writes: []string{"0"}}))),
+	PTE: reads(pte.NewReader, pte.Detect, edits(pte.NewEdit, formatRow{
+		name: "pte", ext: ".pte", title: "ExecuTorch program", caps: pteCaps,
+		reads: []string{"0"}, writes: []string{"0"}})),
 	RTen: reads(rten.NewReader, rten.Detect, writes(rten.NewWriter, completeRTen,
-		formatRow{name: "rten", ext: ".rten", title: "RTen model", caps: rtenCaps,
-			reads: []string{"1", "2"}, writes: []string{"2", "1"}})),
+		edits(rten.NewEdit, formatRow{
+			name: "rten", ext: ".rten", title: "RTen model", caps: rtenCaps,
+			reads: []string{"1", "2"}, writes: []string{"2", "1"}}))),
 	Primitiv: reads(primitiv.NewReader, primitiv.Detect, writes(primitiv.NewWriter, nil,
-		formatRow{name: "primitiv", ext: ".primitiv", title: "primitiv", caps: primitivCaps,
-			reads: []string{"0.1"}, writes: []string{"0.1"}})),
+		edits(primitiv.NewEdit, formatRow{
+			name: "primitiv", ext: ".primitiv", title: "primitiv", caps: primitivCaps,
+			reads: []string{"0.1"}, writes: []string{"0.1"}}))),
 	Safetensors: reads(safetensors.NewReader, safetensors.Detect,
-		writes(safetensors.NewWriter, completeSafetensors,
-			formatRow{name: "safetensors", ext: ".safetensors", title: "safetensors",
-				caps: safetensorsCaps, reads: []string{""}, writes: []string{""}})),
-	NPY: reads(npy.NewReader, npy.Detect, writes(npy.NewWriter, nil,
-		formatRow{name: "npy", ext: ".npy", title: "NumPy array", caps: npyCaps,
-			reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}})),
+		writes(safetensors.NewWriter, completeSafetensors, edits(safetensors.NewEdit, formatRow{
+			name: "safetensors", ext: ".safetensors", title: "safetensors",
+			caps: safetensorsCaps, reads: []string{""}, writes: []string{""}}))),
+	NPY: reads(npy.NewReader, npy.Detect, writes(npy.NewWriter, nil, formatRow{
+		name: "npy", ext: ".npy", title: "NumPy array", caps: npyCaps,
+		reads: []string{"1.0", "2.0", "3.0"}, writes: []string{"1.0"}})),
 	NPZ: reads(npz.NewReader, npz.Detect, writes(npz.NewWriter, nil,
-		formatRow{name: "npz", ext: ".npz", title: "NumPy archive", caps: npzCaps,
-			reads: []string{""}, writes: []string{""}})),
+		edits(npz.NewEdit, formatRow{
+			name: "npz", ext: ".npz", title: "NumPy archive", caps: npzCaps,
+			reads: []string{""}, writes: []string{""}}))),
 	GGUF: reads(gguf.NewReader, gguf.Detect, writes(gguf.NewWriter, completeGGUF,
-		formatRow{name: "gguf", ext: ".gguf", title: "GGUF", caps: ggufCaps,
-			reads: []string{"1", "2", "3"}, writes: []string{"3"}})),
-	Torch: reads(torch.NewReader, torch.Detect,
-		formatRow{name: "torch", ext: ".pt", title: "PyTorch checkpoint", caps: torchCaps,
-			reads: []string{"zip", "torchscript", "legacy", "pt2", "dcp"}}),
-	PTN: reads(ptn.NewReader, ptn.Detect,
-		formatRow{name: "ptn", ext: ".ptn", title: "ExecuTorch package", caps: ptnCaps,
-			reads: []string{"1"}}),
-	ONNX: reads(onnx.NewReader, onnx.Detect,
-		formatRow{name: "onnx", ext: ".onnx", title: "ONNX model", caps: onnxCaps,
-			reads: []string{"3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13",
-				"14"}}),
+		edits(gguf.NewEdit, formatRow{
+			name: "gguf", ext: ".gguf", title: "GGUF", caps: ggufCaps,
+			reads: []string{"1", "2", "3"}, writes: []string{"3"}}))),
+	Torch: reads(torch.NewReader, torch.Detect, formatRow{
+		name: "torch", ext: ".pt", title: "PyTorch checkpoint", caps: torchCaps,
+		reads: []string{"zip", "torchscript", "legacy", "pt2", "dcp"}}),
+	PTN: reads(ptn.NewReader, ptn.Detect, edits(ptn.NewEdit, formatRow{
+		name: "ptn", ext: ".ptn", title: "ExecuTorch package", caps: ptnCaps,
+		reads: []string{"1"}})),
+	ONNX: reads(onnx.NewReader, onnx.Detect, formatRow{
+		name: "onnx", ext: ".onnx", title: "ONNX model", caps: onnxCaps,
+		reads: []string{"3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"}}),
+}
+
+// row returns the row of a format, without anything for values that are not constants.
+func (f Format) row() *formatRow {
+	if f >= numFormats {
+		f = 0
+	}
+	return &formats[f]
 }
 
 // reads completes the row of a format that a package reads.
@@ -138,10 +152,7 @@ func (f Format) String() string {
 // Ext returns the usual extension of a file's name, with its dot; "" for the zero value.
 // It is for naming new files: [Detect] ignores names.
 func (f Format) Ext() string {
-	if f >= numFormats {
-		return ""
-	}
-	return formats[f].ext
+	return f.row().ext
 }
 
 // Title returns the name of the format for people.
@@ -155,18 +166,12 @@ func (f Format) Title() string {
 // Reads lists the versions of the format that this library reads, in the words
 // of [File.Version]; nil when it reads none.
 func (f Format) Reads() []string {
-	if f >= numFormats {
-		return nil
-	}
-	return slices.Clone(formats[f].reads)
+	return slices.Clone(f.row().reads)
 }
 
 // Writes lists the versions of the format that this library writes.
 func (f Format) Writes() []string {
-	if f >= numFormats {
-		return nil
-	}
-	return slices.Clone(formats[f].writes)
+	return slices.Clone(f.row().writes)
 }
 
 // ParseFormat reads a name as [Format.String] writes it; zt and zTensor also name
@@ -299,10 +304,10 @@ func (f Format) Caps() Caps { return f.CapsOf("") }
 
 // CapsOf returns the Caps of a version that [Format.Writes] names.
 func (f Format) CapsOf(version string) Caps {
-	if f >= numFormats || formats[f].caps == nil {
-		return Caps{}
+	if caps := f.row().caps; caps != nil {
+		return caps(version)
 	}
-	return formats[f].caps(version)
+	return Caps{}
 }
 
 func ztensorCaps(version string) Caps {

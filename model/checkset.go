@@ -51,7 +51,7 @@ func (m *Model) checkSet(s *Set) {
 		m.checkIndex(s, whole)
 	}
 	m.checkSetIDs(s)
-	if s.Format == tensorfile.GGUF.String() {
+	if s.Format == tensorfile.GGUF {
 		m.checkSplits(s, whole)
 	}
 	if whole && s.Tensors == 0 {
@@ -98,7 +98,7 @@ func (m *Model) checkNumbers(s *Set) bool {
 	slices.Sort(s.Files)
 	s.count = s.numbered.N
 	complete := count == 0 && len(s.Missing) == 0
-	if complete && s.Format == tensorfile.Safetensors.String() {
+	if complete && s.Format == tensorfile.Safetensors {
 		m.note(NoIndex, s.Files[0], "",
 			"no index: transformers does not load numbered shards without one")
 	}
@@ -138,7 +138,7 @@ func (m *Model) checkIndex(s *Set, whole bool) {
 	case n >= 0:
 		s.TotalSize = &n
 		// Tensors of a pickle may share a storage, which counts once.
-		if whole && n != s.Bytes && s.Format != tensorfile.Torch.String() {
+		if whole && n != s.Bytes && s.Format != tensorfile.Torch {
 			f := finding(TotalSize, s.Index, "", "%d, the tensors have %d bytes", n, s.Bytes)
 			f.Field = "metadata.total_size"
 			m.found.add(f)
@@ -230,7 +230,7 @@ func (m *Model) checkSplits(s *Set, whole bool) {
 func (m *Model) expectedName(file string, no, count int) string {
 	stem := "NAME"
 	for _, s := range m.sets {
-		if s.numbered != nil && s.Format == tensorfile.GGUF.String() && s.numbered.N == count &&
+		if s.numbered != nil && s.Format == tensorfile.GGUF && s.numbered.N == count &&
 			path.Dir(file) == s.part {
 			stem = s.numbered.Stem
 		}

@@ -20,9 +20,9 @@ func (m *Model) joinPrograms() {
 	for _, s := range m.sets {
 		switch {
 		case len(s.shards) != 1:
-		case s.Format == tensorfile.PTE.String():
+		case s.Format == tensorfile.PTE:
 			programs = append(programs, s)
-		case s.Format == tensorfile.PTD.String():
+		case s.Format == tensorfile.PTD:
 			data[s.part] = append(data[s.part], s.shards[0].file)
 		}
 	}

@@ -122,7 +122,7 @@ func TestProgramsAndTheirExternalTensors(t *testing.T) {
 			for s := range m.Sets() {
 				sets++
 				files := 1 + len(c.files) - programs
-				if s.Format == "pte" && len(s.Files) != files {
+				if s.Format.String() == "pte" && len(s.Files) != files {
 					t.Errorf("%s: %q", s.Name, s.Files)
 				}
 			}

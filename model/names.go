@@ -41,12 +41,12 @@ func formatOf(name string) tensorfile.Format {
 	return 0
 }
 
-// formatName is what Set.Format says of files of that name.
-func formatName(name string) string {
+// setFormat is the format of a set of files of that name.
+func setFormat(name string) tensorfile.Format {
 	if isPickle(name) {
-		return tensorfile.Torch.String()
+		return tensorfile.Torch
 	}
-	return formatOf(name).String()
+	return formatOf(name)
 }
 
 // isWeights reports whether a file is weights by its name.

@@ -20,13 +20,14 @@ import (
 // A Set is the files that are loaded together: the shards of an index, numbered shards
 // without one, a root of zTensor 2 with its shards, or one file.
 type Set struct {
-	Name    string   `json:"name"`            // of the file or files, without number and extension
-	Format  string   `json:"format"`          // as tensorfile.Format writes it
-	Index   string   `json:"index,omitempty"` // "" where there is none
-	Primary bool     `json:"primary"`
-	Files   []string `json:"files"` // all that belong to it, in order
-	Missing []string `json:"missing,omitempty"`
-	Figures          // of the files that could be read; in a Report, with quantised weights
+	Name    string            `json:"name"` // of the files, without number and extension
+	Format  tensorfile.Format `json:"format"`
+	Index   string            `json:"index,omitempty"` // "" where there is none
+	Primary bool              `json:"primary"`
+	Files   []string          `json:"files"` // all that belong to it, in order
+	Missing []string          `json:"missing,omitempty"`
+	// Figures are of the files that could be read; in a Report, with quantised weights.
+	Figures
 	// TotalSize is metadata.total_size of the index; nil if it has none.
 	TotalSize *int64 `json:"total_size,omitempty"`
 
@@ -47,6 +48,19 @@ type Set struct {
 type shard struct {
 	named string // as the index names it
 	*file
+}
+
+// Root returns the file that opens the whole set, relative to the directory: an index of
+// safetensors, a file that names the others, or the only one. It is "" where no file
+// does.
+func (s *Set) Root() string {
+	switch {
+	case s.Index != "" && s.Format == tensorfile.Safetensors:
+		return s.Index
+	case s.root || len(s.Files) == 1:
+		return s.Files[0]
+	}
+	return ""
 }
 
 // files yields the files that have the tensors of the set and could be read.
@@ -123,15 +137,12 @@ const maxName = 4096
 // stems are the stems of primary sets, in the order in which they are looked for.
 var stems = []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
 
+// formatRanks are the formats whose sets come before and after those of all others.
+var formatRanks = map[tensorfile.Format]int{tensorfile.Safetensors: -1, tensorfile.Torch: 1}
+
 // rank is what decides before the name which set is the primary one.
 func (s *Set) rank() (rank [4]int) {
-	switch s.Format {
-	case tensorfile.Safetensors.String():
-	case tensorfile.Torch.String():
-		rank[0] = 2
-	default:
-		rank[0] = 1
-	}
+	rank[0] = formatRanks[s.Format]
 	if rank[1] = slices.Index(stems, s.stem); rank[1] < 0 {
 		rank[1] = len(stems)
 	}
@@ -147,7 +158,7 @@ func (s *Set) compare(other *Set) int {
 
 // newSet names a set after the stem of its files, of which the variant is a part.
 func newSet(part, stem, ext string) *Set {
-	s := &Set{Name: path.Join(part, stem), Format: formatName("x" + ext), part: part, stem: stem,
+	s := &Set{Name: path.Join(part, stem), Format: setFormat("x" + ext), part: part, stem: stem,
 		Files: []string{}}
 	if base, variant, ok := strings.Cut(stem, "."); ok && slices.Contains(stems, base) {
 		s.stem, s.variant = base, variant

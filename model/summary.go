@@ -61,10 +61,9 @@ func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
 func (m *Model) Summary() Summary {
 	s, logical := Summary{Summary: m.File().Summary()}, int64(0)
 	for _, set := range m.primary() {
-		switch set.Format {
-		case tensorfile.ONNX.String(), tensorfile.PTE.String():
+		if set.Format.Caps().Program { // whose other files are data
 			s.Shards++
-		default:
+		} else {
 			s.Shards += max(set.count, len(set.Files))
 		}
 		n, stored := set.found().Parameters()

@@ -17,10 +17,7 @@ import (
 	"github.com/tensorfile/tensorfile/convert"
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/inspect"
-	"github.com/tensorfile/tensorfile/npz"
-	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/pte"
-	"github.com/tensorfile/tensorfile/rten"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
@@ -213,16 +210,8 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 		return wrong("tensorfile version, which lists what is written", "%v %s",
 			strings.TrimSuffix(c.target.String()+"@"+c.version, "@"), what)
 	}
-	for flag, formats := range map[string][]tensorfile.Format{
-		"digest": {tensorfile.ZTensor}, "level": {tensorfile.ZTensor},
-		"sparse": {tensorfile.ZTensor}, "compress": {tensorfile.NPZ},
-		"align":       {tensorfile.PTD, tensorfile.RTen, tensorfile.PTE},
-		"externalize": {tensorfile.PTE}, "internalize": {tensorfile.PTE},
-	} {
-		if cmd.Flags().Changed(flag) && !slices.Contains(formats, c.target) {
-			return fmt.Errorf("--%s is not for %v, only for %s", flag, c.target,
-				strings.Trim(fmt.Sprint(formats), "[]"))
-		}
+	if err := checkFlags(c.target, cmd.Flags().Changed); err != nil {
+		return err
 	}
 	c.seen = census{renamed: make([]bool, len(c.rename)), dtypes: map[tensor.DType]bool{},
 		numbers: map[tensor.DType]bool{}, quantized: map[tensor.DType]bool{}}
@@ -243,19 +232,8 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	if len(c.blocks) > 0 {
 		c.opts.Quantize = c.blocksOf
 	}
-	switch c.target {
-	case tensorfile.ZTensor:
-		o := &ztensor.WriterOptions{Version: c.version, Level: c.level, Digest: c.digest}
-		c.opts.Writer = o
-		if err := o.Check(); err != nil && c.version != "" {
-			return fmt.Errorf("--digest: %w", err)
-		}
-	case tensorfile.PTD:
-		c.opts.Writer = &ptd.WriterOptions{SegmentAlignment: c.align, Alignment: c.align}
-	case tensorfile.RTen:
-		c.opts.Writer = &rten.WriterOptions{Alignment: c.align, Version: c.version}
-	case tensorfile.NPZ:
-		c.opts.Writer = &npz.WriterOptions{Compress: c.compress}
+	if options := flagsByTarget[c.target].options; options != nil {
+		c.opts.Writer = options(c)
 	}
 	return nil
 }
@@ -416,8 +394,9 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 		return nil, nil, wrong(try, "%s: %w", flag, wrongOption.Err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return nil, nil, advise("--filter NAME, which leaves one tensor", err)
-	case c.target == tensorfile.PTE && errors.Is(err, errors.ErrUnsupported):
-		return nil, nil, advise("another format, or a .pte as the source", err)
+	case err != nil && c.target.Caps().DTypes == nil:
+		return nil, nil, advise(fmt.Sprintf("another format, or a %s as the source",
+			c.target.Ext()), err)
 	case err != nil:
 		return nil, nil, err
 	}
@@ -434,10 +413,8 @@ func flagOf(err *convert.OptionError, target tensorfile.Format) string {
 	switch {
 	case err.Option == "Map", err.Option == "Quantize":
 		return "--dtype"
-	case err.Option == "Writer" && target == tensorfile.ZTensor:
-		return "--digest"
-	case err.Option == "Writer":
-		return "--align"
+	case err.Option == "Writer" && len(flagsByTarget[target].names) > 0:
+		return "--" + flagsByTarget[target].names[0]
 	}
 	return "--" + strings.ToLower(err.Option)
 }

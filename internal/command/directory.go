@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/model"
 )
 
@@ -24,16 +23,12 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 		err = fmt.Errorf("%w: another model in its directory comes first", errors.ErrUnsupported)
 	}
 	name := ""
-	switch {
-	case err != nil:
+	if err != nil {
 		m.Close()
 		return adviseCheck(err)
-	case primary == nil || index != "":
-	case primary.Index != "" && primary.Format == tensorfile.Safetensors.String():
-		name = primary.Index
-	case len(primary.Files) == 1, primary.Format == tensorfile.ZTensor.String(),
-		primary.Format == tensorfile.PTE.String(): // whose first file knows the tensors of all
-		name = primary.Files[0]
+	}
+	if primary != nil && index == "" {
+		name = primary.Root()
 	}
 	in.set, in.dir = firstOf(primary), m
 	if name == "" {

@@ -160,14 +160,9 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		return err
 	}
 	try := "another name or value, or tensorfile convert into a format that supports it"
-	switch in.Format() {
-	case tensorfile.PTE:
+	if slices.Contains(flagsByTarget[in.Format()].names, "externalize") {
 		try = "another name, or tensorfile convert --externalize, which moves constants " +
 			"into a .ptd"
-	case tensorfile.ZTensor:
-		if try = "another name or value"; !slices.Contains(in.Format().Writes(), in.Version()) {
-			try = "tensorfile convert first, which writes version 2"
-		}
 	}
 	ed, err := tensorfile.NewEdit(in.File)
 	if len(types) > 0 {

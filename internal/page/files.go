@@ -34,7 +34,7 @@ func OpenContents(files ...Content) (Source, error) {
 			return Source{}, err
 		}
 		set, err := m.Whole()
-		isProgram := set != nil && set.Format == tensorfile.PTE.String()
+		isProgram := set != nil && set.Format == tensorfile.PTE
 		if err == nil && !isProgram {
 			name := "model_index.json" // of a set for each component
 			if set != nil {
