@@ -180,7 +180,6 @@ func (p *Plan) planShape(ctx context.Context, it *item) error {
 	if t.Dense() {
 		n, _ = t.Shape.Elements()
 	}
-	bits := int64(t.DType.Bits() % 8)
 	shape := t.Shape
 	if p.row.shape != nil {
 		shape = p.row.shape(t)
@@ -194,8 +193,6 @@ func (p *Plan) planShape(ctx context.Context, it *item) error {
 		return fmt.Errorf("%d elements, %v has at most %d", n, p.target, c.MaxElements)
 	case c.MaxDim > 0 && slices.ContainsFunc(shape, func(d int64) bool { return d > c.MaxDim }):
 		return fmt.Errorf("%v: %v has dimensions of at most %d", shape, p.target, c.MaxDim)
-	case bits != 0 && n%8*bits%8 != 0 && p.target == tensorfile.Safetensors:
-		return fmt.Errorf("%v of %v does not end at a byte", shape, t.DType)
 	case len(shape) != len(t.Shape) && p.kind == 0:
 		p.lose(LossShape, fieldOf(it.src), "%v is %v in %v", t.Shape, shape, p.target)
 		return it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
