@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/source"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -31,15 +30,29 @@ const LatestIR = 14
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open model. It is safe for concurrent use. See package tensor for how
-// long borrowed slices are valid.
+// long borrowed slices are valid. Its Attributes are metadata_props, and its Size does
+// not count other files that have elements of tensors.
+//
+// Tensors are named after their places. An initializer of the main graph has its own
+// name, or #INDEX if it has none, a sparse one sparse#INDEX; the value of a Constant has
+// the name of the node's output; another tensor in an attribute is NODE.ATTRIBUTE, or
+// NODE.ATTRIBUTE[INDEX] in a list, with #INDEX for a node without a name. In a graph that
+// is an attribute all that follows NODE.ATTRIBUTE/ or NODE.ATTRIBUTE[INDEX]/, in a
+// function DOMAIN:NAME/ or DOMAIN:NAME:OVERLOAD/, in a graph of training
+// training[INDEX].initialization/ or training[INDEX].algorithm/; the default of an
+// attribute of a function is attribute.NAME there. Names may repeat.
+//
+// A sparse tensor has the scheme sparse_coo and the parts values and indices: see package
+// sparse. Strings are of the dtype Unknown, and their data is the bytes of the fields
+// that have them.
 type Reader struct {
+	format.Base
 	src       *source.Source
 	companion func(name string) (io.ReaderAt, int64, error)
 	model     *Model
 	entries   []*entry
 	files     map[string]*dataFile
 	warnings  func() []error
-	lookup    func() *naming.Table
 	closed    atomic.Bool
 }
 
@@ -63,6 +76,7 @@ func read(in *format.Input) (*Reader, error) {
 	src := in.Source
 	r := &Reader{src: src, companion: in.Companion, model: new(Model),
 		files: map[string]*dataFile{}}
+	format.InitBase(&r.Base, errs, in)
 	p := &parser{r: r}
 	p.size, p.limits = src.Size(), in.Options.Limits
 	if in.Asked.MaxDepth == 0 {
@@ -89,10 +103,9 @@ func read(in *format.Input) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.lookup = sync.OnceValue(func() *naming.Table {
-		t, _ := naming.Build(r.Len(), func(i int) string { return r.entries[i].tensor.Name })
-		return t
-	})
+	format.SetTensors(&r.Base, len(r.entries),
+		func(i int) *tensor.Tensor { return &r.entries[i].tensor }, nil)
+	format.SetAttributes(&r.Base, r.model.metadata)
 	r.warnings = sync.OnceValue(r.makeWarnings)
 	return r, nil
 }
@@ -119,7 +132,7 @@ func (m *Model) complete() error {
 // twice.
 func (r *Reader) Close() error {
 	r.closed.Store(true)
-	err := r.src.Close()
+	err := r.Base.Close()
 	for _, d := range r.files {
 		err = errors.Join(err, d.close())
 	}
@@ -129,55 +142,8 @@ func (r *Reader) Close() error {
 // Version returns ir_version, the version of the format, in decimal.
 func (r *Reader) Version() string { return strconv.FormatInt(r.model.IRVersion, 10) }
 
-// Size returns the size of the file in bytes, without other files that have elements of
-// tensors.
-func (r *Reader) Size() int64 { return r.src.Size() }
-
 // Model returns the content of the file without the elements of its tensors.
 func (r *Reader) Model() *Model { return r.model }
-
-// Len returns the number of tensors.
-func (r *Reader) Len() int { return len(r.entries) }
-
-// Tensors yields all tensors in the order of the file. An initializer of the main graph
-// has its own name, or #INDEX if it has none, a sparse one sparse#INDEX; the value of a
-// Constant has the name of the node's output; another tensor in an attribute is
-// NODE.ATTRIBUTE, or NODE.ATTRIBUTE[INDEX] in a list, with #INDEX for a node without a
-// name. In a graph that is an attribute all that follows NODE.ATTRIBUTE/ or
-// NODE.ATTRIBUTE[INDEX]/, in a function DOMAIN:NAME/ or DOMAIN:NAME:OVERLOAD/, in a graph
-// of training training[INDEX].initialization/ or training[INDEX].algorithm/; the default
-// of an attribute of a function is attribute.NAME there. Names may repeat.
-//
-// A sparse tensor has the scheme sparse_coo and the parts values and indices: see package
-// sparse. Strings are of the dtype Unknown, and their data is the bytes of the fields
-// that have them.
-func (r *Reader) Tensors() iter.Seq[*tensor.Tensor] {
-	return format.Each(len(r.entries), func(i int) *tensor.Tensor { return &r.entries[i].tensor })
-}
-
-// Tensor returns the first tensor of that name, or nil. The first call builds a table.
-func (r *Reader) Tensor(name string) *tensor.Tensor {
-	if i := r.lookup().Lookup(name); i >= 0 {
-		return &r.entries[i].tensor
-	}
-	return nil
-}
-
-// Blobs yields nothing: the format has tensors alone.
-func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
-	return func(func(string, tensor.Blob) bool) {}
-}
-
-// Attributes yields metadata_props in the order of the file.
-func (r *Reader) Attributes() iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, kv := range r.model.metadata {
-			if !yield(kv[0], kv[1]) {
-				return
-			}
-		}
-	}
-}
 
 func (r *Reader) dataFiles() []*dataFile {
 	return slices.SortedFunc(maps.Values(r.files),
@@ -187,7 +153,7 @@ func (r *Reader) dataFiles() []*dataFile {
 // Warnings returns deviations from the format's document that did not prevent opening,
 // and files that are missing, which the first call opens. Tensors that cannot be read are
 // findings of Verify.
-func (r *Reader) Warnings() []error { return r.warnings() }
+func (r *Reader) Warnings() []error { return slices.Clone(r.warnings()) }
 
 func (r *Reader) makeWarnings() []error {
 	w := format.Warnings{Format: formatName}
