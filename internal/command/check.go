@@ -107,15 +107,20 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(dir); !isListed(name) && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(dir); !isAddress(name) && errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(dir, '@'); i > 0 {
 			dir, revision = dir[:i], dir[i+1:]
 		}
 	}
-	var m *model.Model
-	if isListed(name) {
+	m, isOpen, err := a.checkedShards(name)
+	switch {
+	case isOpen:
+	case isListed(name):
 		m, err = a.openListed(name)
-	} else {
+	case isWeb(name):
+		err = advise("tensorfile verify, which checks a file",
+			errors.New("neither a directory nor the first shard of a .gguf"))
+	default:
 		m, err = model.Open(dir,
 			&model.Options{Revision: revision, Limits: a.limits, NoMap: a.noMap})
 	}
@@ -133,8 +138,8 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	if report == nil {
 		return nil, err
 	}
-	d := &checkedDirectory{File: name, Report: report, dir: dir}
-	if !isListed(name) {
+	d := &checkedDirectory{File: name, Report: report, dir: withoutSecrets(dir)}
+	if !isAddress(name) {
 		d.from = m.Dir()
 	}
 	for _, f := range report.Findings {

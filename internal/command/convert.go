@@ -314,6 +314,8 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (documen
 	from, given := theInputs, len(names)
 	if given == 1 {
 		from = names[0]
+	} else {
+		a.single = true
 	}
 	for i := 0; i < len(names); i++ {
 		in, err := a.open(names[i])
@@ -321,9 +323,12 @@ func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (documen
 			return nil, onFile(names[i], err)
 		}
 		defer in.Close()
-		shards, count := convert.Shards(in.name, in.File)
-		if given == 1 && i == 0 {
-			names = shards
+		count := 1
+		if in.dir == nil { // or all shards are open
+			var shards []string
+			if shards, count = convert.Shards(in.name, in.File); given == 1 && i == 0 {
+				names = shards
+			}
 		}
 		if cmd.Name() == "merge" && len(names) == 1 && inspect.Shards(in.File) == nil {
 			return nil, onFile(from, wrong("tensorfile convert, for one input",

@@ -110,6 +110,7 @@ type diffDocument struct {
 
 func (a *app) diff(x, y *input, c *comparison) error {
 	for _, in := range []*input{x, y} {
+		a.notePart(in)
 		if err := a.checkDecodedTotal(in, &c.lister); err != nil {
 			return onFile(in.name, err)
 		}

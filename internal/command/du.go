@@ -27,6 +27,7 @@ pass are summed up, and shares are of their sum.`,
 	many := a.many(cmd, a.inputs, true)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		err := many.run(args, opened(func(a *app, in *input) (document, error) {
+			a.notePart(in)
 			l.noteNames(a, in)
 			o := opts
 			o.Config = in.config()

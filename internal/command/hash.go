@@ -41,6 +41,9 @@ that has no initial value counts with its name, dtype and shape.`,
 		}
 		many.heading, a.single = !whole && !content, whole
 		err := many.run(args, opened(func(a *app, in *input) (document, error) {
+			if !whole {
+				a.notePart(in)
+			}
 			l.noteNames(a, in)
 			switch {
 			case whole && in.isDirectory():

@@ -71,6 +71,13 @@ func (in *input) warnings() []string {
 	return all
 }
 
+// notePart says that an input is one of several files, where no list of warnings does.
+func (a *app) notePart(in *input) {
+	if in.part != "" {
+		a.note("%s: %s", display(in.name), in.part)
+	}
+}
+
 // maxText is how much of an attribute is shown as text.
 const maxText = 1000
 

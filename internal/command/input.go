@@ -183,12 +183,15 @@ func (a *app) openShards(in *input) error {
 		return nil
 	}
 	names, count := convert.Shards(path, in.File)
-	if len(names) < count || a.single || in.path == "" {
+	if len(names) < count || a.single || in.path == "" && !isAddress(in.name) {
 		return nil
+	}
+	if isAddress(in.name) {
+		return a.openRemoteShards(in, names)
 	}
 	for _, name := range names {
 		if _, err := os.Stat(name); err != nil {
-			in.part += fmt.Sprintf("; there is no %q", filepath.Base(name))
+			in.part += noShard(name)
 			return nil
 		}
 	}
@@ -196,6 +199,9 @@ func (a *app) openShards(in *input) error {
 	in.File.Close()
 	return a.openDirectory(in, in.path, "")
 }
+
+// noShard says which of the shards of a model is not there.
+func noShard(name string) string { return fmt.Sprintf("; there is no %q", baseName(name)) }
 
 // partOf returns that a file is one of several that are a model together, and what opens
 // them all; "" if it is not.

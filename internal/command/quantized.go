@@ -99,12 +99,10 @@ func schemeLines(all []quant.Total) (lines []field) {
 	return lines
 }
 
-// prepareInputs says how the inputs are opened, before several are at once. A shard is
-// one file: convert finds the others itself. Where weights are dequantised, inputs are
-// read, not mapped: codes are read into buffers once, and the pages of a mapping would
-// stay in memory.
+// prepareInputs says how the inputs are opened, before several are at once. Where weights
+// are dequantised, inputs are read, not mapped: codes are read into buffers once, and the
+// pages of a mapping would stay in memory.
 func (c *conversion) prepareInputs(a *app) {
-	a.single = true
 	a.noMap = a.noMap || c.opts.Dequantize != tensor.Unknown
 }
 
@@ -133,9 +131,13 @@ func (a *app) isModelOutput(input, out string, c *conversion) bool {
 	if os.IsPathSeparator(out[len(out)-1]) {
 		return true
 	}
-	info, err = os.Stat(input)
-	isDirectory := err == nil && info.IsDir() || isListed(input) && tensorfile.ByName(input) == 0
-	return isDirectory && c.target == 0 && filepath.Ext(out) == ""
+	return isModelName(input) && c.target == 0 && filepath.Ext(out) == ""
+}
+
+// isModelName reports whether a name is one of a directory, or a repository.
+func isModelName(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir() || isListed(name) && tensorfile.ByName(name) == 0
 }
 
 // convertModel writes the directory of a model as another: its weights as safetensors in
@@ -156,7 +158,7 @@ func (a *app) convertModel(cmd *cobra.Command, name, out string, c *conversion) 
 		return nil, onFile(name, err)
 	}
 	defer in.Close()
-	if in.dir == nil {
+	if in.dir == nil || !isModelName(name) {
 		return nil, wrong("the name of a file, or of a directory that exists",
 			"there is no directory %s: one is made only for all files of a model", quote(out))
 	}

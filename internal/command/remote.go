@@ -1,11 +1,13 @@
 package command
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net/textproto"
 	"net/url"
 	"path"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/remote"
 )
@@ -125,6 +128,105 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	}
 	in.File, in.path = f, ""
 	return nil
+}
+
+// openRemoteShards takes the first shard of a .gguf at an address for all of them, which
+// have the names.
+func (a *app) openRemoteShards(in *input, names []string) error {
+	shards := &shardStore{a: a}
+	for _, name := range names {
+		if err := shards.add(name); errors.Is(err, fs.ErrNotExist) {
+			in.part += noShard(name)
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	m, err := shards.model()
+	if err != nil {
+		return err
+	}
+	primary, err := m.Whole()
+	if err != nil {
+		m.Close()
+		return adviseCheck(err)
+	}
+	if c, ok := in.raw.(io.Closer); ok {
+		c.Close()
+	}
+	in.File, in.raw, in.part, in.set, in.dir = m.File(), nil, "", firstOf(primary), m
+	return nil
+}
+
+// A shardStore has the shards of a model at addresses that cannot be listed.
+type shardStore struct {
+	a       *app
+	entries []remote.Entry
+	files   []io.ReaderAt
+}
+
+// add opens a shard, until the app is closed.
+func (s *shardStore) add(name string) error {
+	r, size, err := s.a.openAddress(name)
+	if err != nil {
+		return err
+	}
+	if c, ok := r.(io.Closer); ok {
+		s.a.cleanup = append(s.a.cleanup, func() { c.Close() })
+	}
+	s.files = append(s.files, r)
+	s.entries = append(s.entries, remote.Entry{Address: name, Size: size})
+	return nil
+}
+
+// model opens the shards, one or more, as a model.
+func (s *shardStore) model() (*model.Model, error) {
+	first := s.entries[0].Address
+	files, err := remote.OpenFS(s.a.ctx, s, first[:strings.LastIndexByte(first, '/')])
+	if err != nil {
+		return nil, err
+	}
+	return model.OpenFS(files, ".", &model.Options{Limits: s.a.limits})
+}
+
+// Open returns a shard, which Close of a file of the model does not close.
+func (s *shardStore) Open(_ context.Context, name string) (io.ReaderAt, int64, error) {
+	for i, e := range s.entries {
+		if e.Address == name {
+			return struct{ io.ReaderAt }{s.files[i]}, e.Size, nil
+		}
+	}
+	return nil, 0, fs.ErrNotExist
+}
+
+// List yields all shards.
+func (s *shardStore) List(context.Context, string) iter.Seq2[remote.Entry, error] {
+	return func(yield func(remote.Entry, error) bool) {
+		for _, e := range s.entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// checkedShards opens the shards of a .gguf at an address whose name is the name of the
+// first, as many as there are, to be checked. It is false for other names.
+func (a *app) checkedShards(name string) (m *model.Model, ok bool, err error) {
+	first, ok := naming.ParseShard(name)
+	dir, ok2 := strings.CutSuffix(name, first.Name(1))
+	if !ok || !ok2 || !isAddress(name) || tensorfile.ByName(name) != tensorfile.GGUF {
+		return nil, false, nil
+	}
+	shards := &shardStore{a: a}
+	for i := range first.N {
+		err := shards.add(dir + first.Name(i+1))
+		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, true, err
+		}
+	}
+	m, err = shards.model()
+	return m, true, err
 }
 
 // openAddress opens the file at an address. Its result may be an io.Closer.

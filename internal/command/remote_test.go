@@ -2,7 +2,9 @@ package command
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -201,5 +203,52 @@ func TestDequantizeFromAddresses(t *testing.T) {
 		command("diff", want, "hf://acme/tiny", "--dequantize")
 		command("check", got)
 		files.Close()
+	}
+}
+
+// The first shard of a .gguf is the model in every command, at an address as on this
+// machine; a shard that is missing is named.
+func TestFirstShardAtAnAddressIsTheModel(t *testing.T) {
+	dir := t.TempDir()
+	checkCommand(t, 0, "m-00005-of-00005.gguf", "split", "../../testdata/gguf/numbers.gguf",
+		"-o", dir, "--name", "m", "--max", "64")
+	t.Setenv("HF_ENDPOINT", hubOf(t, dir).URL)
+	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer server.Close()
+	const first = "m-00001-of-00005.gguf"
+	local, copied := filepath.Join(dir, first), filepath.Join(t.TempDir(), "copy.gguf")
+	commands := []string{"info FIRST", "ls FIRST", "stats FIRST", "hash FIRST",
+		"hash --content FIRST", "verify FIRST", "check FIRST", "du FIRST", "detect FIRST",
+		"cat FIRST int64", "diff FIRST LOCAL", "convert FIRST COPY", "merge FIRST COPY"}
+	below := dir + string(filepath.Separator)
+	// output is the exit status, what is printed without the directory, and the copy.
+	output := func(line, from string) string {
+		t.Helper()
+		words := strings.NewReplacer("FIRST", from+first, "LOCAL", local, "COPY", copied)
+		status, out := command(t, strings.Split(words.Replace(line), " ")...)
+		b, _ := os.ReadFile(copied) // of those that write one
+		os.Remove(copied)
+		return fmt.Sprintf("%d %d bytes %x\n%s", status, len(b), sha256.Sum256(b),
+			strings.NewReplacer(from, "", below, "").Replace(out))
+	}
+	for _, from := range []string{server.URL + "/", "hf://acme/tiny/"} {
+		for _, c := range commands {
+			want := output(c, below)
+			if got := output(c, from); got != want || !strings.HasPrefix(got, "0 ") {
+				t.Errorf("%s: at %s\n%s\non this machine\n%s", c, from, got, want)
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "m-00003-of-00005.gguf")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range commands {
+		want, got := output(c, below), output(c, server.URL+"/")
+		isWritten := strings.HasSuffix(c, "COPY") // whose message has the error of the server
+		isNamed := strings.Contains(got, "m-00003-of-00005.gguf")
+		if got != want && !isWritten || got[0] != want[0] ||
+			!isNamed && c != "cat FIRST int64" && c != "detect FIRST" {
+			t.Errorf("%s: without a shard at an address\n%s\non this machine\n%s", c, got, want)
+		}
 	}
 }

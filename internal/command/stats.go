@@ -49,6 +49,7 @@ such as one of an unknown dtype, are left out, and are an error if they are name
 		}
 		m.asked = len(names) > 0
 		err := many.run(files, opened(func(a *app, in *input) (document, error) {
+			a.notePart(in)
 			m.noteNames(a, in)
 			rows, err := m.choose(in, names)
 			if err != nil {

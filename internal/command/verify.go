@@ -175,6 +175,10 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 			}
 		}
 	}
+	if in.part != "" {
+		report.Findings = append(report.Findings, tensor.Finding{Severity: tensor.SeverityNote,
+			Class: tensor.ClassNote, Offset: -1, Err: errors.New(in.part)})
+	}
 	if r, ok := in.Sys().(*pte.Reader); ok && in.dir == nil && opts.External == nil {
 		report.Findings = append(report.Findings, noteExternal(r)...)
 	}
