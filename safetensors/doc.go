@@ -19,12 +19,14 @@
 //
 // Reading follows the rules of the reference library and of its README, which is the
 // specification. It is stricter where these rules allow two readers to see different
-// tensors. Refused are duplicate names and keys, holes, overlaps, a header that does not
-// begin with {, a header beyond 100,000,000 bytes, a dimension beyond int64, even next to
-// a 0, and an entry that is an array in place of an object. The reference accepts white
-// space other than trailing spaces, and unknown keys, although its README does not: these
-// are warnings, and errors in Strict mode. A dtype that this package has no name for is
-// listed with the file's word (see tensor.Stored) and refused in Strict mode.
+// tensors: it refuses duplicate names and keys, holes and overlaps. It also refuses a
+// header that does not begin with {, a header beyond 100,000,000 bytes, a dimension
+// beyond int64, even next to a 0, and an entry that is not an object.
+//
+// The reference accepts unknown keys, and white space other than trailing spaces, which
+// its README does not allow: these are warnings, and errors in Strict mode. A dtype that
+// this package does not know is listed under its name in the file (see tensor.Stored),
+// and refused in Strict mode.
 //
 // Tensors come in the order of their offsets. Elements are row-major, little-endian;
 // float4 and float6 elements are packed.

@@ -26,7 +26,7 @@ func NewEdit(r *Reader) *Edit {
 		e.attributes[k] = v
 	}
 	if len(r.files) > 0 {
-		delete(e.attributes, totalSize) // of the shards
+		delete(e.attributes, totalSize) // describes the shards, not the new file
 	}
 	return e
 }
@@ -43,15 +43,16 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// Write writes the changed file to w, its tensors in the order of the original. A name
-// that another tensor has is tensor.ErrDuplicate. opts.Attributes must be empty.
+// Write writes the changed file to w, its tensors in the order of the original. It fails
+// with tensor.ErrDuplicate if two tensors have the same name, and with fs.ErrInvalid
+// unless opts.Attributes is empty.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	out := format.NewWriter(w, e.encoding(opts))
 	return format.Apply(ctx, &e.Edit, &out, nil, e.carry)
 }
 
 // WriteFile writes the changed file as the file of that name, which appears whole or not
-// at all. It may be the file that the Reader has open.
+// at all. It may be the file that the Reader has open. It fails as Write does.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	out, err := format.Create(name, e.encoding(opts))
 	if err != nil {
@@ -65,15 +66,16 @@ func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[*tensor.Tensor] {
 	if opts != nil {
 		o = *opts
 	}
-	given := len(o.Attributes) > 0
+	hasAttributes := len(o.Attributes) > 0
 	o.Attributes, o.KeepOrder = e.attributes, true
 	enc := o.encoding()
-	if given {
+	if hasAttributes {
 		enc.Err = errs.New(fs.ErrInvalid, "WriterOptions.Attributes of an Edit (SetAttribute)")
 	}
 	return enc
 }
 
+// carry returns tensor i of the original under another name.
 func (e *Edit) carry(i int, name string) (*tensor.Tensor, error) {
 	t := e.r.tensors[i]
 	t.Name = name

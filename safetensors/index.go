@@ -20,7 +20,8 @@ const (
 	totalSize = "total_size"
 )
 
-// detectIndex looks for the one key that makes a JSON object an index.
+// detectIndex reports whether a file begins as a JSON object does, and has the key
+// weight_map in its first 64 KiB.
 func detectIndex(r io.ReaderAt, size int64) bool {
 	b := make([]byte, min(size, 64<<10))
 	if n, _ := r.ReadAt(b, 0); n < len(b) || n < 2 {
@@ -35,11 +36,11 @@ func detectIndex(r io.ReaderAt, size int64) bool {
 //
 //	{"metadata": {…}, "weight_map": {name: file, …}}
 type Index struct {
-	weights   [][2]string // tensor, file
+	weights   [][2]string   // tensor, file
+	table     *naming.Table // finds a tensor in weights
 	metadata  [][2]string
 	hasMeta   bool
-	totalSize string        // JSON text
-	table     *naming.Table // of the weights
+	totalSize string // JSON text
 }
 
 // ParseIndex reads an index. Zero limits are the defaults. The names of files in it are
@@ -51,9 +52,9 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	}
 	x := &Index{}
 	s := jsonheader.NewScanner(string(errs), "index", b, 0)
-	first, seen := true, false
-	once := func(seen bool, key string) {
-		if seen {
+	first, hasWeights := true, false
+	failIf := func(isDuplicate bool, key string) {
+		if isDuplicate {
 			s.Fail(s.Pos(), key, "a duplicate key")
 		}
 	}
@@ -64,18 +65,18 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 		switch {
 		case s.Err() != nil:
 		case key == weightMap:
-			once(seen, key)
-			seen = true
+			failIf(hasWeights, key)
+			hasWeights = true
 			x.scanWeights(s, limits)
 		case key == "metadata" && s.Peek() == '{':
-			once(x.hasMeta, key)
+			failIf(x.hasMeta, key)
 			x.hasMeta = true
 			x.scanMetadata(s, limits)
 		default:
 			s.Skip(limits.MaxDepth)
 		}
 	}
-	if s.End(); !seen {
+	if s.End(); !hasWeights {
 		s.Fail(s.Pos(), weightMap, "it is missing")
 	}
 	if err := s.Err(); err != nil {
@@ -90,9 +91,9 @@ func ParseIndex(b []byte, limits tensor.Limits) (*Index, error) {
 	return x, nil
 }
 
-// CheckShardName returns an error for what must not name a shard, in an index or
-// elsewhere: an empty name, an absolute path, one with "..", and, because they separate
-// on some systems, a backslash or a colon.
+// CheckShardName fails with tensor.ErrMalformed unless name is the path of a file below
+// the directory of its index: not empty, relative, without "..", and without a backslash
+// or a colon, which are separators on some systems.
 func CheckShardName(name string) error {
 	if name == "" || name == "." || name[0] == '/' || name[len(name)-1] == '/' ||
 		strings.ContainsAny(name, "\\:\x00") ||
@@ -108,16 +109,16 @@ func (x *Index) scanWeights(s *jsonheader.Scanner, limits tensor.Limits) {
 	for first := true; s.Next(&first, '}'); {
 		name := string(s.Str())
 		s.Expect(':')
-		x.weights = append(x.weights, [2]string{name, oneName(string(s.Str()))})
+		x.weights = append(x.weights, [2]string{name, cleanName(string(s.Str()))})
 		if int64(len(x.weights)) > limits.MaxTensors {
 			s.Exceed(s.Pos(), weightMap, "more than %d tensors", limits.MaxTensors)
 		}
 	}
 }
 
-// oneName gives a file one name: without the "./" that may be in a path, but with each
-// "..".
-func oneName(file string) string {
+// cleanName removes "./" and "//" from a path, so that a file has one name only. A path
+// with ".." stays as it is, for CheckShardName to refuse.
+func cleanName(file string) string {
 	dots := strings.HasPrefix(file, "./") || strings.Contains(file, "/./")
 	if (dots || strings.Contains(file, "//")) && !strings.Contains(file, "..") {
 		return path.Clean(file)
@@ -125,7 +126,8 @@ func oneName(file string) string {
 	return file
 }
 
-// scanMetadata keeps values that are not strings as their JSON text.
+// scanMetadata reads the object "metadata". Values that are not strings become their JSON
+// text.
 func (x *Index) scanMetadata(s *jsonheader.Scanner, limits tensor.Limits) {
 	s.Expect('{')
 	for first := true; s.Next(&first, '}'); {
@@ -153,8 +155,8 @@ func (x *Index) scanMetadata(s *jsonheader.Scanner, limits tensor.Limits) {
 // requires.
 func (x *Index) HasMetadata() bool { return x.hasMeta }
 
-// TotalSize returns metadata.total_size, by custom the bytes of all tensors; -1 where
-// there is none.
+// TotalSize returns metadata.total_size, by custom the bytes of all tensors; -1 if there
+// is none. It fails with tensor.ErrMalformed if the value is not a number of bytes.
 func (x *Index) TotalSize() (int64, error) {
 	if x.totalSize == "" {
 		return -1, nil
@@ -201,14 +203,14 @@ func (x *Index) Files() []string {
 	return slices.Compact(all)
 }
 
-// isIndex reports whether a file that begins with head is an index. The size of a header
-// has a zero byte where text has none.
+// isIndex reports whether a file that begins with head is an index: JSON text, in place
+// of the size of a header, whose last byte is 0.
 func isIndex(head []byte, r io.ReaderAt, size int64) bool {
 	return len(head) > 1 && (len(head) < jsonheader.Start || head[jsonheader.Start-1] != 0) &&
 		(head[0] == '{' || detectIndex(r, size))
 }
 
-// readIndex reads an index and opens the files.
+// readIndex reads an index, opens its shards and compares them with it.
 func (r *Reader) readIndex(in *format.Input) error {
 	limits := in.Options.Limits
 	if in.Size() > min(jsonheader.Max, limits.MaxMetadata) {
@@ -235,7 +237,7 @@ func (r *Reader) readIndex(in *format.Input) error {
 	}
 	for _, m := range x.Compare(r.eachShard()) {
 		err := errs.Malformed(-1, weightMap, "%v", m)
-		if m.Kind == TensorUnindexed { // loaders read what the index lacks
+		if m.Kind == TensorUnindexed { // Python's loaders read this tensor
 			format.Warn(&r.Base, err)
 			continue
 		}
@@ -248,32 +250,34 @@ func (r *Reader) readIndex(in *format.Input) error {
 	return nil
 }
 
+// addShard opens a shard, and adds its tensors and warnings. Without an ID of the set in
+// the index, the ID of the first shard is the ID of the set.
 func (r *Reader) addShard(name string, in *format.Input) error {
-	at, size, err := in.Companion(name)
+	src, size, err := in.Companion(name)
 	if err != nil {
 		return errs.InFile(name, err)
 	}
-	if c, ok := at.(io.Closer); ok {
+	if c, ok := src.(io.Closer); ok {
 		r.closers = append(r.closers, c)
 	}
-	if !detectFile(at, size) {
+	if !detectFile(src, size) {
 		return errs.InFile(name, errs.Malformed(0, "header", "not a safetensors file"))
 	}
 	o := in.Options
-	shard, err := NewReader(at, size, &o)
+	shard, err := NewReader(src, size, &o)
 	if err != nil {
 		return errs.InFile(name, err)
 	}
 	r.shards = append(r.shards, shard)
 	if _, ok := get(r.metadata, setKey); !ok && len(r.shards) == 1 {
-		r.setID = shard.setID // of an index of another program
+		r.setID = shard.setID
 	}
 	if shard.setID != r.setID {
 		return errs.InFile(name, errs.Malformed(-1, jsonheader.MetadataKey,
 			"of the set %s, not of %s: files of two models are mixed", naming.Quote(shard.setID),
 			naming.Quote(r.setID)))
 	}
-	for i := range shard.tensors {
+	for i := range shard.tensors { // Blob.Stored reports the file
 		shard.tensors[i].Data.Source().(*jsonheader.Extent).Shard = name
 	}
 	for _, w := range shard.Warnings() {
@@ -283,6 +287,7 @@ func (r *Reader) addShard(name string, in *format.Input) error {
 	return nil
 }
 
+// eachShard yields the names and tensors of the shards.
 func (r *Reader) eachShard() iter.Seq2[string, iter.Seq[*tensor.Tensor]] {
 	return func(yield func(string, iter.Seq[*tensor.Tensor]) bool) {
 		for i, shard := range r.shards {
@@ -293,8 +298,8 @@ func (r *Reader) eachShard() iter.Seq2[string, iter.Seq[*tensor.Tensor]] {
 	}
 }
 
-// mergeMetadata adds what shards say and the index does not: writers repeat it in
-// each shard, and the first counts.
+// mergeMetadata adds the keys of the shards that the index does not have. If several
+// shards have a key, the value of the first counts.
 func (r *Reader) mergeMetadata() {
 	known := map[string]bool{}
 	for _, kv := range r.metadata {
@@ -317,12 +322,13 @@ func (r *Reader) SetID() string { return r.setID }
 // SetID returns the ShardOptions.ID that the index was written with, if it was.
 func (x *Index) SetID() (id string, ok bool) { return get(x.metadata, setKey) }
 
-// setID is what ShardOptions.ID was when a shard, or an index, was written.
+// setID returns the ShardOptions.ID in the metadata of a shard or an index, "" for none.
 func setID(metadata [][2]string) string {
 	id, _ := get(metadata, setKey)
 	return id
 }
 
+// get returns the value of the first entry of that key.
 func get(metadata [][2]string, key string) (string, bool) {
 	for _, kv := range metadata {
 		if kv[0] == key {

@@ -8,16 +8,18 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Mismatch is a tensor of which an index and its shards, or two shards, say different
-// things.
+// A Mismatch is a contradiction about a tensor between an index and its shards, or
+// between two shards.
 type Mismatch struct {
 	Kind   MismatchKind
 	Tensor string
-	File   string // the shard that has it; where it is missing, the shard that should
-	Other  string // Misplaced: where the index says it is; Duplicate: the first shard with it
+	File   string // the shard that has the tensor; for TensorMissing, the shard in the index
+	// Other is the shard in the index for TensorMisplaced, and the first shard that has
+	// the tensor for TensorDuplicate.
+	Other string
 }
 
-// A MismatchKind is a kind of contradiction between an index and shards.
+// A MismatchKind is a kind of Mismatch.
 type MismatchKind uint8
 
 const (
@@ -41,13 +43,13 @@ func (m Mismatch) String() string {
 	}
 }
 
-// Compare lists where the index and its open shards differ, in the order of the shards
-// and their tensors. A shard whose sequence is nil, because it could not be opened, is
-// left out: no tensor that the index has there is missing. A program that trusts the
-// index would load another model than one that trusts the shards.
+// Compare lists the contradictions between the index and its shards, in the order of the
+// shards and their tensors, duplicates last. shards yields the name and the tensors of
+// each shard. nil in place of the tensors is a shard that could not be opened: none of
+// its tensors is TensorMissing.
 func (x *Index) Compare(shards iter.Seq2[string, iter.Seq[*tensor.Tensor]]) []Mismatch {
-	type place struct{ name, file string }
-	var all []place
+	type entry struct{ name, file string }
+	var all []entry
 	opened := map[string]bool{}
 	for file, tensors := range shards {
 		if tensors == nil {
@@ -55,26 +57,26 @@ func (x *Index) Compare(shards iter.Seq2[string, iter.Seq[*tensor.Tensor]]) []Mi
 		}
 		opened[file] = true
 		for t := range tensors {
-			all = append(all, place{t.Name, file})
+			all = append(all, entry{t.Name, file})
 		}
 	}
 	table, _ := naming.Build(len(all), func(i int) string { return all[i].name })
 	var found, duplicates []Mismatch
 	isDuplicate := map[string]bool{}
-	for i, p := range all {
-		if k := table.Lookup(p.name); k != i && all[k].file != p.file {
-			duplicates = append(duplicates, Mismatch{TensorDuplicate, p.name, p.file, all[k].file})
-			isDuplicate[p.name] = true
+	for i, e := range all {
+		if k := table.Lookup(e.name); k != i && all[k].file != e.file {
+			duplicates = append(duplicates, Mismatch{TensorDuplicate, e.name, e.file, all[k].file})
+			isDuplicate[e.name] = true
 		}
 	}
-	for i, p := range all {
-		mapped, ok := x.file(p.name)
+	for i, e := range all {
+		indexed, ok := x.file(e.name)
 		switch {
-		case table.Lookup(p.name) != i:
+		case table.Lookup(e.name) != i: // not the first of its name
 		case !ok:
-			found = append(found, Mismatch{Kind: TensorUnindexed, Tensor: p.name, File: p.file})
-		case mapped != p.file && !isDuplicate[p.name]:
-			found = append(found, Mismatch{TensorMisplaced, p.name, p.file, mapped})
+			found = append(found, Mismatch{Kind: TensorUnindexed, Tensor: e.name, File: e.file})
+		case indexed != e.file && !isDuplicate[e.name]:
+			found = append(found, Mismatch{TensorMisplaced, e.name, e.file, indexed})
 		}
 	}
 	for _, w := range x.weights {
@@ -85,7 +87,7 @@ func (x *Index) Compare(shards iter.Seq2[string, iter.Seq[*tensor.Tensor]]) []Mi
 	return append(found, duplicates...)
 }
 
-// file returns the shard of a tensor.
+// file returns the shard that the index has for a tensor.
 func (x *Index) file(name string) (string, bool) {
 	if x.table == nil {
 		return "", false

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 
@@ -25,24 +24,24 @@ func DTypes() []tensor.DType { return jsonheader.DTypes() }
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, or an index and its shards, with the methods of every Reader:
-// Close, Size, Len, Tensors, Tensor, Blobs, Attributes and Warnings. Tensors have the
-// order of their offsets, in an index shard by shard. Attributes are __metadata__; for an
-// index its own metadata, then the keys that its shards add. There are no Blobs. It is
-// safe for concurrent use. See package tensor for how long borrowed slices are valid.
+// Close, Size, Len, Tensors, Tensor, Blobs, Attributes and Warnings. Tensors are in the
+// order of their offsets, in an index shard by shard. Attributes are __metadata__, for an
+// index its "metadata", then the keys that only shards have. There are no Blobs. A Reader
+// is safe for concurrent use. See package tensor for how long borrowed slices are valid.
 type Reader struct {
 	format.Base
 	tensors  []tensor.Tensor
 	metadata [][2]string
-	dataAt   int64
-	shards   []*Reader // of an index, in the order of their names
-	closers  []io.Closer
-	files    []string // of an index: the shards' names
 	setID    string
+	dataAt   int64       // offset of the data; 0 for an index
+	files    []string    // names of the shards of an index, sorted
+	shards   []*Reader   // by files
+	closers  []io.Closer // sources of the shards
 }
 
-// Detect reports whether a file begins like one of this format, or like the
-// index of a sharded model, also where it ends within its header. It reads 10 bytes, or
-// 64 KiB of what may be an index.
+// Detect reports whether a file begins as a safetensors file does, or as the index of a
+// sharded model does. The file may end within its header. Detect reads 10 bytes, or 64
+// KiB if they are not the beginning of a safetensors file.
 func Detect(r io.ReaderAt, size int64) bool {
 	return detectFile(r, size) || detectIndex(r, size)
 }
@@ -66,8 +65,8 @@ func detectFile(r io.ReaderAt, size int64) bool {
 }
 
 // Open maps the file and reads its header. An index opens its shards, which must be in
-// its directory. If [WriteShards] was interrupted while it replaced the set, an error is
-// tensor.ErrUnfinished, and an index that opens has a warning.
+// its directory. If [WriteShards] was interrupted while it replaced the set, Open fails
+// with tensor.ErrUnfinished, or, if the set still opens, adds a warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
@@ -144,9 +143,10 @@ func (r *Reader) Shards() iter.Seq[string] {
 	}
 }
 
-// Verify reads every byte. The format has no digests: beyond the findings of Open, it
-// finds bytes that cannot be read, and bools that are neither 0 nor 1. A dtype that the
-// reference does not know is an error here, though the tensor is listed. opts may be nil.
+// Verify reads every byte. The format has no digests: in addition to the warnings of
+// Open, it finds bytes that cannot be read, and bools that are neither 0 nor 1. A dtype
+// that the reference does not know is an error here, and a warning of Open. opts may be
+// nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
@@ -163,41 +163,60 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	if l.Options.Depth <= tensor.VerifyStructure {
 		return nil
 	}
-	var total, done int64
+	v := verifier{ctx: ctx, list: l, buf: make([]byte, 1<<20)}
 	for i := range r.tensors {
-		total += r.tensors[i].Data.Size()
+		v.total += r.tensors[i].Data.Size()
 	}
-	buf := make([]byte, 1<<20)
 	for i := range r.tensors {
-		t := &r.tensors[i]
-		st, _ := t.Data.Stored()
-		field := fmt.Sprintf("data[%s]", naming.Quote(t.Name))
-		fail := func(err error) {
+		if err := v.tensor(&r.tensors[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type verifier struct {
+	ctx         context.Context
+	list        *format.Findings
+	buf         []byte
+	done, total int64
+}
+
+// tensor reads the data of a tensor up to the first finding. The error is the error of
+// the context.
+func (v *verifier) tensor(t *tensor.Tensor) error {
+	st, _ := t.Data.Stored()
+	for off := int64(0); off < st.Size && !v.list.Full(); off += int64(len(v.buf)) {
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+		p := v.buf[:min(int64(len(v.buf)), st.Size-off)]
+		if err := v.read(t, p, off); err != nil {
 			if st.File != "" {
 				err = errs.InFile(st.File, err)
 			}
-			l.Error(err)
+			v.list.Error(err)
+			return nil
 		}
-		for off := int64(0); off < st.Size && !l.Full(); off += int64(len(buf)) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p := buf[:min(int64(len(buf)), st.Size-off)]
-			if _, err := t.Data.ReadAt(p, off); err != nil {
-				fail(errs.Wrap(st.Offset+off, field, err))
-				break
-			}
-			if t.DType == tensor.Bool {
-				if k := le.NotBool(p); k >= 0 {
-					fail(errs.Malformed(st.Offset+off+int64(k), field,
-						"element %d is the bool %#02x", off+int64(k), p[k]))
-					break
-				}
-			}
-			done += int64(len(p))
-			if l.Options.Progress != nil {
-				l.Options.Progress(done, total)
-			}
+		v.done += int64(len(p))
+		if v.list.Options.Progress != nil {
+			v.list.Options.Progress(v.done, v.total)
+		}
+	}
+	return nil
+}
+
+// read reads the bytes of a tensor from off on into p, and checks bools.
+func (v *verifier) read(t *tensor.Tensor, p []byte, off int64) error {
+	st, _ := t.Data.Stored()
+	field := "data[" + naming.Quote(t.Name) + "]"
+	if _, err := t.Data.ReadAt(p, off); err != nil {
+		return errs.Wrap(st.Offset+off, field, err)
+	}
+	if t.DType == tensor.Bool {
+		if k := le.NotBool(p); k >= 0 {
+			return errs.Malformed(st.Offset+off+int64(k), field, "element %d is the bool %#02x",
+				off+int64(k), p[k])
 		}
 	}
 	return nil

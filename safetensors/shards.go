@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
@@ -30,30 +29,30 @@ const (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// MaxSize is how many bytes of data a file has at most. A tensor is never
-	// divided: a larger one gets a file of its own.
+	// MaxSize is the maximum number of bytes of data in a file. It must be set: 0 is
+	// fs.ErrInvalid. A tensor is never divided: a larger one gets a file of its own.
 	MaxSize int64
-	// ID, if not empty, identifies the set, such as by the training step. It is
-	// the value of shard_set_id in the metadata of every shard and of the index.
-	// Opening an index refuses shards whose IDs differ.
+	// ID, if not empty, identifies the set, for example by the training step. It is
+	// stored as shard_set_id in the metadata of every shard and of the index. An index
+	// whose shards have other IDs does not open.
 	ID string
-	// NoReplace refuses to replace files, with fs.ErrExist.
+	// NoReplace makes WriteShards fail with fs.ErrExist if a file of the set exists.
 	NoReplace bool
-	// DryRun returns the names, and writes nothing.
+	// DryRun makes WriteShards return the names and write nothing.
 	DryRun bool
-	// Writer is how each of the files is written; nil is its zero value.
+	// Writer has the options for each file; nil is the zero value.
 	Writer *WriterOptions
 }
 
 // WriteShards writes a model as several files, in the order given, with the names of
-// Hugging Face's libraries: for "dir/model.safetensors",
-// model-00001-of-00003.safetensors and so on, and model.safetensors.index.json. What
-// fits into one file is written to name, without an index. It returns the names, the
-// index last.
+// Hugging Face's libraries: for "dir/model.safetensors", model-00001-of-00003.safetensors
+// and so on, and model.safetensors.index.json. A model that fits into one file is written
+// to name, without an index. WriteShards returns the names, the index last. It reads the
+// data after the last tensor of ts, as [WriteFile] does.
 //
-// The files replace the files of an earlier call as one set. An error leaves the old set;
-// after a crash, opening the index is tensor.ErrUnfinished, or a warning if it is still
-// there, and the next WriteShards of that name, or tensorfile.Clean, finishes the set.
+// The files replace the files of an earlier call as one set. After an error the old set
+// is still there. After a crash the next WriteShards of that name, or tensorfile.Clean,
+// finishes the set; until then [Open] reports that the set is unfinished.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions
@@ -71,13 +70,12 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	}
 	dir, base := filepath.Split(strings.TrimSuffix(name, suffix))
 	d.index = base + indexSuffix
-	switch n := len(d.shards); n {
-	case 1:
-		d.files = []string{filepath.Base(name)}
-	default:
+	if n := len(d.shards); n > 1 {
 		for i := range d.shards {
 			d.files = append(d.files, fmt.Sprintf("%s-%05d-of-%05d%s", base, i+1, n, suffix))
 		}
+	} else {
+		d.files = []string{filepath.Base(name)}
 	}
 	old, err := setFiles(dir, base, filepath.Base(name))
 	if err != nil {
@@ -101,15 +99,15 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	return names, nil
 }
 
-// A division says which tensors go to which shard.
+// A division says which tensors go to which file.
 type division struct {
-	shards [][]*tensor.Tensor // never none
-	files  []string
-	index  string
+	shards [][]*tensor.Tensor // one at least
+	files  []string           // names of the shards
+	index  string             // name of the index, which several shards have
 }
 
-// setFiles lists the files of a directory that are of the set, or the file, that
-// WriteShards wrote under a name.
+// setFiles lists the files of a directory that an earlier WriteShards of the same name
+// may have written.
 func setFiles(dir, base, name string) ([]string, error) {
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,15 +129,11 @@ func isShard(name, base string) bool {
 	name, ok := strings.CutPrefix(name, base+"-")
 	name, isFile := strings.CutSuffix(name, suffix)
 	i, n, isRange := strings.Cut(name, "-of-")
-	number := func(s string) bool {
-		return len(s) >= 5 && !strings.ContainsFunc(s, func(r rune) bool {
-			return r < '0' ||
-				r > '9'
-		})
-	}
+	number := func(s string) bool { return len(s) >= 5 && strings.Trim(s, "0123456789") == "" }
 	return ok && isFile && isRange && number(i) && number(n)
 }
 
+// write writes the shards and the index as a set, which replaces the old files.
 func (d *division) write(ctx context.Context, dir string, old []string, o *ShardOptions) error {
 	set, err := atomicfile.NewSet(dir + d.index)
 	if err != nil {
@@ -197,8 +191,7 @@ func (d *division) marshalIndex(id string) []byte {
 		b = append(b, "    \""+setKey+"\": "...)
 		b = append(jsonheader.AppendString(b, id), ",\n"...)
 	}
-	b = append(b, "    \"total_size\": "+strconv.FormatInt(total,
-		10)+"\n  },\n  \"weight_map\": {"...)
+	b = fmt.Appendf(b, "    \"total_size\": %d\n  },\n  \"weight_map\": {", total)
 	for i, key := range slices.Sorted(maps.Keys(files)) {
 		b = append(jsonheader.Comma(b, i), "\n    "...)
 		b = jsonheader.AppendString(b, key)

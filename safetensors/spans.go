@@ -8,14 +8,19 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields the role of every byte of the file, in the order of offsets. All of an
-// index is metadata: a shard has spans of its own where it is opened by itself.
+// Spans yields the role of every byte of the file, in the order of offsets. All bytes of
+// an index are metadata; see [Reader.ShardSpans] for its shards.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.dataAt == 0 {
 		return format.CoverSpans(r.Size(), []tensor.Span{format.MetadataSpan(0, r.Size())})
 	}
-	return format.SpansOf(r, format.HeaderSpan(0, jsonheader.Start),
-		format.MetadataSpan(jsonheader.Start, r.dataAt-jsonheader.Start))
+	return format.SpansOf(r, r.frame()...)
+}
+
+// frame returns the spans of a file before its data.
+func (r *Reader) frame() []tensor.Span {
+	return []tensor.Span{format.HeaderSpan(0, jsonheader.Start),
+		format.MetadataSpan(jsonheader.Start, r.dataAt-jsonheader.Start)}
 }
 
 // ShardSpans yields the shards of an index by name, each with the roles of its bytes, in
@@ -23,8 +28,7 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for i, shard := range r.shards {
-			list := []tensor.Span{format.HeaderSpan(0, jsonheader.Start),
-				format.MetadataSpan(jsonheader.Start, shard.dataAt-jsonheader.Start)}
+			list := shard.frame()
 			for j := range shard.tensors {
 				t := &shard.tensors[j]
 				st, _ := t.Data.Stored()

@@ -14,10 +14,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReadHeader reads the header of a file of size bytes from a stream that cannot
-// seek, and leaves it at the first byte of data. The Reader lists everything, in
-// the order in which the data follow, but its tensors cannot be read: that is
-// errors.ErrUnsupported. An index of shards is refused.
+// ReadHeader reads the header of a file of size bytes from a stream, and leaves the
+// stream at the first byte of data. The Reader lists the tensors in the order in which
+// their data follow. Reading them by the Reader fails with errors.ErrUnsupported.
+// ReadHeader fails as NewReader does, and for an index of shards.
 func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	var limits tensor.Limits
 	if opts != nil {
@@ -38,13 +38,14 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	case n == 0:
 		return nil, errs.Malformed(jsonheader.Start, "header", "it does not begin with {")
 	}
-	// The buffer grows as bytes arrive: n is only a promise.
+	// The buffer grows as bytes arrive: n may be wrong.
 	if _, err := io.CopyN(&head, r, n); err != nil {
 		return nil, errs.Wrap(jsonheader.Start, "header", unexpected(err))
 	}
 	return NewReader(source.Header(head.Bytes()), size, opts)
 }
 
+// unexpected returns err, or io.ErrUnexpectedEOF for io.EOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -52,9 +53,10 @@ func unexpected(err error) error {
 	return err
 }
 
-// Stream returns the bytes of a file with these tensors, for a request or a pipe, and
-// their number. The data of a tensor is read when the stream gets to it, and must stay
-// readable and unchanged until then. Close the stream, also after an error.
+// Stream returns a reader of the bytes of a file with these tensors, and their number. It
+// fails as Add of a [Writer] does. The data of a tensor is read when the stream gets to
+// it, and must stay readable and unchanged until then; data of another size is an error
+// of Read. The caller closes the stream.
 func Stream(ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) (io.ReadCloser, int64, error) {
 	var o WriterOptions
@@ -76,11 +78,11 @@ func Stream(ts iter.Seq2[*tensor.Tensor, error],
 }
 
 type stream struct {
-	head    []byte
-	tensors []*tensor.Tensor // not read yet; the first may be open
-	open    io.ReadCloser
-	left    int64 // of the open one
-	err     error // final
+	head    []byte           // not read yet
+	tensors []*tensor.Tensor // not read yet, or in part
+	open    io.ReadCloser    // data of the first of tensors; nil before it is opened
+	left    int64            // bytes of it that were not read yet
+	err     error            // of every further Read
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -102,7 +104,7 @@ func (s *stream) Read(p []byte) (int, error) {
 				break
 			}
 		}
-		// One byte more than there should be shows a tensor that is longer.
+		// A byte more than is left shows that the data is longer than its size.
 		n, err := s.open.Read(p[:min(int64(len(p)), s.left+1)])
 		if s.left -= int64(n); s.left < 0 {
 			n, err = 0, fmt.Errorf("%w: more data than its size", tensor.ErrMalformed)

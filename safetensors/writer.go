@@ -18,22 +18,24 @@ import (
 
 // WriterOptions control how a file is written. nil is the zero value.
 type WriterOptions struct {
-	// Attributes become __metadata__, its keys sorted. Empty: there is none.
+	// Attributes are written as __metadata__, sorted by key. If empty, there is no
+	// __metadata__.
 	Attributes map[string]string
-	// KeepOrder stores tensors in the order of Add. The default is the
-	// reference's: dtypes from the widest to the narrowest, so that
-	// everything is aligned, then names.
+	// KeepOrder stores tensors in the order of Add. The default is the order of the
+	// reference: dtypes from the widest to the narrowest, so that all data is aligned,
+	// then names.
 	KeepOrder bool
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
-	// Progress, if not nil, is called with the bytes written so far and in all.
+	// Progress, if not nil, is called with the bytes written so far and the size of the
+	// file.
 	Progress func(done, total int64)
 }
 
 // A Writer writes one file, with the methods of every Writer: Check, Add, AddAll, Close
 // and Abort. The header comes first, so that Add only registers a tensor, and Close
-// writes everything. Tensors are dense and row-major, of one of [DTypes]; names are UTF-8
-// and not __metadata__; anything else is errors.ErrUnsupported.
+// writes everything. Tensors must be dense and row-major, with a dtype of [DTypes]; names
+// must be UTF-8 and not __metadata__. Add refuses others with errors.ErrUnsupported.
 type Writer struct {
 	format.Writer[*tensor.Tensor]
 }
@@ -54,28 +56,28 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w}, nil
 }
 
-// WriteFile writes a whole file: it appears with all tensors, or not at all. It has the
-// descriptions of all tensors and at most 1 MiB of data in memory, and reads the data
-// after the last tensor of ts: sources must stay open until then.
+// WriteFile writes a whole file, which appears with all tensors or not at all. It has the
+// descriptions of all tensors and at most 1 MiB of data in memory. It reads the data
+// after the last tensor of ts, so that sources must stay open until WriteFile returns. It
+// fails as Add and Close of a [Writer] do.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.encoding())
 }
 
+// encoding returns how the shared writer writes this format. o may be nil.
 func (o *WriterOptions) encoding() *format.Encoding[*tensor.Tensor] {
 	if o == nil {
 		o = new(WriterOptions)
 	}
-	given := *o
+	opts := *o
 	return &format.Encoding[*tensor.Tensor]{Format: errs, NoReplace: o.NoReplace,
-		Progress: o.Progress, Item: func(t *tensor.Tensor) (*tensor.Tensor, error) {
-			return t,
-				checkTensor(t)
-		},
-		Check: checkItem, Encode: given.encode}
+		Progress: o.Progress,
+		Item:     func(t *tensor.Tensor) (*tensor.Tensor, error) { return t, checkTensor(t) },
+		Check:    checkName, Encode: opts.encode}
 }
 
-// checkTensor refuses what no file can hold, whatever its name.
+// checkTensor refuses a tensor that no file can hold, under any name.
 func checkTensor(t *tensor.Tensor) error {
 	n, _ := t.Shape.Elements()
 	bits := int64(t.DType.Bits())
@@ -97,7 +99,8 @@ func checkTensor(t *tensor.Tensor) error {
 	return nil
 }
 
-func checkItem(name string, _ **tensor.Tensor) error {
+// checkName refuses a name that no file can hold.
+func checkName(name string, _ **tensor.Tensor) error {
 	switch {
 	case !utf8.ValidString(name):
 		return errs.Tensor(name, errors.ErrUnsupported, "the name is not UTF-8")
@@ -113,16 +116,16 @@ func (o *WriterOptions) encode(out *format.Output, ts []*tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	all, at := make([]format.Section, len(ts)), int64(len(head))
+	sections, off := make([]format.Section, len(ts)), int64(len(head))
 	for i, t := range ts {
-		all[i] = format.Section{Name: t.Name, Off: at, Size: t.Data.Size(), Data: t.Data}
-		at += t.Data.Size()
+		sections[i] = format.Section{Name: t.Name, Off: off, Size: t.Data.Size(), Data: t.Data}
+		off += t.Data.Size()
 	}
-	return format.WriteSections(out, head, all, size)
+	return format.WriteSections(out, head, sections, size)
 }
 
-// header puts tensors in the order of the file, and returns the bytes before the data and
-// the size of the whole file.
+// header sorts ts in the order of the file. It returns the bytes before the data, and the
+// size of the whole file.
 func (o *WriterOptions) header(ts []*tensor.Tensor) ([]byte, int64, error) {
 	if !o.KeepOrder {
 		slices.SortStableFunc(ts, func(a, b *tensor.Tensor) int {
