@@ -60,7 +60,7 @@ func (f *File) far() io.ReaderAt {
 	if f.in == nil {
 		return nil
 	}
-	return f.in.Far
+	return f.in.ReaderAt
 }
 
 // Format returns the format that the file was opened as.

@@ -92,10 +92,10 @@ func (o *Options) reading() *tensor.ReadOptions {
 // that it can be opened is its detection.
 func (o *Options) read(in *format.Input) (*File, error) {
 	e := newEdges(in.Source, in.Size())
-	if in.Far == nil {
+	if in.ReaderAt == nil {
 		e.ahead = true // another read costs little
 	} else {
-		_, e.ahead = in.Far.(interface{ ReadsAhead() })
+		_, e.ahead = in.ReaderAt.(interface{ ReadsAhead() })
 		in.Source = source.OfOpen(e, in.Source, in.Size())
 		defer e.opened()
 	}

@@ -82,11 +82,11 @@ func (o *WriterOptions) encoding(deflates func(name string) bool) *format.Encodi
 		Item: func(t *tensor.Tensor) (member, error) {
 			return member{tensor: t}, numpy.Check(errs, t)
 		},
-		Check:  checkMember,
-		Key:    func(name string, m *member) string { return m.nameOf(name) },
-		Others: sameForNumPy,
-		Append: e.append,
-		Encode: func(out *format.Output, _ []member) error { return e.begin(out).Close() }}
+		Check:       checkMember,
+		Key:         func(name string, m *member) string { return m.nameOf(name) },
+		Equivalents: sameForNumPy,
+		Append:      e.append,
+		Encode:      func(out *format.Output, _ []member) error { return e.begin(out).Close() }}
 }
 
 // nameOf returns the name of the member in the archive.

@@ -96,7 +96,7 @@ func (v *verification) gaps() error {
 
 // zero warns of the first byte from off to end that is not zero.
 func (v *verification) zero(off, end int64, what string) error {
-	at, err := v.Zero(off, end, what)
+	at, err := v.NonZero(off, end, what)
 	if at >= 0 {
 		v.Found.Warn(errs.Malformed(at, what, "a byte that is not zero"))
 	}

@@ -154,7 +154,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 			return l, err
 		}
 		alignment := max(minAlign, powerOfTwo(x.off-r.at, 4096))
-		indices[buffer], err = l.put(d.e.over.Section(x.off, size, 0), size, alignment)
+		indices[buffer], err = l.put(d.e.over.Sections(x.off, size, 0), size, alignment)
 		if err != nil {
 			return l, err
 		}

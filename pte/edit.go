@@ -40,7 +40,7 @@ type Edit struct {
 	names     map[string][]place  // of the original, once it is asked for
 	replaced  []string            // in the order of the calls
 	keys      map[place]string    // of what Externalize took
-	users     *format.Users       // of ranges of the file, once it is asked for
+	users     *format.Ranges      // what has bytes in a range of the file; nil before it is needed
 	userNames []string            // tensors and blobs
 	moved     format.Checksums    // of what becomes internal
 	over      *format.PatchedFile // the file with what is replaced, while it is written
@@ -202,7 +202,7 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 		o, err = e.rebuilt(opts)
 	case e.r.bundle != nil && !e.unwrap && opts.SegmentAlignment == 0 && !e.upgrades():
 		// The whole file, with what is replaced.
-		return &output{pieces: e.over.Section(0, e.r.in.Size(), 0), size: e.r.in.Size()}, nil
+		return &output{pieces: e.over.Sections(0, e.r.in.Size(), 0), size: e.r.in.Size()}, nil
 	default:
 		o, err = e.unchanged(opts.SegmentAlignment)
 	}
@@ -249,7 +249,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		}
 	}
 	if moved == base && !e.upgrades() {
-		o.pieces = e.over.Section(r.at, o.size, 0)
+		o.pieces = e.over.Sections(r.at, o.size, 0)
 		return o, nil
 	}
 	if e.upgrades() {
@@ -267,8 +267,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		h.SegmentBase = moved
 	}
 	h.put(o.head)
-	o.pieces = append(e.over.Section(r.at+n, end-n, n),
-		e.over.Section(r.at+base, o.size-base, moved)...)
+	o.pieces = append(e.over.Sections(r.at+n, end-n, n),
+		e.over.Sections(r.at+base, o.size-base, moved)...)
 	o.size += moved - base
 	return o, nil
 }
@@ -276,7 +276,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 // others returns what else has bytes in a range of the file, at most ten names.
 func (e *Edit) others(name string, off, size int64) (others []string) {
 	if e.users == nil {
-		e.users = new(format.Users)
+		e.users = new(format.Ranges)
 		add := func(name string, b tensor.Blob) {
 			if s, ok := b.Stored(); ok && s.Offset >= 0 {
 				e.users.Add(s.Offset, s.Size, len(e.userNames))
@@ -291,7 +291,7 @@ func (e *Edit) others(name string, off, size int64) (others []string) {
 		}
 		e.users.Sort()
 	}
-	for _, i := range e.users.Of(off, size) {
+	for _, i := range e.users.Overlapping(off, size) {
 		if e.userNames[i] != name && len(others) < 10 {
 			others = append(others, naming.Quote(e.userNames[i]))
 		}

@@ -105,7 +105,7 @@ func (d *draft) load(alignment int64) {
 	for i, s := range r.segments {
 		x := &d.segments[i]
 		if s.size > 0 {
-			x.pieces = d.e.over.Section(s.off, s.size, 0)
+			x.pieces = d.e.over.Sections(s.off, s.size, 0)
 		}
 		x.size = s.size
 		x.align = powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
@@ -121,7 +121,7 @@ func (d *draft) inlined() error {
 			continue
 		}
 		data := make([]byte, x.size)
-		for _, p := range d.e.over.Section(x.off, x.size, 0) {
+		for _, p := range d.e.over.Sections(x.off, x.size, 0) {
 			if err := p.Data.ReadInto(data[p.Off : p.Off+p.Size]); err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (e *Edit) rebuilt(opts WriterOptions) (*output, error) {
 	}
 	if r.header.Length > 0 { // bytes after the last segment stay
 		end := r.dataEnd()
-		o.pieces = append(o.pieces, e.over.Section(end, r.end-end, o.size)...)
+		o.pieces = append(o.pieces, e.over.Sections(end, r.end-end, o.size)...)
 		var ok bool
 		if o.size, ok = align.Add(o.size, r.end-end); !ok {
 			return nil, errs.New(tensor.ErrLimit, "a file of more than 2^63 bytes")

@@ -140,7 +140,7 @@ func (r *Reader) verifyPadding(ctx context.Context, found *format.Findings) erro
 		}
 	}
 	for _, g := range gaps {
-		at, err := scanner.Zero(g.off, g.off+g.size, "padding")
+		at, err := scanner.NonZero(g.off, g.off+g.size, "padding")
 		if err != nil {
 			return err
 		}

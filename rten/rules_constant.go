@@ -190,7 +190,7 @@ func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error 
 		}
 	}
 	for _, g := range gaps {
-		hidden, err := s.Zero(g.off, g.end, "padding")
+		hidden, err := s.NonZero(g.off, g.end, "padding")
 		switch {
 		case err != nil:
 			return err

@@ -14,11 +14,11 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	if r.dataAt == 0 {
 		return format.CoverSpans(r.Size(), []tensor.Span{format.MetadataSpan(0, r.Size())})
 	}
-	return format.SpansOf(r, r.frame()...)
+	return format.SpansOf(r, r.metadataSpans()...)
 }
 
-// frame returns the spans of a file before its data.
-func (r *Reader) frame() []tensor.Span {
+// metadataSpans returns the spans before the data of a file.
+func (r *Reader) metadataSpans() []tensor.Span {
 	return []tensor.Span{format.HeaderSpan(0, jsonheader.Start),
 		format.MetadataSpan(jsonheader.Start, r.dataAt-jsonheader.Start)}
 }
@@ -28,7 +28,7 @@ func (r *Reader) frame() []tensor.Span {
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for i, shard := range r.shards {
-			list := shard.frame()
+			list := shard.metadataSpans()
 			for j := range shard.tensors {
 				t := &shard.tensors[j]
 				st, _ := t.Data.Stored()

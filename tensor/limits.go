@@ -33,9 +33,10 @@ type Limits struct {
 	MaxDecoded  int64 // bytes that one encoded payload may decode to; default 64 GiB
 	// MaxDecodedTotal bounds the bytes that one operation, such as one Verify or
 	// one Plan.Write, decodes in all. The default is the larger of 64 GiB and 1,100
-	// times the size of the file: no encoding that is read expands further. Bytes that
-	// tensors share, or repeat by their strides, are bounded too: by default, all
-	// bytes together by the larger of 1 GiB and 1,100 times the size of the file.
+	// times the size of the file, which deflate cannot exceed; zstd can, for data that
+	// repeats. Bytes that tensors share, or repeat by their strides, are bounded too: by
+	// default, all bytes together by the larger of 1 GiB and 1,100 times the size of the
+	// file.
 	MaxDecodedTotal int64
 	MaxDepth        int64 // nesting of metadata; default 64
 }

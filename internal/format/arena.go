@@ -1,22 +1,23 @@
 package format
 
-// An Arena hands out parts of its memory, which never move. The zero value is ready.
+// An Arena allocates many small slices from few large pieces of memory. A slice that was
+// taken never moves. The zero value is ready.
 type Arena[T any] struct {
-	rest []T
-	size int // of the last piece
+	rest []T // of the current piece
+	size int // elements of the current piece
 }
 
-// Reserve makes the next piece of memory one of n elements.
-func (s *Arena[T]) Reserve(n int) { s.rest = make([]T, n) }
+// Reserve makes the current piece one of n elements.
+func (a *Arena[T]) Reserve(n int) { a.rest = make([]T, n) }
 
-// Take returns n elements. The memory that is not taken yet is at most twice what was, so
-// that a parser may ask for what it has seen, but not for what a file declares.
-func (s *Arena[T]) Take(n int) []T {
-	if n > len(s.rest) {
-		s.size = max(n, min(2*s.size, 1<<12), 64)
-		s.rest = make([]T, s.size)
+// Take returns n elements, which are zero. Pieces grow with what was taken before: n must
+// be a number of things that a parser has seen, not a number that a file declares.
+func (a *Arena[T]) Take(n int) []T {
+	if n > len(a.rest) {
+		a.size = max(n, min(2*a.size, 1<<12), 64)
+		a.rest = make([]T, a.size)
 	}
-	taken := s.rest[:n:n]
-	s.rest = s.rest[n:]
+	taken := a.rest[:n:n]
+	a.rest = a.rest[n:]
 	return taken
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Base is what the Readers of all formats have in common; a Reader embeds it. Reading
-// is safe from several goroutines once the Reader is complete.
+// A Base has the methods that the Readers of all formats share; a Reader embeds it. It is
+// safe for concurrent use once the Reader is complete. Functions that are for packages of
+// formats, such as SetTensors, are not methods, because Readers would export them.
 type Base struct {
 	in       *Input
-	n        int
+	n        int // tensors
 	at       func(i int) *tensor.Tensor
 	name     func(i int) string
 	blobs    int
@@ -21,18 +22,18 @@ type Base struct {
 	attrs    [][2]string
 	warnings Warnings
 
-	once, onceBlobs sync.Once
-	table, byBlob   *naming.Table // of tensors and blobs; see Index, BlobIndex
+	onceTensors, onceBlobs sync.Once
+	tensorTable, blobTable *naming.Table // see Index, BlobIndex
 }
 
-// InitBase makes the Base of a file that is being opened.
+// InitBase makes b the Base of a file that is being opened.
 func InitBase(b *Base, f Errors, in *Input) {
 	b.in = in
 	b.warnings = Warnings{Format: string(f)}
 }
 
 // SetTensors gives a Base its n tensors, in the order of the file. name returns the name
-// of one; nil for the Name of at.
+// of tensor i; if it is nil, at is called for the name.
 func SetTensors(b *Base, n int, at func(i int) *tensor.Tensor, name func(i int) string) {
 	b.n, b.at, b.name = n, at, name
 	if name == nil {
@@ -50,32 +51,30 @@ func SetBlobs(b *Base, n int, at func(i int) (name string, data tensor.Blob)) {
 	b.blobs, b.blob = n, at
 }
 
-// SetAttributes gives a Base the keys and values that the file has.
+// SetAttributes gives a Base the keys and values of the file, in the order of the file.
 func SetAttributes(b *Base, attributes [][2]string) { b.attrs = attributes }
 
-// Warn notes a deviation from the format's document that does not prevent reading. A file
-// that is opened Strict is refused for it once it is read.
+// Warn adds a warning: a deviation from the format's document that does not prevent
+// reading. If the file is opened Strict, opening fails with the first warning.
 func Warn(b *Base, err error) { b.warnings.Add(err) }
 
-// WarningsFull reports whether Warn ignores what it is given.
+// WarningsFull reports whether Warn ignores further warnings.
 func WarningsFull(b *Base) bool { return b.warnings.Full() }
 
 // InputOf returns what a Base was opened from.
 func InputOf(b *Base) *Input { return b.in }
 
 // Index returns the index of the first tensor of that name, -1 if there is none. The
-// first call makes a table.
+// first call makes a table of all names.
 func Index(b *Base, name string) int {
-	b.once.Do(func() { b.table, _ = naming.Build(b.n, b.name) })
-	return b.table.Lookup(name)
+	b.onceTensors.Do(func() { b.tensorTable, _ = naming.Build(b.n, b.name) })
+	return b.tensorTable.Lookup(name)
 }
 
 // BlobIndex returns the index of the first blob of that name, -1 if there is none.
 func BlobIndex(b *Base, name string) int {
-	b.onceBlobs.Do(func() {
-		b.byBlob, _ = naming.Build(b.blobs, b.blobName)
-	})
-	return b.byBlob.Lookup(name)
+	b.onceBlobs.Do(func() { b.blobTable, _ = naming.Build(b.blobs, b.blobName) })
+	return b.blobTable.Lookup(name)
 }
 
 // Close releases the file, if the Reader owns it. Borrowed slices are invalid
@@ -115,7 +114,7 @@ func (b *Base) blobName(i int) string {
 	return name
 }
 
-// Attributes yields what the file says about itself, in file order.
+// Attributes yields the keys and values that describe the file, in file order.
 func (b *Base) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, kv := range b.attrs {

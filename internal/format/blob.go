@@ -10,9 +10,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReadBlob reads all of b through buf and, of bools, checks that they are 0 or 1. It
-// stops at the first error, whose byte of b it returns. progress gets the number of
-// bytes of each step.
+// ReadBlob reads all of b in pieces of len(buf). If d is Bool, it checks that each byte
+// is 0 or 1. It stops at the first error, or when ctx ends, and returns how many bytes
+// precede the error. progress is called with the number of bytes of each piece.
 func ReadBlob(ctx context.Context, b tensor.Blob, d tensor.DType, buf []byte,
 	progress func(n int64)) (at int64, err error) {
 	in, err := b.Open()

@@ -8,10 +8,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Checksums find out whether memory that a caller passed to Add or Replace has changed by
-// the time it is written. At most 64 KiB of each blob are hashed, in 16 samples: that
-// finds a buffer which a caller fills again for its next tensor, and costs next to
-// nothing. The zero value is empty.
+// Checksums detect whether memory that a caller passed to Add or Replace has changed by
+// the time it is written. At most 64 KiB of each blob are hashed, in 16 samples: enough
+// to find a buffer that a caller fills again for its next tensor. The zero value is
+// empty.
 type Checksums struct {
 	seed   maphash.Seed
 	memory []checksum
@@ -39,7 +39,7 @@ func (c *Checksums) AddTensor(t *tensor.Tensor) {
 	}
 }
 
-// Add hashes the bytes of b where they are in memory. Bytes of a file are not read.
+// Add hashes the bytes of b if they are memory of the caller. It reads no file.
 func (c *Checksums) Add(name string, b tensor.Blob) {
 	if _, stored := b.Stored(); stored {
 		return
@@ -68,7 +68,7 @@ func (c *Checksums) hash(p []byte) uint64 {
 	return h.Sum64()
 }
 
-// Check hashes all memory again. If it differs, the error is tensor.ErrChecksum.
+// Check hashes all memory again. It fails with tensor.ErrChecksum if a hash differs.
 func (c *Checksums) Check() error {
 	for _, m := range c.memory {
 		if c.hash(m.p) != m.hash {

@@ -10,16 +10,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Comparer is an io.Writer that takes the bytes of R and no others.
+// A Comparer compares the bytes that are written to it with the bytes of R.
 type Comparer struct {
 	R       io.Reader
-	Same    int64 // bytes that were written and equal those in R
-	Differs bool  // the byte after them is another one, and Write failed
+	Same    int64 // equal bytes so far
+	Differs bool  // the byte after them differs, or R has ended
 	buf     []byte
 }
 
 var errDiffers = errors.New("other bytes")
 
+// Write fails at the first byte that differs, and if reading R fails.
 func (c *Comparer) Write(p []byte) (n int, err error) {
 	if c.buf == nil {
 		c.buf = make([]byte, 64<<10)
@@ -44,7 +45,8 @@ func (c *Comparer) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// SameBytes reports whether two blobs have the same bytes.
+// SameBytes reports whether two blobs have the same bytes. It reads both up to the first
+// difference.
 func SameBytes(ctx context.Context, a, b tensor.Blob) (bool, error) {
 	if a.Size() != b.Size() {
 		return false, nil

@@ -1,6 +1,7 @@
-// Package format holds the parts that readers, writers and edits of all formats share:
-// the writer that registers tensors, the edit, the constructor of errors, and checksums
-// of memory that a caller passed in.
+// Package format holds what the packages of all formats share. For readers: [Input] opens
+// a file, [Base] has the methods of every Reader, [Findings] collects what Verify
+// reports, [CompleteLimits] and [Budget] bound memory, [CoverSpans] gives each byte a
+// role. For writers: [Writer], [Edit] and [Checksums]. For both: [Errors].
 //
 // A format describes itself to a [Writer] by an [Encoding]: how a tensor becomes an item
 // of a file, which items a file can hold, and how items become bytes. The Writer does the

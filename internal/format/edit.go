@@ -10,33 +10,34 @@ import (
 )
 
 // An Edit collects changes to the tensors and blobs of a file. Names are the names in the
-// original, all changes apply at once, and of several changes to one tensor the last
-// counts: a tensor that is removed and then replaced or renamed is there. It is for one
-// goroutine at a time.
+// original, and all changes apply at once. A later change to the same tensor replaces an
+// earlier one: a tensor that is removed and then replaced or renamed is in the file. An
+// Edit is for one goroutine at a time.
 type Edit struct {
 	format  Errors
 	base    *Base
 	check   func(t *tensor.Tensor) error
-	changes map[int]*Change // by tensor; -1-i is blob i
+	changes map[int]*Change // by the index of a tensor; -1-i is blob i
 }
 
 // A Change is what becomes of one tensor or blob of the original.
 type Change struct {
 	Removed bool
 	Renamed bool
-	Name    string         // new, or of the original
-	Tensor  *tensor.Tensor // what replaces it; nil: nothing
+	Name    string         // in the changed file
+	Tensor  *tensor.Tensor // what replaces it; nil if the data stays
 	sums    Checksums      // of Tensor
 }
 
-// NewEdit returns an Edit of the tensors and blobs of a Base. check returns why no file
-// can have a tensor, whatever its name.
+// NewEdit returns an Edit of the tensors and blobs of a Base. check refuses a tensor that
+// no file can have under any name.
 func NewEdit(f Errors, b *Base, check func(t *tensor.Tensor) error) Edit {
 	return Edit{format: f, base: b, check: check, changes: map[int]*Change{}}
 }
 
-// tensor returns the change of the tensor of that name, or of the blob if there is none.
-func (e *Edit) tensor(name string) (*Change, error) {
+// ofTensor returns the change of the tensor of that name, or of the blob if no tensor has
+// the name.
+func (e *Edit) ofTensor(name string) (*Change, error) {
 	i := Index(e.base, name)
 	if i < 0 {
 		if i = -1 - BlobIndex(e.base, name); i == 0 {
@@ -46,7 +47,8 @@ func (e *Edit) tensor(name string) (*Change, error) {
 	return e.change(i), nil
 }
 
-func (e *Edit) blob(name string) (*Change, error) {
+// ofBlob returns the change of the blob of that name.
+func (e *Edit) ofBlob(name string) (*Change, error) {
 	i := BlobIndex(e.base, name)
 	if i < 0 {
 		return nil, e.format.New(tensor.ErrNoTensor, "blob %s", naming.Quote(name))
@@ -66,10 +68,10 @@ func (c *Change) rename(new string) { c.Removed, c.Renamed, c.Name = false, true
 func (c *Change) remove() { *c = Change{Removed: true} }
 
 // Rename gives a tensor another name, or a blob if no tensor has the name. It fails with
-// tensor.ErrNoTensor if the original has neither. A new name that is taken is
-// tensor.ErrDuplicate of Write.
+// tensor.ErrNoTensor if the original has neither. If the new name is taken, Write fails
+// with tensor.ErrDuplicate.
 func (e *Edit) Rename(old, new string) error {
-	c, err := e.tensor(old)
+	c, err := e.ofTensor(old)
 	if err == nil {
 		c.rename(new)
 	}
@@ -79,7 +81,7 @@ func (e *Edit) Rename(old, new string) error {
 // Remove leaves a tensor out, or a blob if no tensor has the name. It fails with
 // tensor.ErrNoTensor if the original has neither.
 func (e *Edit) Remove(name string) error {
-	c, err := e.tensor(name)
+	c, err := e.ofTensor(name)
 	if err == nil {
 		c.remove()
 	}
@@ -89,7 +91,7 @@ func (e *Edit) Remove(name string) error {
 // RenameBlob gives a blob another name. It fails with tensor.ErrNoTensor if the original
 // has no such blob.
 func (e *Edit) RenameBlob(old, new string) error {
-	c, err := e.blob(old)
+	c, err := e.ofBlob(old)
 	if err == nil {
 		c.rename(new)
 	}
@@ -99,17 +101,17 @@ func (e *Edit) RenameBlob(old, new string) error {
 // RemoveBlob leaves a blob out. It fails with tensor.ErrNoTensor if the original has no
 // such blob.
 func (e *Edit) RemoveBlob(name string) error {
-	c, err := e.blob(name)
+	c, err := e.ofBlob(name)
 	if err == nil {
 		c.remove()
 	}
 	return err
 }
 
-// Replace stores the dtype, shape and data of t, whose name is not used, in place of a
-// tensor. Its data must stay readable until the file is written, and its memory
-// unchanged: tensor.ErrChecksum. It fails with tensor.ErrNoTensor if the original has no
-// such tensor, and as Check of a Writer does.
+// Replace stores the dtype, shape and data of t in place of a tensor, which keeps its
+// name. The data must stay readable and unchanged until the file is written; Write fails
+// with tensor.ErrChecksum if memory has changed. Replace fails with tensor.ErrNoTensor if
+// the original has no such tensor, and as Check of a Writer does.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	if Index(e.base, name) < 0 {
 		return e.format.New(tensor.ErrNoTensor, "%s", naming.Quote(name))
@@ -127,7 +129,7 @@ func ReplaceEntry(e *Edit, name string, t *tensor.Tensor) error {
 	}
 	var c *Change
 	if err == nil {
-		c, err = e.tensor(name)
+		c, err = e.ofTensor(name)
 	}
 	if err == nil {
 		c.Removed, c.Tensor, c.sums = false, t, ChecksumsOf(name, t)
@@ -148,8 +150,8 @@ func (n NoAttributes) SetAttribute(key, value string) error {
 func (n NoAttributes) RemoveAttribute(key string) error { return n.SetAttribute(key, "") }
 
 // ChangeOf returns what becomes of tensor i of the original, or of blob -1-i, which has
-// that name. Tensor, if there is one, has the Name. Memory that has changed since Replace
-// is tensor.ErrChecksum.
+// that name. If Tensor is not nil, it has the new Name. ChangeOf fails with
+// tensor.ErrChecksum if memory has changed since Replace.
 func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 	if e.changes[i] != nil {
 		c = *e.changes[i]
@@ -168,10 +170,10 @@ func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 	return c, nil
 }
 
-// Apply adds what an Edit makes of the original to w, and completes the file. order lists
-// tensors by their index, and blob i as -1-i; nil is all tensors. carry returns the item
-// of what keeps its data, under its new name. A change has to pass the checks of the
-// Writer; what does not change was in such a file before, and only its name must be free.
+// Apply writes the changed file by w, and completes it. order lists tensors by their
+// index, and blob i as -1-i; nil is all tensors. carry returns the item of a tensor or
+// blob that keeps its data, under its new name. Changes must pass the checks of the
+// Writer. Of tensors that do not change, only the names are checked.
 func Apply[I any](ctx context.Context, e *Edit, w *Writer[I], order []int,
 	carry func(i int, name string) (I, error)) error {
 	defer w.Abort()
@@ -181,15 +183,15 @@ func Apply[I any](ctx context.Context, e *Edit, w *Writer[I], order []int,
 			order = append(order, i)
 		}
 	}
-	if w.enc.Others != nil {
-		w.was = map[string]bool{}
+	if w.enc.Equivalents != nil {
+		w.original = map[string]bool{}
 		for _, i := range order {
 			name := nameOf(e.base, i)
 			item, err := carry(i, name)
 			if err != nil {
 				return err
 			}
-			w.was[w.key(name, &item)] = true
+			w.original[w.key(name, &item)] = true
 		}
 	}
 	for _, i := range order {
@@ -212,6 +214,7 @@ func nameOf(b *Base, i int) string {
 	return b.blobName(-1 - i)
 }
 
+// apply adds tensor i of the original, or blob -1-i, as the Edit changes it.
 func apply[I any](e *Edit, w *Writer[I], i int, carry func(i int, name string) (I, error)) error {
 	c, err := ChangeOf(e, i, nameOf(e.base, i))
 	switch {

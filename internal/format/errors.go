@@ -9,11 +9,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Errors is the name of a format, which begins its errors.
+// Errors makes the errors of a format. It is the name of the format, which begins each
+// error.
 type Errors string
 
-// At returns an error at a byte offset of the file, -1 for none, about a field in the
-// format's own words. The class is what errors.Is finds.
+// At returns a *tensor.FormatError at a byte offset of the file, -1 for none, about a
+// field in the format's own words. errors.Is finds the class in it.
 func (f Errors) At(off int64, field string, class error, text string, args ...any) error {
 	return &tensor.FormatError{Format: string(f), Offset: off, Field: field,
 		Err: fmt.Errorf("%w: "+text, append([]any{class}, args...)...)}
@@ -37,17 +38,17 @@ func (f Errors) Tensor(name string, class error, text string, args ...any) error
 // Field returns the field of the tensor of that name in errors.
 func Field(name string) string { return "tensors[" + naming.Quote(name) + "]" }
 
-// Truncated is At for a file that ends before what it says it has.
+// Truncated is At for a file that ends too early.
 func (f Errors) Truncated(off int64, field, text string, args ...any) error {
 	return f.At(off, field, io.ErrUnexpectedEOF, text, args...)
 }
 
-// Limit is At for what is beyond a limit of the reader.
+// Limit is At for a file that exceeds a limit of the reader.
 func (f Errors) Limit(off int64, field, text string, args ...any) error {
 	return f.At(off, field, tensor.ErrLimit, text, args...)
 }
 
-// Wrap adds the place in the file to an error that has its class already. Nil stays nil.
+// Wrap adds an offset and a field to an error that has its class already. nil stays nil.
 func (f Errors) Wrap(off int64, field string, err error) error {
 	if err == nil {
 		return nil
@@ -56,7 +57,7 @@ func (f Errors) Wrap(off int64, field string, err error) error {
 }
 
 // InFile returns an error about another file than the one that was opened. The name is
-// relative to the directory of the opened file. Nil stays nil.
+// relative to the directory of the opened file. nil stays nil.
 func (f Errors) InFile(file string, err error) error {
 	if err == nil {
 		return nil

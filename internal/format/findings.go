@@ -6,13 +6,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// maxFindings bounds the memory that a hostile file can make a report take: so many
-// errors and so many warnings are listed.
+// maxFindings is how many errors, and how many warnings, a report lists at most: a
+// hostile file could have any number.
 const maxFindings = 10_000
 
-// Findings are a tensor.Report in the making.
+// Findings collect errors and warnings for a tensor.Report.
 type Findings struct {
-	Options     tensor.VerifyOptions // of the Verify
+	Options     tensor.VerifyOptions
 	report      *tensor.Report
 	errs, warns int
 }
@@ -26,7 +26,7 @@ func NewFindings(opts *tensor.VerifyOptions) *Findings {
 	return l
 }
 
-// Error adds damage; nil is ignored.
+// Error adds an error; nil is ignored.
 func (l *Findings) Error(err error) {
 	if err == nil {
 		return
@@ -40,7 +40,7 @@ func (l *Findings) Error(err error) {
 	}
 }
 
-// Warn adds a deviation that does not prevent reading; with Strict it is an error.
+// Warn adds a warning, or with Options.Strict an error; nil is ignored.
 func (l *Findings) Warn(err error) {
 	if l.Options.Strict {
 		l.Error(err)
@@ -62,8 +62,7 @@ func (l *Findings) Warn(err error) {
 
 func (l *Findings) add(f tensor.Finding) { l.report.Findings = append(l.report.Findings, f) }
 
-// Full reports whether further errors would not be listed, so that a Verify may
-// stop early.
+// Full reports whether further errors are not listed, so that Verify may stop.
 func (l *Findings) Full() bool { return l.errs > maxFindings }
 
 // All returns the findings so far, warnings included.
@@ -72,8 +71,8 @@ func (l *Findings) All() []tensor.Finding { return l.report.Findings }
 // Err returns nil if there are only warnings so far.
 func (l *Findings) Err() error { return l.report.Err() }
 
-// End returns what Verify returns: the report and its error. err is why the Verify
-// ended early, if it did; it is listed in any case.
+// End returns the results of Verify: the report and its error. err, if not nil, is why
+// Verify stopped early; it becomes the last finding.
 func (l *Findings) End(err error) (*tensor.Report, error) {
 	if err != nil {
 		l.add(tensor.FindingOf(err))

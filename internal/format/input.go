@@ -15,27 +15,27 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Input is a file that is being opened: its bytes, the options of the call, and the
-// way to the files next to it. It is an io.ReaderAt and a tensor.Companion, so that a
-// package that detects the format can pass it to NewReader of the format, which then owns
-// it.
+// An Input is a file that is being opened: its bytes, the options of the call, and its
+// companions, which are the files next to it. It is an io.ReaderAt and a
+// tensor.Companion, so that a package that detects the format can pass it to NewReader of
+// the format, which then owns it.
 type Input struct {
 	*source.Source
 	// Options are complete: limits have their defaults, and Companion is never nil.
 	Options tensor.ReadOptions
 	// Asked are the limits of the call, for a format that has defaults of its own.
 	Asked tensor.Limits
-	// Path is the name that Open was called with; "" where there is none.
+	// Path is the name that Open was called with, "" if there is none.
 	Path string
-	// Memory is the file where OpenBytes was called: memory that does not change.
+	// Memory is the file that OpenBytes was called with, else nil. It does not change.
 	Memory []byte
-	// Far is what the Source reads from if that is neither memory nor a file of this
-	// machine; else nil.
-	Far io.ReaderAt
+	// ReaderAt is the reader of the caller or of an fs.FS that the Source reads from; nil
+	// if the file is in memory or is a file of the operating system.
+	ReaderAt io.ReaderAt
 
 	name       string
-	unfinished func() error // nil: there is no journal to look for
-	companions atomic.Int64 // that were opened
+	unfinished func() error // looks for a journal; nil if there cannot be one
+	companions atomic.Int64 // number of companions that were opened
 	siblings   func() map[int64][]string
 }
 
@@ -45,8 +45,8 @@ type Opened interface {
 	Warnings() []error
 }
 
-// readFile calls a reader of a format. If the file is opened Strict, its first warning is
-// an error.
+// readFile calls read, which reads a file of a format. If the file is opened Strict,
+// readFile fails with the first warning.
 func readFile[R Opened](in *Input, read func(*Input) (R, error)) (r R, err error) {
 	if r, err = read(in); err != nil {
 		return *new(R), err
@@ -61,21 +61,22 @@ func readFile[R Opened](in *Input, read func(*Input) (R, error)) (r R, err error
 	return r, nil
 }
 
-// A place is where a file is, with the files next to it.
-type place struct {
-	path       string // of a file of this machine; "" in an fs.FS
+// A location is a name in a file system: of the operating system, or an fs.FS.
+type location struct {
+	path       string // a name of the operating system; "" in an fs.FS
 	open       func(in *Input) error
 	companion  func(o *tensor.ReadOptions) func(name string) (io.ReaderAt, int64, error)
 	unfinished func() error
 	stat       func() (fs.FileInfo, error)
-	siblings   func() map[int64][]string // nil where they are not listed
+	siblings   func() map[int64][]string // nil if they cannot be listed
 }
 
-// Open opens the file of that name, and reads it. Where files next to it were read as
-// well, and the file was replaced meanwhile, it is opened again.
+// Open opens the file of that name, and reads it. If the file was replaced while its
+// companions were opened, Open opens it again, up to three times. It then fails with
+// tensor.ErrUnfinished.
 func Open[R Opened](name string, opts *tensor.ReadOptions,
 	read func(*Input) (R, error)) (r R, err error) {
-	return openAt(name, opts, read, &place{path: name,
+	return openAt(name, opts, read, &location{path: name,
 		open: func(in *Input) (err error) {
 			in.Source, err = source.Open(name, in.Options.NoMap)
 			return err
@@ -92,9 +93,9 @@ func Open[R Opened](name string, opts *tensor.ReadOptions,
 // system can. A file without ReadAt is read into memory, which Limits.MaxDecoded bounds.
 func OpenFS[R Opened](fsys fs.FS, name string, opts *tensor.ReadOptions,
 	read func(*Input) (R, error)) (r R, err error) {
-	return openAt(name, opts, read, &place{
+	return openAt(name, opts, read, &location{
 		open: func(in *Input) (err error) {
-			in.Source, in.Far, err = openFS(fsys, name, in.Options.NoMap,
+			in.Source, in.ReaderAt, err = openFS(fsys, name, in.Options.NoMap,
 				in.Options.Limits.MaxDecoded)
 			return err
 		},
@@ -106,15 +107,15 @@ func OpenFS[R Opened](fsys fs.FS, name string, opts *tensor.ReadOptions,
 }
 
 func openAt[R Opened](name string, opts *tensor.ReadOptions, read func(*Input) (R, error),
-	at *place) (r R, err error) {
-	const turns = 3
-	for range turns {
+	at *location) (r R, err error) {
+	const attempts = 3
+	for range attempts {
 		in := &Input{Path: at.path, name: filepath.Base(name), unfinished: at.unfinished}
 		if err = in.complete(opts); err != nil {
 			return r, err
 		}
 		if opts == nil || opts.Companion == nil {
-			in.companionsOf(at.companion(&in.Options))
+			in.setCompanions(at.companion(&in.Options))
 			in.siblings = at.siblings
 		}
 		before, _ := at.stat()
@@ -138,13 +139,13 @@ func openAt[R Opened](name string, opts *tensor.ReadOptions, read func(*Input) (
 	return *new(R), err
 }
 
-// isSame reports whether two descriptions are of one file that has not changed.
+// isSame reports whether a and b describe the same file, which has not changed.
 func isSame(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) || a.Sys() == nil && a.Size() == b.Size() &&
 		a.ModTime().Equal(b.ModTime())
 }
 
-// OpenBytes reads a file in memory, and keeps b.
+// OpenBytes reads a file in memory. It keeps b, which must not change.
 func OpenBytes[R Opened](b []byte, opts *tensor.ReadOptions,
 	read func(*Input) (R, error)) (r R, err error) {
 	if b == nil {
@@ -157,8 +158,8 @@ func OpenBytes[R Opened](b []byte, opts *tensor.ReadOptions,
 	return readFile(in, read)
 }
 
-// NewReader reads the size bytes of r, which stays the caller's unless it is an Input.
-// The files next to it are the files next to r where it is a tensor.Companion.
+// NewReader reads the size bytes of r, which the caller closes unless it is an Input. If
+// r is a tensor.Companion, it opens the companions.
 func NewReader[R Opened](r io.ReaderAt, size int64, opts *tensor.ReadOptions,
 	read func(*Input) (R, error)) (x R, err error) {
 	in, ok := r.(*Input)
@@ -179,32 +180,33 @@ func NewInput(r io.ReaderAt, size int64, opts *tensor.ReadOptions) (in *Input, e
 	if c, ok := r.(tensor.Companion); ok {
 		in.name, in.unfinished = c.Name(), atomicfile.UnfinishedOf(r)
 		if opts == nil || opts.Companion == nil {
-			in.companionsOf(c.Companion)
+			in.setCompanions(c.Companion)
 		}
 	}
 	if in.Source, err = source.OfReaderAt(r, size); err != nil {
 		return nil, err
 	}
 	if !in.Mapped() {
-		in.Far = r
+		in.ReaderAt = r
 	}
 	return in, nil
 }
 
-// Mapping returns the Source, for a package that makes one of an io.ReaderAt.
+// Mapping returns the Source, for source.Mapping.
 func (in *Input) Mapping() *source.Source { return in.Source }
 
+// complete sets the options, with the defaults for zero fields.
 func (in *Input) complete(opts *tensor.ReadOptions) (err error) {
 	if opts != nil {
 		in.Options, in.Asked = *opts, opts.Limits
 	}
 	in.Options.Limits, err = CompleteLimits(in.Options.Limits)
-	in.companionsOf(in.Options.Companion)
+	in.setCompanions(in.Options.Companion)
 	return err
 }
 
-// companionsOf sets the function that opens the files next to this one; nil for none.
-func (in *Input) companionsOf(open func(name string) (io.ReaderAt, int64, error)) {
+// setCompanions sets the function that opens companions; nil if there are none.
+func (in *Input) setCompanions(open func(name string) (io.ReaderAt, int64, error)) {
 	in.Options.Companion = func(name string) (io.ReaderAt, int64, error) {
 		if open == nil {
 			return nil, 0, fmt.Errorf("%s: %w: there is no way to other files",
@@ -215,16 +217,16 @@ func (in *Input) companionsOf(open func(name string) (io.ReaderAt, int64, error)
 	}
 }
 
-// Name returns the name of the file without a directory, "" where it is not known.
+// Name returns the name of the file without its directory, "" if it is not known.
 func (in *Input) Name() string { return in.name }
 
-// Companion opens a file next to this one.
+// Companion opens a file next to this one. The caller closes it if it is an io.Closer.
 func (in *Input) Companion(name string) (io.ReaderAt, int64, error) {
 	return in.Options.Companion(name)
 }
 
-// Siblings returns the names of the regular files next to this one by their sizes, nil
-// where Companion opens other files than those.
+// Siblings returns the names of the regular files in the directory of this one, by their
+// sizes. It returns nil if Companion does not open the files of that directory.
 func (in *Input) Siblings() map[int64][]string {
 	if in.siblings == nil {
 		return nil
@@ -232,17 +234,16 @@ func (in *Input) Siblings() map[int64][]string {
 	return in.siblings()
 }
 
-// Shard returns the Input of a file that is part of this one, which refers to no other
-// file.
+// Shard returns the Input of a file that is part of this one. A shard has no companions.
 func (in *Input) Shard(src *source.Source) *Input {
 	shard := &Input{Source: src, Asked: in.Asked}
 	shard.Options = in.Options
-	shard.companionsOf(nil)
+	shard.setCompanions(nil)
 	return shard
 }
 
-// Unfinished returns why the files of a set may be of two sets, which is
-// tensor.ErrUnfinished, or nil. A format that reads a set reports it as a warning.
+// Unfinished returns tensor.ErrUnfinished if a journal shows that the files of a set may
+// be of two sets, else nil. A format that reads a set reports it as a warning.
 func (in *Input) Unfinished() error {
 	if in.unfinished == nil {
 		return nil
@@ -250,7 +251,7 @@ func (in *Input) Unfinished() error {
 	return in.unfinished()
 }
 
-// explain adds why a set is not complete to an error of reading it.
+// explain adds to an error of reading a set that the set is unfinished, if it is.
 func (in *Input) explain(err error) error {
 	return atomicfile.Explain("tensorfile", in.Unfinished(), err)
 }
@@ -275,9 +276,9 @@ func companionsFS(fsys fs.FS, name string, noMap, noLinks bool,
 }
 
 // openFS opens a regular file of fsys. A file of the operating system is mapped unless
-// noMap is set. far is the open file if it is another io.ReaderAt, from which the Source
-// reads. A file without ReadAt is read into memory, limit bytes at most.
-func openFS(fsys fs.FS, name string, noMap bool, limit int64) (s *source.Source, far io.ReaderAt,
+// noMap is set. Another io.ReaderAt is returned as r, from which the Source reads. A file
+// without ReadAt is read into memory, limit bytes at most.
+func openFS(fsys fs.FS, name string, noMap bool, limit int64) (s *source.Source, r io.ReaderAt,
 	err error) {
 	in, err := fsys.Open(name)
 	if err != nil {

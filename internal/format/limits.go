@@ -10,7 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// CompleteLimits returns l with the default for every zero. A negative limit is an error.
+// CompleteLimits returns l with the default in place of every zero. It fails with
+// fs.ErrInvalid for a negative limit.
 func CompleteLimits(l tensor.Limits) (tensor.Limits, error) {
 	for _, f := range []struct {
 		name         string
@@ -42,8 +43,8 @@ func DefaultLimits() tensor.Limits {
 	return l
 }
 
-// CheckWritten returns errors.ErrUnsupported for a tensor that no Reader opens unless its
-// Limits are raised.
+// CheckWritten fails with errors.ErrUnsupported for a tensor that Readers with the
+// default Limits refuse.
 func CheckWritten(name string, rank int) error {
 	switch l := DefaultLimits(); {
 	case int64(len(name)) > l.MaxName:
@@ -56,31 +57,36 @@ func CheckWritten(name string, rank int) error {
 	return nil
 }
 
+// maxExpansion is how much a file may expand by default: deflate expands at most by 1032.
+const maxExpansion = 1100
+
 // DecodedTotal returns MaxDecodedTotal or its default, which depends on the size of
 // the file.
 func DecodedTotal(l tensor.Limits, fileSize int64) int64 {
 	return total(l, fileSize, 64<<30)
 }
 
-func total(l tensor.Limits, fileSize, least int64) int64 {
+// total returns MaxDecodedTotal, or else the larger of minimum and what a file of that
+// size can decode to.
+func total(l tensor.Limits, fileSize, minimum int64) int64 {
 	switch {
 	case l.MaxDecodedTotal > 0:
 		return l.MaxDecodedTotal
-	case fileSize > math.MaxInt64/1100:
+	case fileSize > math.MaxInt64/maxExpansion:
 		return math.MaxInt64
 	}
-	return max(least, 1100*fileSize)
+	return max(minimum, maxExpansion*fileSize)
 }
 
-// A Budget counts the bytes that an operation makes of a file, under
-// Limits.MaxDecodedTotal. Plain bytes are counted too: tensors may share them, or repeat
-// them by their strides, so that a small file has many.
+// A Budget counts the bytes that an operation reads or decodes, under
+// Limits.MaxDecodedTotal. Bytes that are not encoded are counted too: tensors may share
+// them, or repeat them by their strides, so that a small file has many.
 type Budget struct {
 	limits   tensor.Limits
 	fileSize int64 // 0 if it is not known
-	encoded  int64 // bytes that what is encoded decodes to, each payload once
+	encoded  int64 // decoded bytes of encoded payloads, each payload once
 	plain    int64 // all other bytes
-	stored   int64 // bytes of the file that the blobs counted are in, each once
+	stored   int64 // bytes of the file that the counted blobs are made of, each blob once
 	seen     map[tensor.Stored]bool
 }
 
@@ -90,47 +96,47 @@ func NewBudget(l tensor.Limits, fileSize int64) *Budget {
 	return &Budget{limits: l, fileSize: fileSize, seen: map[tensor.Stored]bool{}}
 }
 
-// Add counts all bytes of a blob. Bytes that are in no file count nothing. It returns
-// tensor.ErrLimit if there are more than the limit allows.
+// Add counts all bytes of a blob. Bytes that are in no file are not counted. It fails
+// with tensor.ErrLimit if there are more than the limit allows.
 func (b *Budget) Add(blob tensor.Blob) error {
 	st, ok := blob.Stored()
 	if !ok {
 		return nil
 	}
-	plain := st.Encoding == "raw" || st.Encoding == "" || st.Offset < 0
-	again := false
-	if !plain || b.fileSize <= 0 {
-		again = b.seen[st]
+	isPlain := st.Encoding == "raw" || st.Encoding == "" || st.Offset < 0
+	isSeen := false
+	if !isPlain || b.fileSize <= 0 {
+		isSeen = b.seen[st]
 		b.seen[st] = true
 	}
-	if !again {
+	if !isSeen {
 		b.stored = sum(b.stored, st.Size)
 	}
 	n := max(blob.Size(), 0)
 	size := b.fileSize
-	if size <= 0 || !plain && !again {
-		size = max(size, b.stored) // what an index refers to is in its shards
+	if size <= 0 || !isPlain && !isSeen {
+		size = max(size, b.stored) // payloads of an index are in its shards
 	}
-	if plain || again {
+	if isPlain || isSeen {
 		b.plain = sum(b.plain, n)
-		most := total(b.limits, size, 1<<30)
+		limit := total(b.limits, size, 1<<30)
 		if b.limits.MaxDecodedTotal > 0 {
-			most = sum(most, size) // what is read as it is stored is not decoded
+			limit = sum(limit, size) // the limit is for decoded bytes only
 		}
-		return within(b.plain, most)
+		return checkTotal(b.plain, limit)
 	}
 	b.encoded = sum(b.encoded, n)
-	return within(b.encoded, DecodedTotal(b.limits, size))
+	return checkTotal(b.encoded, DecodedTotal(b.limits, size))
 }
 
-func within(n, most int64) error {
-	if n <= most {
+func checkTotal(n, limit int64) error {
+	if n <= limit {
 		return nil
 	}
-	return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, n, most)
+	return fmt.Errorf("%w: %d bytes to decode, and the limit is %d", tensor.ErrLimit, n, limit)
 }
 
-// sum is a+b, or the largest number if that is less.
+// sum returns a+b, or math.MaxInt64 if that overflows.
 func sum(a, b int64) int64 {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64
@@ -138,8 +144,8 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// CheckDecoded returns tensor.ErrLimit if reading all blobs, of files of that size
-// together, exceeds their Budget.
+// CheckDecoded fails with tensor.ErrLimit if reading all blobs exceeds the Budget of
+// files that have fileSize bytes together.
 func CheckDecoded(l tensor.Limits, fileSize int64, blobs iter.Seq[tensor.Blob]) error {
 	b := NewBudget(l, fileSize)
 	for blob := range blobs {

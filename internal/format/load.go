@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Reader is what Load and SpansOf take of a Reader of a format.
+// A Reader has the methods of a format's Reader that Load and SpansOf call.
 type Reader interface {
 	io.Closer
 	Len() int
@@ -18,9 +18,10 @@ type Reader interface {
 	Blobs() iter.Seq2[string, tensor.Blob]
 }
 
-// Load takes what Open of a format returns. It returns the tensors of r in memory of
-// their own, by name: the first of several of one name, and closes r. Data that decodes
-// to more than the default of Limits.MaxDecodedTotal is an ErrLimit.
+// Load takes the results of a format's Open. It returns the tensors of r by name, in
+// memory that the caller owns, and closes r. If several tensors have a name, it returns
+// the first. It fails with tensor.ErrLimit if the data decode to more than the default of
+// Limits.MaxDecodedTotal.
 func Load[R Reader](r R, err error) (map[string]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
@@ -38,11 +39,11 @@ func Load[R Reader](r R, err error) (map[string]*tensor.Tensor, error) {
 		own.Name, own.Shape, own.Order = strings.Clone(t.Name), slices.Clone(t.Shape),
 			slices.Clone(t.Order)
 		own.Parts = slices.Clone(t.Parts)
-		if err := read(&own.Data); err != nil {
+		if err := intoMemory(&own.Data); err != nil {
 			return nil, err
 		}
 		for i := range own.Parts {
-			if err := read(&own.Parts[i].Data); err != nil {
+			if err := intoMemory(&own.Parts[i].Data); err != nil {
 				return nil, err
 			}
 		}
@@ -51,6 +52,7 @@ func Load[R Reader](r R, err error) (map[string]*tensor.Tensor, error) {
 	return m, nil
 }
 
+// blobs yields the data of all tensors and their parts.
 func blobs(r Reader) iter.Seq[tensor.Blob] {
 	return func(yield func(tensor.Blob) bool) {
 		for t := range r.Tensors() {
@@ -63,7 +65,8 @@ func blobs(r Reader) iter.Seq[tensor.Blob] {
 	}
 }
 
-func read(b *tensor.Blob) error {
+// intoMemory replaces a blob by its bytes in memory.
+func intoMemory(b *tensor.Blob) error {
 	p, err := b.ReadAll()
 	*b = tensor.BlobOf(p)
 	return err

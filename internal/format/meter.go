@@ -2,8 +2,8 @@ package format
 
 import "sync"
 
-// A Meter adds up bytes for a progress function, which gets those done and those in all.
-// nil does nothing. It is safe for concurrent use.
+// A Meter adds up bytes, and calls a progress function with the bytes done and the total.
+// A nil Meter does nothing. It is safe for concurrent use.
 type Meter struct {
 	mu          sync.Mutex
 	report      func(done, total int64)
@@ -11,7 +11,7 @@ type Meter struct {
 	ended       bool
 }
 
-// NewMeter returns a Meter of about total bytes; nil without a function. A total that is
+// NewMeter returns a Meter of about total bytes; nil if report is nil. A total that is
 // too small grows.
 func NewMeter(report func(done, total int64), total int64) *Meter {
 	if report == nil {
@@ -20,7 +20,7 @@ func NewMeter(report func(done, total int64), total int64) *Meter {
 	return &Meter{report: report, total: total}
 }
 
-// Add reports that n bytes are done in addition.
+// Add reports that n more bytes are done.
 func (m *Meter) Add(n int64) {
 	if m == nil || n == 0 {
 		return
@@ -33,7 +33,7 @@ func (m *Meter) Add(n int64) {
 	m.report(m.done, m.total)
 }
 
-// End reports that all bytes are done, unless the last call did.
+// End reports that all bytes are done, unless the last Add did.
 func (m *Meter) End() {
 	if m == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// Until returns a Writer that writes to w, at most 1 MiB at a time, and fails once ctx
-// has ended. A w that returns an impossible count is an error.
+// Until returns an io.Writer that writes to w, at most 1 MiB at a time, and fails once
+// ctx has ended. It fails if w returns an impossible count.
 func Until(ctx context.Context, w io.Writer) io.Writer { return Counted(ctx, w, nil) }
 
 // Counted is Until with progress, which is called with the bytes written so far.
@@ -25,7 +25,7 @@ type contextWriter struct {
 	ctx      context.Context
 	w        io.Writer
 	written  int64
-	total    int64 // of the file, if it is known
+	total    int64 // bytes of the file; 0 if it is not known
 	progress func(done, total int64)
 }
 
@@ -59,10 +59,10 @@ type Output struct {
 	out  contextWriter
 	file Target // nil for an io.Writer of the caller
 	done bool   // closed or aborted
-	err  error  // final
+	err  error  // of every further call
 }
 
-// A Target is a file that is complete after Close, and gone after Abort.
+// A Target is a file that appears with Close, and is dropped with Abort.
 type Target interface {
 	io.Writer
 	Close() error
@@ -75,8 +75,9 @@ func Underlying(o *Output) io.Writer { return o.out.w }
 // ContextOf returns the context of the call that writes.
 func ContextOf(o *Output) context.Context { return o.out.ctx }
 
-// Begin returns the writer of an Output, which announces that the whole file will have so
-// many bytes: a full disk is then an error of the first Write. Size -1 is not known.
+// Begin returns the writer of an Output. size is the size of the whole file, -1 if it is
+// not known: with a size, writing to a disk without enough space fails at the first
+// Write.
 func Begin(o *Output, size int64) io.Writer {
 	if size >= 0 {
 		o.out.total = size
@@ -87,13 +88,13 @@ func Begin(o *Output, size int64) io.Writer {
 	return &o.out
 }
 
-// WriteTo writes a file to w by encode, until ctx ends.
+// WriteTo calls encode with an Output that writes to w until ctx ends.
 func WriteTo(ctx context.Context, w io.Writer, encode func(out *Output) error) error {
 	o := &Output{out: contextWriter{ctx: ctx, w: w}}
 	return encode(o)
 }
 
-// Written returns how many bytes an Output has written.
+// Written returns the number of bytes that an Output has written.
 func Written(o *Output) int64 { return o.out.written }
 
 // end completes the file, or drops it after an error.

@@ -9,40 +9,41 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A PatchedFile is a file with other bytes over some ranges of it.
+// A PatchedFile is a file in which other bytes replace some ranges.
 type PatchedFile struct {
-	file func(off, size int64) tensor.Blob
-	over []Section // by offset, without overlap
+	file    func(off, size int64) tensor.Blob
+	patches []Section // by offset, without overlap
 }
 
-// NewPatchedFile puts pieces over a file, whose ranges file returns. Two that overlap are
-// an error.
-func NewPatchedFile(file func(off, size int64) tensor.Blob, over []Section) (*PatchedFile, error) {
-	sort.Slice(over, func(i, j int) bool { return over[i].Off < over[j].Off })
-	for i := 1; i < len(over); i++ {
-		if a, b := &over[i-1], &over[i]; a.Off+a.Size > b.Off {
+// NewPatchedFile returns a file with patches. file returns a range of the original. It
+// fails if two patches overlap.
+func NewPatchedFile(file func(off, size int64) tensor.Blob,
+	patches []Section) (*PatchedFile, error) {
+	sort.Slice(patches, func(i, j int) bool { return patches[i].Off < patches[j].Off })
+	for i := 1; i < len(patches); i++ {
+		if a, b := &patches[i-1], &patches[i]; a.Off+a.Size > b.Off {
 			return nil, fmt.Errorf("replaced tensors overlap at bytes %d and %d", a.Off, b.Off)
 		}
 	}
-	return &PatchedFile{file, over}, nil
+	return &PatchedFile{file, patches}, nil
 }
 
-// from returns the index of the first piece that ends after off.
-func (o *PatchedFile) from(off int64) int {
-	i, _ := slices.BinarySearchFunc(o.over, off, func(p Section, off int64) int {
+// from returns the index of the first patch that ends after off.
+func (f *PatchedFile) from(off int64) int {
+	i, _ := slices.BinarySearchFunc(f.patches, off, func(p Section, off int64) int {
 		return cmp.Compare(p.Off+p.Size, off+1)
 	})
 	return i
 }
 
-// Changes reports whether there is another byte in a range of the file.
-func (o *PatchedFile) Changes(off, size int64) bool {
-	i := o.from(off)
-	return size > 0 && i < len(o.over) && o.over[i].Off < off+size
+// Changes reports whether a patch has bytes in a range of the file.
+func (f *PatchedFile) Changes(off, size int64) bool {
+	i := f.from(off)
+	return size > 0 && i < len(f.patches) && f.patches[i].Off < off+size
 }
 
-// Section returns a range of the file, to be written at at.
-func (o *PatchedFile) Section(off, size, at int64) []Section {
+// Sections returns a range of the file as sections that are written from offset at on.
+func (f *PatchedFile) Sections(off, size, at int64) []Section {
 	var all []Section
 	end := off + size
 	add := func(name string, size int64, data tensor.Blob) {
@@ -51,10 +52,10 @@ func (o *PatchedFile) Section(off, size, at int64) []Section {
 	}
 	keep := func(end int64) {
 		if off < end {
-			add("original", end-off, o.file(off, end-off))
+			add("original", end-off, f.file(off, end-off))
 		}
 	}
-	for _, p := range o.over[o.from(off):] {
+	for _, p := range f.patches[f.from(off):] {
 		if p.Off >= end {
 			break
 		}
@@ -69,39 +70,39 @@ func (o *PatchedFile) Section(off, size, at int64) []Section {
 	return all
 }
 
-// Users are the ranges of a file that something is stored in, by a number each.
-type Users struct{ list []user }
+// Ranges finds which of many ranges of a file have bytes in common with another range.
+type Ranges struct{ list []byteRange }
 
-type user struct {
+type byteRange struct {
 	off, size int64
 	end       int64 // the largest end of this range and all before it
 	id        int
 }
 
-// Add notes a range; empty ones are left out.
-func (u *Users) Add(off, size int64, id int) {
+// Add adds a range, which id stands for; empty ranges are left out.
+func (r *Ranges) Add(off, size int64, id int) {
 	if size > 0 {
-		u.list = append(u.list, user{off: off, size: size, id: id})
+		r.list = append(r.list, byteRange{off: off, size: size, id: id})
 	}
 }
 
-// Sort is called once, after Add and before Of.
-func (u *Users) Sort() {
-	sort.SliceStable(u.list, func(i, j int) bool { return u.list[i].off < u.list[j].off })
+// Sort is called once, after Add and before Overlapping.
+func (r *Ranges) Sort() {
+	sort.SliceStable(r.list, func(i, j int) bool { return r.list[i].off < r.list[j].off })
 	end := int64(0)
-	for i := range u.list {
-		end = max(end, u.list[i].off+u.list[i].size)
-		u.list[i].end = end
+	for i := range r.list {
+		end = max(end, r.list[i].off+r.list[i].size)
+		r.list[i].end = end
 	}
 }
 
-// Of returns who has bytes in a range, by offset.
-func (u *Users) Of(off, size int64) []int {
+// Overlapping returns the ids of the ranges that have bytes in a range, by offset.
+func (r *Ranges) Overlapping(off, size int64) []int {
 	var ids []int
-	i, _ := slices.BinarySearchFunc(u.list, off+size,
-		func(x user, end int64) int { return cmp.Compare(x.off, end) })
-	for i--; i >= 0 && u.list[i].end > off; i-- {
-		if x := &u.list[i]; x.off+x.size > off {
+	i, _ := slices.BinarySearchFunc(r.list, off+size,
+		func(x byteRange, end int64) int { return cmp.Compare(x.off, end) })
+	for i--; i >= 0 && r.list[i].end > off; i-- {
+		if x := &r.list[i]; x.off+x.size > off {
 			ids = append(ids, x.id)
 		}
 	}

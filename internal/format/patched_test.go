@@ -24,7 +24,7 @@ func TestPatchedFileSections(t *testing.T) {
 		for end := off; end <= int64(len(file)); end++ {
 			var got bytes.Buffer
 			if err := WriteTo(t.Context(), &got, func(out *Output) error {
-				return WriteSections(out, nil, o.Section(off, end-off, 0), end-off)
+				return WriteSections(out, nil, o.Sections(off, end-off, 0), end-off)
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -42,8 +42,8 @@ func TestPatchedFileSections(t *testing.T) {
 	}
 }
 
-func TestUsersOfRanges(t *testing.T) {
-	var u Users
+func TestRangesThatOverlap(t *testing.T) {
+	var u Ranges
 	for id, r := range [][2]int64{{0, 10}, {20, 5}, {5, 2}, {5, 0}, {22, 1}} {
 		u.Add(r[0], r[1], id)
 	}
@@ -53,7 +53,7 @@ func TestUsersOfRanges(t *testing.T) {
 		want      []int
 	}{{0, 1, []int{0}}, {5, 1, []int{0, 2}}, {7, 3, []int{0}}, {10, 10, nil}, {22, 9, []int{1, 4}},
 		{24, 1, []int{1}}} {
-		if got := u.Of(c.off, c.size); !slices.Equal(got, c.want) {
+		if got := u.Overlapping(c.off, c.size); !slices.Equal(got, c.want) {
 			t.Errorf("%d bytes at %d: %v, want %v", c.size, c.off, got, c.want)
 		}
 	}

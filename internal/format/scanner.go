@@ -10,11 +10,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Scanner reads ranges of a file piece by piece, into one buffer.
+// A Scanner reads ranges of a file in pieces of at most 1 MiB, for Verify.
 type Scanner struct {
 	Format      string // of the file, for findings
 	Found       *Findings
-	Done, Total int64 // bytes, for Options.Progress; without a Total there is none
+	Done, Total int64 // bytes, for Options.Progress; if Total is 0, it is not called
 
 	ctx context.Context
 	src *source.Source
@@ -26,9 +26,10 @@ func NewScanner(ctx context.Context, format string, src *source.Source, found *F
 	return &Scanner{Format: format, Found: found, ctx: ctx, src: src}
 }
 
-// Read reads the bytes from off to end until look, if it is not nil, returns false. A
-// file that has become shorter is a finding about field; other errors end the Verify.
-func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []byte) bool) error {
+// Read reads the bytes from off to end, and calls visit, if it is not nil, with each
+// piece until it returns false. If the file has become shorter, Read adds a finding about
+// field; it returns other errors.
+func (s *Scanner) Read(off, end int64, field string, visit func(off int64, b []byte) bool) error {
 	for off < end {
 		if err := s.ctx.Err(); err != nil {
 			return err
@@ -43,7 +44,7 @@ func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []by
 		} else if err != nil {
 			return err
 		}
-		if look != nil && !look(off, p) {
+		if visit != nil && !visit(off, p) {
 			return nil
 		}
 		if off += int64(len(p)); s.Total == 0 {
@@ -57,9 +58,9 @@ func (s *Scanner) Read(off, end int64, field string, look func(off int64, b []by
 	return nil
 }
 
-// Zero reads the bytes from off to end and returns where the first is that is not zero,
-// -1 for none.
-func (s *Scanner) Zero(off, end int64, field string) (at int64, err error) {
+// NonZero returns the offset of the first byte from off to end that is not zero, -1 if
+// there is none.
+func (s *Scanner) NonZero(off, end int64, field string) (at int64, err error) {
 	at = -1
 	err = s.Read(off, end, field, func(off int64, b []byte) bool {
 		if i := slices.IndexFunc(b, func(c byte) bool { return c != 0 }); i >= 0 {

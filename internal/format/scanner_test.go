@@ -19,11 +19,11 @@ func TestScannerFindsTheFirstByteThatIsSet(t *testing.T) {
 		done, total = d, n
 	}})
 	s := NewScanner(t.Context(), "test", source.OfBytes(data), found)
-	if at, err := s.Zero(0, 2<<20, "padding"); at != -1 || err != nil || total != 0 {
+	if at, err := s.NonZero(0, 2<<20, "padding"); at != -1 || err != nil || total != 0 {
 		t.Errorf("%d, %v, progress to %d", at, err, total)
 	}
 	s.Total = int64(len(data))
-	if at, err := s.Zero(10, s.Total, "padding"); at != 2<<20+5 || err != nil {
+	if at, err := s.NonZero(10, s.Total, "padding"); at != 2<<20+5 || err != nil {
 		t.Errorf("%d, %v", at, err)
 	}
 	s.Done = 0

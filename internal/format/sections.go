@@ -8,17 +8,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Section is a payload, and where it goes.
+// A Section is a payload with its place in a file that is written.
 type Section struct {
 	Name string // for errors
 	Off  int64  // in the file
-	Size int64  // of the data, as it was when the place was chosen
+	Size int64  // of Data when Off was chosen
 	Data tensor.Blob
 }
 
-// WriteSections writes a file of size bytes, of which head is the start, with sections in
-// the order of their offsets and zeros between them. A source that has another number of
-// bytes than its Size is an error.
+// WriteSections writes a file of size bytes: head, then the sections, which are sorted by
+// their offsets, with zeros between them. It fails if Data has another number of bytes
+// than Size.
 func WriteSections(out *Output, head []byte, all []Section, size int64) error {
 	w := Begin(out, size)
 	if _, err := w.Write(head); err != nil {
@@ -39,8 +39,8 @@ func WriteSections(out *Output, head []byte, all []Section, size int64) error {
 	return zeros(w, size-at)
 }
 
-// CopyBlob writes a blob to w. Another number of bytes than size is an error, unless that
-// is -1.
+// CopyBlob writes a blob to w, and returns the number of bytes. It fails if that is not
+// size, unless size is -1.
 func CopyBlob(w io.Writer, b tensor.Blob, size int64) (int64, error) {
 	n, err := b.WriteTo(w)
 	if err == nil && size >= 0 && n != size {

@@ -15,7 +15,7 @@ type Division struct {
 	Format     Errors
 	MaxSize    int64 // bytes of data of a file; 0: any
 	MaxTensors int   // of a file; 0: any
-	// Check returns why no file can have a tensor: the method of a Writer.
+	// Check refuses a tensor that no file can have: the method of a Writer.
 	Check func(t *tensor.Tensor) error
 	// Size returns how many bytes a tensor takes in a file; nil for the bytes of its
 	// data.
@@ -23,7 +23,8 @@ type Division struct {
 }
 
 // Divide returns the tensors of each file, in the order of ts. There is at least one
-// file. A tensor is never divided: a larger one gets a file of its own.
+// file. A tensor that is larger than MaxSize gets a file of its own. Divide fails as Add
+// of a Writer does, with the error of ts, and when ctx ends.
 func (d *Division) Divide(ctx context.Context,
 	ts iter.Seq2[*tensor.Tensor, error]) ([][]*tensor.Tensor, error) {
 	if d.MaxSize < 0 || d.MaxTensors < 0 {

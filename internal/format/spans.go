@@ -22,13 +22,13 @@ func MetadataSpan(off, size int64) tensor.Span {
 	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanMetadata}
 }
 
-// UnusedSpan returns the span of what nothing refers to.
+// UnusedSpan returns the span of bytes that nothing refers to.
 func UnusedSpan(off, size int64) tensor.Span {
 	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanUnused}
 }
 
-// PaddingSpan returns the span of an area in which the gaps between the other spans are
-// padding, though offsets do not show it.
+// PaddingSpan returns the span of an area in which all gaps between other spans are
+// padding. Elsewhere a gap is padding only if the alignment of the next span explains it.
 func PaddingSpan(off, size int64) tensor.Span {
 	return tensor.Span{Offset: off, Size: size, Kind: tensor.SpanPadding}
 }
@@ -43,11 +43,11 @@ func AppendSpan(list []tensor.Span, kind tensor.SpanKind, name string,
 	return append(list, tensor.Span{Offset: st.Offset, Size: st.Size, Kind: kind, Name: name})
 }
 
-// SpansOf yields the spans of a file: its tensors, its blobs, frame, and what is between
-// them.
-func SpansOf(r Reader, frame ...tensor.Span) iter.Seq[tensor.Span] {
+// SpansOf yields the spans of a file, as CoverSpans does: of its tensors and blobs, and
+// the spans of its headers and metadata, which the caller gives.
+func SpansOf(r Reader, metadata ...tensor.Span) iter.Seq[tensor.Span] {
 	return func(yield func(tensor.Span) bool) {
-		list := slices.Clone(frame)
+		list := slices.Clone(metadata)
 		for t := range r.Tensors() {
 			if t.External {
 				continue
@@ -64,12 +64,12 @@ func SpansOf(r Reader, frame ...tensor.Span) iter.Seq[tensor.Span] {
 	}
 }
 
-// CoverSpans yields disjoint spans that cover [0, size), in the order of offsets. Bytes
-// in several spans of the list belong to a payload first, then to the span that begins
-// first, and to padding last; bytes in none are padding or unused.
+// CoverSpans yields disjoint spans that cover [0, size), in the order of offsets. A byte
+// that is in several spans of the list belongs to a tensor or blob, else to the span that
+// begins first. A byte that is in none of them is padding or unused.
 func CoverSpans(size int64, list []tensor.Span) iter.Seq[tensor.Span] {
 	return func(yield func(tensor.Span) bool) {
-		var payloads, frame, padding []tensor.Span
+		var payloads, metadata, padding []tensor.Span
 		for _, s := range list {
 			if s.Size <= 0 || s.Offset < 0 || s.Offset >= size {
 				continue
@@ -81,22 +81,23 @@ func CoverSpans(size int64, list []tensor.Span) iter.Seq[tensor.Span] {
 			case tensor.SpanPadding:
 				padding = append(padding, s)
 			default:
-				frame = append(frame, s)
+				metadata = append(metadata, s)
 			}
 		}
 		sortByOffset(payloads)
-		sortByOffset(frame)
-		c := cover{yield: yield, frame: frame, padding: padding}
+		sortByOffset(metadata)
+		c := cover{yield: yield, metadata: metadata, padding: padding}
 		for _, s := range payloads {
-			if !c.framed(s.Offset) || !c.emit(s) {
+			if !c.fill(s.Offset) || !c.emit(s) {
 				return
 			}
 		}
-		c.framed(size)
+		c.fill(size)
 	}
 }
 
-// sortByOffset puts the longest span of an offset first, which hides those inside it.
+// sortByOffset sorts spans by their offsets; with the same offset, the longest comes
+// first.
 func sortByOffset(spans []tensor.Span) {
 	sort.SliceStable(spans, func(i, j int) bool {
 		a, b := &spans[i], &spans[j]
@@ -104,29 +105,31 @@ func sortByOffset(spans []tensor.Span) {
 	})
 }
 
+// A cover yields the spans of a file from its start to its end. Its methods return false
+// once yield has returned false.
 type cover struct {
-	yield   func(tensor.Span) bool
-	at      int64         // up to where the file is covered
-	frame   []tensor.Span // those that may end after at
-	padding []tensor.Span
+	yield    func(tensor.Span) bool
+	at       int64         // bytes before it are covered
+	metadata []tensor.Span // without those that end before at
+	padding  []tensor.Span
 }
 
-// framed covers the bytes up to end, in which no payload is.
-func (c *cover) framed(end int64) bool {
+// fill covers the bytes from at to end, between payloads: with metadata and gaps.
+func (c *cover) fill(end int64) bool {
 	for c.at < end {
-		for len(c.frame) > 0 && c.frame[0].Offset+c.frame[0].Size <= c.at {
-			c.frame = c.frame[1:]
+		for len(c.metadata) > 0 && c.metadata[0].Offset+c.metadata[0].Size <= c.at {
+			c.metadata = c.metadata[1:]
 		}
 		next := end
-		if len(c.frame) > 0 {
-			if s := c.frame[0]; s.Offset <= c.at {
+		if len(c.metadata) > 0 {
+			if s := c.metadata[0]; s.Offset <= c.at {
 				s.Size = min(s.Offset+s.Size, end) - s.Offset
 				if !c.emit(s) {
 					return false
 				}
 				continue
 			}
-			next = min(end, c.frame[0].Offset)
+			next = min(end, c.metadata[0].Offset)
 		}
 		if !c.gap(next) {
 			return false
@@ -135,20 +138,20 @@ func (c *cover) framed(end int64) bool {
 	return true
 }
 
-// gap covers the bytes up to end: as padding if it is known where padding is, or if what
-// is at end is aligned so that they may be, else as unused.
+// gap covers the bytes from at to end, to which nothing refers. They are padding in the
+// area of a PaddingSpan, or if end is aligned to more bytes than there are; else unused.
 func (c *cover) gap(end int64) bool {
 	s := UnusedSpan(c.at, end-c.at)
-	known := slices.ContainsFunc(c.padding, func(p tensor.Span) bool {
+	isPadding := slices.ContainsFunc(c.padding, func(p tensor.Span) bool {
 		return p.Offset <= c.at && end <= p.Offset+p.Size
 	})
-	if s.Size < maxPadding && (known || s.Size < end&-end) {
+	if s.Size < maxPadding && (isPadding || s.Size < end&-end) {
 		s.Kind = tensor.SpanPadding
 	}
 	return c.emit(s)
 }
 
-// emit yields what is not yet covered of s, which begins at or before what is.
+// emit yields the part of s after at. s does not begin after at.
 func (c *cover) emit(s tensor.Span) bool {
 	end := s.Offset + s.Size
 	if end <= c.at {

@@ -7,8 +7,8 @@ const maxWarnings = 1000
 
 // Warnings lists deviations from a format that did not prevent reading.
 type Warnings struct {
-	Strict bool   // makes each an error
-	Format string // begins the error that stands for all that are not listed
+	Strict bool   // makes Add return each warning as an error
+	Format string // for the last warning, that there are more
 	list   []error
 }
 
@@ -26,7 +26,7 @@ func (w *Warnings) Add(err error) error {
 	return nil
 }
 
-// Full reports whether Add ignores what it is given.
+// Full reports whether Add ignores further warnings.
 func (w *Warnings) Full() bool { return len(w.list) > maxWarnings }
 
 // All returns the list.

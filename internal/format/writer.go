@@ -16,35 +16,37 @@ import (
 // An Encoding is how a format writes tensors. An item is a tensor as the format sees it.
 type Encoding[I any] struct {
 	Format Errors
-	// Err is what is wrong with the options of the Writer; every call then returns it.
+	// Err is the error of invalid options; every call of the Writer returns it.
 	Err error
 	// NoReplace makes Create fail with fs.ErrExist if the file exists.
 	NoReplace bool
-	// Progress, if not nil, is called now and then with the bytes written and in all.
+	// Progress, if not nil, is called with the bytes written so far and the size of the
+	// file.
 	Progress func(done, total int64)
 
-	// Item returns what a file has of a tensor, whose description was checked. It fails
-	// if no file can have such a tensor. It reads no data.
+	// Item returns the item of a tensor, whose description was checked. It fails if no
+	// file can have such a tensor. It reads no data.
 	Item func(t *tensor.Tensor) (I, error)
-	// One says that a file has one item, whose name is lost.
+	// One says that a file has a single item, without a name.
 	One bool
-	// AnyName says that a file has no names of tensors, or not as they are: they may be
-	// longer than the names that readers take.
+	// AnyName says that a name may be longer than the names that readers accept, because
+	// the file does not have it, or in another form.
 	AnyName bool
-	// Unnamed says that tensors may have the empty name, which then is none.
+	// Unnamed says that several tensors may have the empty name.
 	Unnamed bool
-	// Check reports why a file cannot hold an item under that name; nil: it always can.
+	// Check refuses an item that a file cannot hold under that name. nil refuses none.
 	Check func(name string, item *I) error
 	// Key returns what must differ between the items of a file; nil for their names.
 	Key func(name string, item *I) string
-	// Others returns further keys that readers take for this one. nil: there are none.
-	Others func(key string) []string
-	// Examine reads what decides whether an item is refused, before it is written; nil:
-	// nothing does.
+	// Equivalents returns other keys that readers take for the same; nil if there are
+	// none.
+	Equivalents func(key string) []string
+	// Examine reads the data that decides whether an item is refused, before it is
+	// written; nil if no data does.
 	Examine func(ctx context.Context, item *I) error
-	// Append writes an item at once. nil: Encode writes all items.
+	// Append writes an item when it is added. If it is nil, Encode writes all items.
 	Append func(out *Output, item *I) error
-	// Encode completes the file of these items.
+	// Encode completes the file, and without Append writes the items.
 	Encode func(out *Output, items []I) error
 }
 
@@ -52,11 +54,11 @@ type Encoding[I any] struct {
 // The zero value is not usable.
 type Writer[I any] struct {
 	Output
-	enc   *Encoding[I]
-	items []I
-	keys  map[string]bool // that are taken
-	was   map[string]bool // keys of the file that an Edit changes
-	sums  Checksums
+	enc      *Encoding[I]
+	items    []I
+	keys     map[string]bool // that are taken
+	original map[string]bool // keys of the file that an Edit changes
+	sums     Checksums
 }
 
 // NewWriter returns a Writer to w, which it neither seeks nor closes.
@@ -82,7 +84,7 @@ func Create[I any](name string, enc *Encoding[I]) (Writer[I], error) {
 	return OfFile(f, enc), nil
 }
 
-// OfFile returns a Writer of a file that was begun, which it takes over.
+// OfFile returns a Writer to f, which it closes or aborts.
 func OfFile[I any](f Target, enc *Encoding[I]) Writer[I] {
 	w := NewWriter(f, enc)
 	w.file = f
@@ -100,13 +102,13 @@ func WriteFile[I any](ctx context.Context, name string, ts iter.Seq2[*tensor.Ten
 	return WriteAll(ctx, &w, ts)
 }
 
-// Encode writes what enc makes of no tensors to w: the file of an Edit or a builder.
+// Encode writes a file to w by enc.Encode without items, for an Edit or a builder.
 func Encode[I any](ctx context.Context, w io.Writer, enc *Encoding[I]) error {
 	out := NewWriter(w, enc)
 	return Finish(ctx, &out)
 }
 
-// EncodeFile is Encode to the file of that name, which appears whole or not at all.
+// EncodeFile is Encode for the file of that name, which appears whole or not at all.
 func EncodeFile[I any](ctx context.Context, name string, enc *Encoding[I]) error {
 	w, err := Create(name, enc)
 	if err != nil {
@@ -115,7 +117,8 @@ func EncodeFile[I any](ctx context.Context, name string, enc *Encoding[I]) error
 	return Finish(ctx, &w)
 }
 
-// WriteAll adds the tensors of ts, and completes the file. After an error it is dropped.
+// WriteAll adds the tensors of ts, and completes the file. After an error it drops the
+// file.
 func WriteAll[I any](ctx context.Context, w *Writer[I],
 	ts iter.Seq2[*tensor.Tensor, error]) error {
 	defer w.Abort()
@@ -125,10 +128,10 @@ func WriteAll[I any](ctx context.Context, w *Writer[I],
 	return Finish(ctx, w)
 }
 
-// Usable returns why nothing can be added any more.
+// Usable returns the error of an Add that fails for every tensor, as after Close.
 func Usable[I any](w *Writer[I]) error { return w.usable() }
 
-// Free returns why a name that a file can have is taken.
+// Free fails with tensor.ErrDuplicate if the name is taken.
 func Free[I any](w *Writer[I], name string) error { return w.checkTaken(name, name) }
 
 func (w *Writer[I]) usable() error {
@@ -147,16 +150,16 @@ func (w *Writer[I]) Check(t *tensor.Tensor) error {
 	return err
 }
 
-// ItemOf returns the item of a tensor that Add would take, without adding it.
+// ItemOf returns the item of a tensor without adding it. It fails as Add does.
 func ItemOf[I any](w *Writer[I], t *tensor.Tensor) (I, error) { return w.item(t) }
 
 func (w *Writer[I]) item(t *tensor.Tensor) (item I, err error) {
 	if err := cmp.Or(w.usable(), w.enc.Format.Wrap(-1, "", t.Check())); err != nil {
 		return item, err
 	}
-	if most := DefaultLimits().MaxRank; int64(len(t.Shape)) > most {
+	if limit := DefaultLimits().MaxRank; int64(len(t.Shape)) > limit {
 		return item, w.enc.Format.Tensor(t.Name, errors.ErrUnsupported,
-			"%d dimensions, readers take %d", len(t.Shape), most)
+			"%d dimensions, readers take %d", len(t.Shape), limit)
 	}
 	item, err = w.enc.Item(t)
 	if err == nil {
@@ -165,12 +168,13 @@ func (w *Writer[I]) item(t *tensor.Tensor) (item I, err error) {
 	return item, err
 }
 
-// check reports why an item cannot be added under that name. No Reader opens a name of
-// more than 1 MiB unless its Limits are raised.
+// check refuses an item that cannot be added under that name. Readers with the default
+// Limits refuse longer names than it allows.
 func (w *Writer[I]) check(name string, item *I) error {
-	if most := DefaultLimits().MaxName; int64(len(name)) > most && !w.enc.One && !w.enc.AnyName {
+	limit := DefaultLimits().MaxName
+	if int64(len(name)) > limit && !w.enc.One && !w.enc.AnyName {
 		return w.enc.Format.Tensor(name, errors.ErrUnsupported,
-			"a name of %d bytes, readers take %d", len(name), most)
+			"a name of %d bytes, readers take %d", len(name), limit)
 	}
 	if w.enc.Check != nil {
 		if err := w.enc.Check(name, item); err != nil {
@@ -187,8 +191,9 @@ func (w *Writer[I]) key(name string, item *I) string {
 	return name
 }
 
-// checkTaken reports whether a key is the key of another item, or one that readers take
-// for it, unless the original of an Edit has both. Errors have the name.
+// checkTaken fails with tensor.ErrDuplicate if an item has the key, or one of its
+// Equivalents. Two equivalent keys are allowed if the original of an Edit has both. The
+// name is for the error.
 func (w *Writer[I]) checkTaken(name, key string) error {
 	switch {
 	case w.enc.One && len(w.keys) > 0:
@@ -199,21 +204,20 @@ func (w *Writer[I]) checkTaken(name, key string) error {
 	case w.keys[key]:
 		return w.enc.Format.Tensor(name, tensor.ErrDuplicate, "a second tensor of that name")
 	}
-	if w.enc.Others != nil {
-		for _, other := range w.enc.Others(key) {
-			if w.keys[other] && !(w.was[key] && w.was[other]) {
+	if w.enc.Equivalents != nil {
+		for _, other := range w.enc.Equivalents(key) {
+			if w.keys[other] && !(w.original[key] && w.original[other]) {
 				return w.enc.Format.Tensor(name, tensor.ErrDuplicate,
-					"readers take it and %s for one",
-					naming.Quote(other))
+					"readers take it and %s for one", naming.Quote(other))
 			}
 		}
 	}
 	return nil
 }
 
-// Add adds a tensor. Unless the format streams, its data is read by Close: it must stay
-// readable until then and unchanged. Memory that has changed is tensor.ErrChecksum of
-// Close, where samples of it show that. A tensor that Check refuses is refused.
+// Add adds a tensor. It fails as Check does. Unless the format writes each tensor at
+// once, Close reads the data, which must stay readable and unchanged until then. Close
+// compares samples of memory, and fails with tensor.ErrChecksum if they have changed.
 func (w *Writer[I]) Add(t *tensor.Tensor) error {
 	item, err := w.item(t)
 	if err != nil {
@@ -230,10 +234,11 @@ func (w *Writer[I]) Add(t *tensor.Tensor) error {
 	return w.register(w.key(t.Name, &item), item)
 }
 
+// register adds an item that was checked.
 func (w *Writer[I]) register(key string, item I) error {
 	w.keys[key] = true
 	if w.enc.Append != nil {
-		w.err = fs.ErrClosed // if a source panics
+		w.err = fs.ErrClosed // stays if a source panics
 		w.err = w.enc.Append(&w.Output, &item)
 		return w.err
 	}
@@ -241,7 +246,7 @@ func (w *Writer[I]) register(key string, item I) error {
 	return nil
 }
 
-// CheckItem reports why Register would refuse an item.
+// CheckItem fails as Register does, without adding the item.
 func CheckItem[I any](w *Writer[I], name string, item I) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -249,8 +254,8 @@ func CheckItem[I any](w *Writer[I], name string, item I) error {
 	return w.check(name, &item)
 }
 
-// Register adds an item that need not come from a tensor, with the data that it has in
-// memory of the caller. It makes the checks of Add.
+// Register adds an item that does not come from a tensor, such as a blob. data is its
+// memory of the caller, which Close checks. It fails as Add does.
 func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) error {
 	if err := CheckItem(w, name, item); err != nil {
 		return err
@@ -261,7 +266,8 @@ func Register[I any](w *Writer[I], name string, item I, data ...tensor.Blob) err
 	return w.register(w.key(name, &item), item)
 }
 
-// AddAll adds the tensors of ts until one is refused, ts fails, or ctx ends.
+// AddAll adds the tensors of ts. It stops and fails if Add refuses a tensor, if ts fails,
+// or when ctx ends.
 func (w *Writer[I]) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	w.out.ctx = ctx
 	ended := false
@@ -288,18 +294,18 @@ func (w *Writer[I]) addAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, err
 	return context.Cause(ctx)
 }
 
-// Close writes what was not written yet, and completes the file. A second Close returns
-// what the first did.
+// Close writes what is not written yet, and completes the file. A second Close returns
+// the same error.
 func (w *Writer[I]) Close() error { return Finish(context.Background(), w) }
 
-// Finish is Close that ends with its context.
+// Finish is Close with a context: it fails when ctx ends.
 func Finish[I any](ctx context.Context, w *Writer[I]) error {
 	if w.done {
 		return w.err
 	}
 	w.out.ctx = ctx
 	err := w.usable()
-	w.done, w.err = true, fs.ErrClosed // if a source panics
+	w.done, w.err = true, fs.ErrClosed // stays if a source panics
 	if w.file != nil {
 		defer w.file.Abort() // which does nothing after its Close
 	}

@@ -160,7 +160,7 @@ func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64
 	in := format.NewScanner(ctx, string(Errs), r.Source, found)
 	at := int64(8) // after the magic
 	for _, e := range taken {
-		first, err := in.Zero(at, e.Off, "")
+		first, err := in.NonZero(at, e.Off, "")
 		if err != nil {
 			return Errs.Wrap(at, "", err)
 		}
