@@ -96,7 +96,7 @@ var formats = [numFormats]formatRow{
 			reads: []string{"1", "2", "3"}, writes: []string{"3"}}))),
 	Torch: reads(torch.NewReader, torch.Detect, formatRow{
 		name: "torch", ext: ".pt", title: "PyTorch checkpoint", caps: torchCaps,
-		reads: []string{"zip", "torchscript", "legacy", "pt2", "dcp"}}),
+		reads: []string{"zip", "unpacked", "torchscript", "legacy", "pt2", "dcp"}}),
 	PTN: reads(ptn.NewReader, ptn.Detect, edits(ptn.NewEdit, formatRow{
 		name: "ptn", ext: ".ptn", title: "ExecuTorch package", caps: ptnCaps,
 		reads: []string{"1"}})),

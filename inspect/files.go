@@ -36,6 +36,9 @@ func Shards(f *tensorfile.File) (names []string) {
 			names = append(names, s.Name)
 		}
 	case sharded:
+		if isUnpacked(f) {
+			return nil
+		}
 		for name := range r.ShardSpans() {
 			names = append(names, name)
 		}
@@ -48,6 +51,12 @@ func Shards(f *tensorfile.File) (names []string) {
 		}
 	}
 	return names
+}
+
+// isUnpacked reports whether a file is the directory of an archive: its files are members
+// of the archive, not shards.
+func isUnpacked(f *tensorfile.File) bool {
+	return f.Format() == tensorfile.Torch && f.Version() == "unpacked"
 }
 
 // FileOf returns the name of the file that has the bytes of a tensor, the tensor at i of
@@ -74,6 +83,9 @@ func shardGroups(f *tensorfile.File) []UsageGroup {
 			}
 		}
 	default:
+		if isUnpacked(f) {
+			break
+		}
 		isStored := true // each payload is at a place of its own
 		for t := range f.Tensors() {
 			last := ""

@@ -65,7 +65,7 @@ func TestUnpackedArchivesOpenAsArchives(t *testing.T) {
 		}
 		w, err := r.Tensor("w").Data.ReadAll()
 		if st, _ := r.Tensor("w").Data.Stored(); err != nil || len(w) != 24 ||
-			st.File != "data/0" || r.Version() != "zip" {
+			st.File != "data/0" || r.Version() != "unpacked" {
 			t.Errorf("%v %v %v", w, err, st)
 		}
 		files := 0

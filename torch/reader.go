@@ -212,8 +212,8 @@ func (r *Reader) closeParts() (err error) {
 	return err
 }
 
-// Version returns the kind of the file: zip, also for an unpacked archive, torchscript,
-// legacy, pt2 or dcp.
+// Version returns the kind of the file: zip, unpacked for the directory of an archive,
+// torchscript, legacy, pt2 or dcp.
 func (r *Reader) Version() string { return r.version }
 
 // Path returns the keys to tensor i of Tensors in the pickle. Its name is the keys joined

@@ -53,7 +53,7 @@ func (r *Reader) openUnpacked(c *checkpoint) error {
 			return errs.InFile("byteorder", err)
 		}
 	}
-	c.version = "zip"
+	c.version = "unpacked"
 	c.storages = storages{warn: func(text string) { c.warn(-1, pickleFile, "%s", text) }}
 	var err error
 	if c.root, err = c.runFile(pickleFile); err != nil {

@@ -154,6 +154,8 @@ func hint(err error) string {
 		return ""
 	case errors.Is(err, fs.ErrExist):
 		return "another name, or --force"
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, new(*tensor.FormatError)):
+		return "fetching that file too"
 	case errors.Is(err, fs.ErrNotExist):
 		return "check the name and the directory"
 	case errors.Is(err, fs.ErrPermission):

@@ -89,6 +89,8 @@ func (d *infoDocument) print(a *app) {
 	case "":
 	case d.Format: // a kind of PyTorch's
 		all[0].text += ", a checkpoint of torch.distributed"
+	case "unpacked":
+		all[0].text += ", an unpacked archive: zip -0 -r makes one file of it"
 	default:
 		all = append(all, line("version", escape(d.Version)))
 	}
