@@ -213,7 +213,7 @@ func TestLengthOfTheExtendedHeader(t *testing.T) {
 
 // 10⁵ tensors, more tables than the runtime's verifier visits at 10⁶ warn.
 func TestManyTensorsAreBuiltAndVerified(t *testing.T) {
-	n := 100_000
+	n := readtest.Entries(100_000)
 	b := NewBuilder()
 	m := b.Method("forward")
 	one := tensor.BlobOf([]byte{1, 2, 3, 4})

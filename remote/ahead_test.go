@@ -140,6 +140,9 @@ func TestReadingInOrderByTurns(t *testing.T) {
 func TestReadingInOrderWithASlowWorker(t *testing.T) {
 	const size, step = 96 << 20, 1 << 20
 	for _, late := range []int{0, 1 << 20, 9 << 20, 17 << 20} {
+		if testing.Short() && late != 9<<20 {
+			continue
+		}
 		s := serve(t, size)
 		r := s.mustOpen("f", &Options{InFlight: 4})
 		slow := late

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -158,7 +159,7 @@ func TestAnyReadReturnsTheBytesOfTheFile(t *testing.T) {
 			s := serve(t, size)
 			r := s.mustOpen(name, &Options{CacheBytes: 500_000})
 			rnd := rand.New(rand.NewPCG(1, uint64(size)))
-			for range 300 {
+			for range readtest.Entries(300) {
 				off := rnd.IntN(size + 10)
 				p := make([]byte, rnd.IntN(1+rnd.IntN(1+size*3/2)))
 				n, err := r.ReadAt(p, int64(off))

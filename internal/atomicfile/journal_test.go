@@ -190,6 +190,9 @@ func TestIncompleteJournalsAreIgnoredAndRemoved(t *testing.T) {
 		renameLine(temp(setIndex), setIndex), removeLine("m-00002.zt"), removeLine("m-00003.zt"))
 	files := []string{temp("m-00001.zt"), temp(setIndex), setIndex, "m-00002.zt"}
 	for n := range len(whole) {
+		if testing.Short() && n%13 > 0 {
+			continue
+		}
 		for _, zeros := range []int{0, 1, 20, 4096} {
 			text := whole[:n] + strings.Repeat("\x00", zeros)
 			what := fmt.Sprintf("%d bytes and %d zeros", n, zeros)

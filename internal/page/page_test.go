@@ -62,12 +62,15 @@ func TestEveryFileHasFactsRowsAndFindings(t *testing.T) {
 			t.Fatal(err)
 		}
 		opened := 0
-		for _, name := range names {
+		for i, name := range names {
 			f, err := tensorfile.Open(name, nil)
 			if err != nil {
 				continue // notes and indexes
 			}
-			opened++
+			if opened++; testing.Short() && i%3 > 0 {
+				f.Close()
+				continue
+			}
 			s := page.NewSession(page.Source{Name: name, File: f})
 			if facts := call[map[string]any](t, s, "facts", "{}"); facts["title"] == "" {
 				t.Errorf("%s has no title", name)

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Stride is the step of loops over all damages: 1, or with -short 29, so that a slow
+// Stride is the step of loops over all damages: 1, or with -short 97, so that a slow
 // build (race detector, emulator) can finish. It is prime, so that every bit of a byte
 // has its turn.
 func Stride() int {
 	if testing.Short() {
-		return 29
+		return 97
 	}
 	return 1
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -204,8 +203,8 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 // FailedWrites runs write against a writer that fails after n bytes, for every n short
 // of the length of the output (or for some thousand of them, if it is long: every n
-// near the start and the end, and steps in between; with -short every 11th of these, and
-// the last). It returns the complaint about the first n for which write did not answer
+// near the start and the end, and steps in between; with -short every Stride-th of these,
+// and the last). It returns the complaint about the first n for which write did not answer
 // the writer's error, nil if there is none.
 // Output is expected to be the same each time.
 func FailedWrites(write func(w io.Writer) error) error {
@@ -216,12 +215,12 @@ func FailedWrites(write func(w io.Writer) error) error {
 	const dense = 1024
 	total := int64(size)
 	step := max(1, (total-2*dense)/dense)
-	tried := 0
+	tried, stride := 0, Stride()
 	for n := int64(0); n < total; n++ {
 		if n > dense && n < total-dense-step {
 			n += step - 1
 		}
-		if tried++; testing.Short() && tried%11 != 1 && n < total-1 {
+		if tried++; tried%stride != 1%stride && n < total-1 {
 			continue
 		}
 		switch err := write(FailingWriter(io.Discard, n)); {

@@ -195,7 +195,7 @@ def seconds(command, n, files):
 passed = failed = 0
 for kind in NAMES if full else ["plain", "shared prefix"]:
     small = before = None
-    for n in [1000 * 10**decade for decade in range(decades + 1)] if full or kind == "plain" else [3000, 30000]:
+    for n in [1000 * 10**decade for decade in range(decades + 1)] if full else [6000, 60000] if kind == "plain" else [3000, 30000]:
         top = os.path.join(work, str(n))
         os.mkdir(top)
         files, now = make(top, kind, n), {}
