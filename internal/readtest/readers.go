@@ -203,9 +203,9 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 
 // FailedWrites runs write against a writer that fails after n bytes, for every n short
 // of the length of the output (or for some thousand of them, if it is long: every n
-// near the start and the end, and steps in between; with -short every Stride-th of these,
-// and the last). It returns the complaint about the first n for which write did not answer
-// the writer's error, nil if there is none.
+// near the start and the end, and steps in between), or with -short every Stride-th of
+// these, and the last. It returns the complaint about the first n for which write did
+// not answer the writer's error, nil if there is none.
 // Output is expected to be the same each time.
 func FailedWrites(write func(w io.Writer) error) error {
 	var size countingWriter
