@@ -173,6 +173,23 @@ func FromTensors(ts []*tensor.Tensor, attributes map[string]string) *File {
 	return &File{r: m}
 }
 
+// WithTensors returns a File with other tensors, and with all else of f, such as its
+// attributes. The tensors must not change while it is in use. Sys is not a Reader of the
+// format's package, which would have the tensors of f. Closing the File closes f.
+func (f *File) WithTensors(ts []*tensor.Tensor) *File {
+	return FromReader(&otherTensors{f, FromTensors(ts, nil)})
+}
+
+// otherTensors is the Reader of WithTensors.
+type otherTensors struct {
+	*File
+	others *File
+}
+
+func (r *otherTensors) Len() int                          { return r.others.Len() }
+func (r *otherTensors) Tensors() iter.Seq[*tensor.Tensor] { return r.others.Tensors() }
+func (r *otherTensors) Tensor(name string) *tensor.Tensor { return r.others.Tensor(name) }
+
 // inMemory is the Reader of FromTensors.
 type inMemory struct {
 	tensors    []*tensor.Tensor

@@ -10,9 +10,8 @@ import (
 
 // dequantized is a Reader of the weights that the tensors of a file make up.
 type dequantized struct {
-	*tensorfile.File // the file
-	made             *tensorfile.File
-	stale            map[string]bool // attributes about how weights are stored
+	*tensorfile.File
+	stale map[string]bool // attributes about how weights are stored
 }
 
 // Dequantized returns a File that has the weights of f as package quant finds them, and
@@ -38,13 +37,8 @@ func Dequantized(f *tensorfile.File, cfg *quant.Config, d tensor.DType) (*tensor
 		}
 		ts = append(ts, t)
 	}
-	return tensorfile.FromReader(&dequantized{f, tensorfile.FromTensors(ts, nil),
-		set.Attributes}), nil
+	return tensorfile.FromReader(&dequantized{f.WithTensors(ts), set.Attributes}), nil
 }
-
-func (w *dequantized) Len() int                          { return w.made.Len() }
-func (w *dequantized) Tensors() iter.Seq[*tensor.Tensor] { return w.made.Tensors() }
-func (w *dequantized) Tensor(name string) *tensor.Tensor { return w.made.Tensor(name) }
 
 func (w *dequantized) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # quant.sh: proves package quant on fresh random weights that mlx, gguf and onnxruntime decode, and numpy and ml_dtypes by the published formulas.
-# quant.sh --renew makes testdata/quant anew, with torch (3 GB, by hand).
+# quant.sh --renew makes testdata/quant and testdata/pairs anew, with torch (3 GB, by hand).
 # quant.sh --speed [TURNS] measures conversions next to torch and the gguf package (by hand, on a quiet machine); PYTHON has another Python for it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [ "${1:-}" = --renew ]; then
-	exec "$(interop/tools.sh quantref)" -W ignore interop/quant/make.py testdata/quant
+	py=$(interop/tools.sh quantref)
+	"$py" -W ignore interop/quant/make.py testdata/quant
+	"$py" -W ignore interop/quant/pairs.py testdata/pairs
+	exit
 fi
 if [ "${1:-}" = --speed ]; then
 	# On a disk in memory, if there is a large one: what the system does for a file is not our time.

@@ -40,11 +40,12 @@ status is 1 when something differs.
 
 --rename and --rename-regex give tensors of A the names that they have in B: 'model.*=*' for
 checkpoints of Lightning, 'module.*=*' for DataParallel. --map hf-gguf does so for the names that
-Llama, Mistral, Qwen2 and Qwen3 have at Hugging Face and in .gguf files, either of which may be A.
+Llama, Mistral, Mixtral, Qwen2 and Qwen3 have at Hugging Face and in .gguf files, either of which
+may be A.
 It compares tensors alone, by their values: with --dequantize where some are quantised. The rows
 of the query and key weights, which llama.cpp stores in another order for the architecture llama,
-are compared in that order. Experts, which llama.cpp joins, and an output layer that one side has
-tied to the embedding are only in one.
+are compared in that order, and the experts of a layer, which it joins, as one tensor. An output
+layer that one side has tied to the embedding is only in one.
 
 Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
 		Example: `  tensorfile diff model.safetensors model.zt

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/gguf"
@@ -41,11 +43,7 @@ func TestDiffMapsNames(t *testing.T) {
 			value any
 		}{{"general.architecture", architecture}, {"llama.attention.head_count", uint32(heads)},
 			{"llama.attention.head_count_kv", uint32(shared)}} {
-			v, err := gguf.NewValue(kv.value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, gguf.KeyValue{Key: kv.key, Value: v})
+			all = append(all, gguf.KeyValue{Key: kv.key, Value: valueOf(t, kv.value)})
 		}
 		return all
 	}
@@ -76,6 +74,55 @@ func TestDiffMapsNames(t *testing.T) {
 	checkCommand(t, 2, "a .gguf with a file of another format", "diff", "--map", "hf-gguf", hf, hf)
 	checkCommand(t, 2, "a .gguf with a file of another format", "diff", "--map", "hf-gguf", llama,
 		other)
+}
+
+func valueOf(t *testing.T, x any) gguf.Value {
+	t.Helper()
+	v, err := gguf.NewValue(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// The pairs are one model each as transformers wrote it, and as it loads it from a .gguf
+// (interop/quant/pairs.py).
+func TestDiffMapsModelsThatTransformersLoadsAsTheSame(t *testing.T) {
+	pairs, err := filepath.Glob("../../testdata/pairs/*.gguf")
+	if err != nil || len(pairs) == 0 {
+		t.Fatal(pairs, err)
+	}
+	for _, file := range pairs {
+		hf := strings.TrimSuffix(file, ".gguf") + ".safetensors"
+		checkCommand(t, 0, "the same: ", "diff", "--map", "hf-gguf", hf, file)
+		checkCommand(t, 0, "the same: ", "diff", "--map", "hf-gguf", file, hf)
+	}
+}
+
+func TestDiffMapsExpertsOfALayerToOneTensor(t *testing.T) {
+	dir := t.TempDir()
+	experts := func(numbers ...int) (all []*tensor.Tensor) {
+		for _, i := range numbers {
+			all = append(all, tensor.New(fmt.Sprintf(
+				"model.layers.0.block_sparse_moe.experts.%d.w2.weight", i),
+				tensor.Shape{2, 1}, []float32{float32(i), float32(-i)}))
+		}
+		return all
+	}
+	numbers := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10} // 10 is before 2 in a .safetensors
+	values := make([]float32, 0, 2*len(numbers))
+	for _, i := range numbers {
+		values = append(values, float32(i), float32(-i))
+	}
+	file := created(t, dir, "moe.gguf", func(w io.Writer) writer {
+		return gguf.NewWriter(w, &gguf.WriterOptions{Metadata: []gguf.KeyValue{
+			{Key: "general.architecture", Value: valueOf(t, "llama")}}})
+	}, tensor.New("blk.0.ffn_down_exps.weight", tensor.Shape{11, 2, 1}, values))
+	all := created(t, dir, "all.safetensors", st(safetensorsOptions), experts(numbers...)...)
+	checkCommand(t, 0, "the same: 1 tensor", "diff", "--map", "hf-gguf", all, file)
+	checkCommand(t, 0, "the same: 1 tensor", "diff", "--map", "hf-gguf", file, all)
+	gaps := created(t, dir, "gaps.safetensors", st(safetensorsOptions), experts(0, 2)...)
+	checkCommand(t, 1, "2 only in a, 1 only in b", "diff", "--map", "hf-gguf", gaps, file)
 }
 
 func TestDiffShowsNumbersAndTextApart(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -249,20 +248,10 @@ func (a *app) reinterpret(in *input) (err error) {
 		}
 	}
 	if changed {
-		in.File = tensorfile.FromReader(&reinterpreted{in.File,
-			tensorfile.FromTensors(all, nil)})
+		in.File = in.WithTensors(all)
 	}
 	return nil
 }
-
-// A reinterpreted file has other tensors than the file that it is.
-type reinterpreted struct {
-	*tensorfile.File
-	other *tensorfile.File
-}
-
-func (r *reinterpreted) Tensors() iter.Seq[*tensor.Tensor] { return r.other.Tensors() }
-func (r *reinterpreted) Tensor(name string) *tensor.Tensor { return r.other.Tensor(name) }
 
 // localName returns the path of a file:// address, and any other name as it is.
 func localName(name string) (string, error) {

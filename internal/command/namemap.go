@@ -1,12 +1,13 @@
 package command
 
 import (
-	"iter"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -30,6 +31,17 @@ var nameMaps = map[string]*nameMap{"hf-gguf": {
 	{old: "model.layers.*.mlp.up_proj.*", new: "blk.*.ffn_up.*"},
 	{old: "model.layers.*.mlp.down_proj.*", new: "blk.*.ffn_down.*"},
 	{old: "model.layers.*.mlp.gate.*", new: "blk.*.ffn_gate_inp.*"},
+	{old: "model.layers.*.mlp.experts.gate_proj.*", new: "blk.*.ffn_gate_exps.*"},
+	{old: "model.layers.*.mlp.experts.up_proj.*", new: "blk.*.ffn_up_exps.*"},
+	{old: "model.layers.*.mlp.experts.down_proj.*", new: "blk.*.ffn_down_exps.*"},
+	{old: "model.layers.*.mlp.shared_expert_gate.*", new: "blk.*.ffn_gate_inp_shexp.*"},
+	{old: "model.layers.*.mlp.shared_expert.gate_proj.*", new: "blk.*.ffn_gate_shexp.*"},
+	{old: "model.layers.*.mlp.shared_expert.up_proj.*", new: "blk.*.ffn_up_shexp.*"},
+	{old: "model.layers.*.mlp.shared_expert.down_proj.*", new: "blk.*.ffn_down_shexp.*"},
+	{old: "model.layers.*.block_sparse_moe.gate.*", new: "blk.*.ffn_gate_inp.*"},
+	{old: "model.layers.*.block_sparse_moe.experts.w1.*", new: "blk.*.ffn_gate_exps.*"},
+	{old: "model.layers.*.block_sparse_moe.experts.w3.*", new: "blk.*.ffn_up_exps.*"},
+	{old: "model.layers.*.block_sparse_moe.experts.w2.*", new: "blk.*.ffn_down_exps.*"},
 }}
 
 // mapNames adds --map to the renames of a, and checks that each of these applies.
@@ -43,11 +55,8 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 	}
 	c.opts.IgnoreAttributes = true
 	hf, other := x, y // of which the second one is a .gguf
-	for _, r := range *c.nameMap {
-		if x.Format() == tensorfile.GGUF {
-			hf, other, r = y, x, rename{old: r.new, new: r.old}
-		}
-		c.renames = append(c.renames, r)
+	if x.Format() == tensorfile.GGUF {
+		hf, other = y, x
 	}
 	if other.Format() != tensorfile.GGUF || hf.Format() == tensorfile.GGUF {
 		return wrong("--rename", "--map hf-gguf compares a .gguf with a file of another format")
@@ -58,8 +67,8 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 		a.note("%s: values of the architecture %s may be stored in another way, which --map does "+
 			"not know", display(other.name), quote(architecture))
 	}
+	heads := map[string]int64{}
 	if architecture == known[0] {
-		heads := map[string]int64{}
 		for part, key := range map[string]string{"q": "llama.attention.head_count",
 			"k": "llama.attention.head_count_kv"} {
 			heads[part], _ = strconv.ParseInt(other.attribute(key), 10, 32)
@@ -67,7 +76,20 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 		if heads["k"] == 0 {
 			heads["k"] = heads["q"]
 		}
-		hf.File = tensorfile.FromReader(&headRows{hf.File, heads})
+	}
+	tensors := llamaTensors(hf, heads)
+	hf.File = hf.WithTensors(tensors)
+	used = make([]bool, len(*c.nameMap)) // several names of one part are in the map
+	for _, t := range tensors {
+		renames(*c.nameMap).newName(t.Name, used)
+	}
+	for i, r := range *c.nameMap {
+		if hf == y {
+			r = rename{old: r.new, new: r.old}
+		}
+		if used[i] {
+			c.renames = append(c.renames, r)
+		}
 	}
 	return nil
 }
@@ -81,26 +103,113 @@ func (in *input) attribute(key string) string {
 	return ""
 }
 
-// headRows is a Reader of a model whose query and key weights have the rows of each head
-// in the order of llama.cpp: rows of its two halves alternate.
-type headRows struct {
-	*tensorfile.File
-	heads map[string]int64 // of "q" and "k"
+// llamaTensors returns the tensors of a model with the rows of each head in the order of
+// llama.cpp, for as many heads as "q" and "k" have, and with the experts of a layer as
+// one tensor.
+func llamaTensors(hf *input, heads map[string]int64) (all []*tensor.Tensor) {
+	experts := map[string]map[int]*tensor.Tensor{}
+	for t := range hf.Tensors() {
+		if name, i := expertOf(t.Name); i >= 0 {
+			if experts[name] == nil {
+				experts[name] = map[int]*tensor.Tensor{}
+			}
+			experts[name][i] = t
+		}
+	}
+	layers := map[string]*tensor.Tensor{}
+	for name, all := range experts {
+		layers[name] = stacked(name, all)
+	}
+	for t := range hf.Tensors() {
+		for part, n := range heads {
+			if strings.Contains(t.Name, ".self_attn."+part+"_proj.") {
+				t = byTurns(t, n)
+			}
+		}
+		name, i := expertOf(t.Name)
+		switch one := layers[name]; {
+		case one == nil:
+			all = append(all, t)
+		case i == 0:
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
-func (h *headRows) Tensors() iter.Seq[*tensor.Tensor] {
-	return func(yield func(*tensor.Tensor) bool) {
-		for t := range h.File.Tensors() {
-			for part, n := range h.heads {
-				if strings.Contains(t.Name, ".self_attn."+part+"_proj.") {
-					t = byTurns(t, n)
-				}
+// expertOf returns the name of a tensor of an expert without its number, and the number;
+// -1 for others.
+func expertOf(name string) (string, int) {
+	before, rest, ok := strings.Cut(name, ".experts.")
+	number, after, isOne := strings.Cut(rest, ".")
+	i, err := strconv.Atoi(number)
+	if !ok || !isOne || err != nil || i < 0 || strconv.Itoa(i) != number {
+		return name, -1
+	}
+	return before + ".experts." + after, i
+}
+
+// stacked returns tensors that are numbered from 0 as one, with another dimension before
+// theirs; nil where one is missing or is not like the others.
+func stacked(name string, numbered map[int]*tensor.Tensor) *tensor.Tensor {
+	first, all := numbered[0], make([]*tensor.Tensor, len(numbered))
+	for i := range all {
+		t := numbered[i]
+		if t == nil || !t.Dense() || t.External || t.DType != first.DType ||
+			!t.Shape.Equal(first.Shape) || !t.Order.RowMajor() ||
+			t.Data.Size() != first.Data.Size() {
+			return nil
+		}
+		all[i] = t
+	}
+	size, ok := align.Mul(first.Data.Size(), int64(len(all)))
+	if !ok {
+		return nil
+	}
+	return &tensor.Tensor{Name: name, DType: first.DType,
+		Shape: append(tensor.Shape{int64(len(all))}, first.Shape...),
+		Data: tensor.BlobFunc(size, func() (io.ReadCloser, error) {
+			return &inTurn{rest: all}, nil
+		})}
+}
+
+// inTurn reads the data of tensors, one after the other.
+type inTurn struct {
+	open io.ReadCloser // nil between two of them
+	rest []*tensor.Tensor
+}
+
+func (r *inTurn) Read(p []byte) (int, error) {
+	for {
+		if r.open == nil {
+			if len(r.rest) == 0 {
+				return 0, io.EOF
 			}
-			if !yield(t) {
-				return
+			open, err := r.rest[0].Data.Open()
+			if err != nil {
+				return 0, err
+			}
+			r.open, r.rest = open, r.rest[1:]
+		}
+		n, err := r.open.Read(p)
+		if n > 0 || err != nil && err != io.EOF {
+			return n, err
+		}
+		if err == io.EOF {
+			if err := r.Close(); err != nil {
+				return 0, err
 			}
 		}
 	}
+}
+
+func (r *inTurn) Close() error {
+	if r.open == nil {
+		return nil
+	}
+	err := r.open.Close()
+	r.open = nil
+	return err
 }
 
 // byTurns returns t with the rows of the two halves of each head by turns, if it has that
