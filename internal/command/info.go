@@ -15,12 +15,17 @@ import (
 	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/inspect"
 	"github.com/tensorfile/tensorfile/model"
+	"github.com/tensorfile/tensorfile/tensor"
 )
 
 func infoCommand(a *app) *cobra.Command {
+	var l lister
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Summarise a file: format, sizes, dtypes, attributes",
+		Long: `Summarise a file: format, sizes, dtypes, attributes, and what only its
+format has. With --filter, tensors, parameters, bytes, dtypes and blobs are the ones that
+pass; the size, the attributes and the rest are the whole file's.`,
 		Example: `  tensorfile info model.safetensors
   tensorfile model.pte
   tensorfile info --json https://example.org/model.gguf`,
@@ -30,24 +35,52 @@ func infoCommand(a *app) *cobra.Command {
 	types := false
 	cmd.Flags().BoolVar(&types, "types", false, "show the types of the keys of a .gguf too")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		return many.run(args, opened(func(a *app, in *input) (document, error) {
-			d, err := info(a, in)
-			if r, ok := in.Sys().(*gguf.Reader); ok && types && err == nil {
-				d.(*infoDocument).Types = typesOf(r)
+		err := many.run(args, opened(func(a *app, in *input) (document, error) {
+			l.noteNames(a, in)
+			d := newInfo(in)
+			if r, ok := in.Sys().(*gguf.Reader); ok && types {
+				d.Types = typesOf(r)
 			}
-			return d, err
+			if len(l.filter) > 0 {
+				d.count(in, &l, a.matched)
+			}
+			return d, nil
 		}))
+		return l.unmatched(a, err)
 	}
+	l.filterFlag(cmd.Flags())
 	return cmd
 }
 
-func info(_ *app, in *input) (document, error) {
+func info(_ *app, in *input) (document, error) { return newInfo(in), nil }
+
+func newInfo(in *input) *infoDocument {
 	d := &infoDocument{File: in.name, Info: inspect.NewInfo(in.File, in.config())}
 	d.Warnings = in.warnings()
 	if in.dir != nil {
 		d.Config = in.dir.Config()
 	}
-	return d, nil
+	return d
+}
+
+// count counts only the tensors and blobs that pass the filters.
+func (d *infoDocument) count(in *input, l *lister, matched bool) {
+	var chosen []*tensor.Tensor
+	for t := range in.Tensors() {
+		if l.passes(t.Name) {
+			chosen = append(chosen, t)
+		}
+	}
+	d.filtered, d.matched, d.of = true, matched, d.Tensors
+	c := inspect.NewInfo(tensorfile.FromTensors(chosen, nil), in.config())
+	d.InfoTotal, d.StoredElements, d.Totals = c.InfoTotal, c.StoredElements, c.Totals
+	d.DTypes, d.Schemes, d.Shards = c.DTypes, c.Schemes, nil
+	for name, b := range in.Blobs() {
+		if l.passes(name) {
+			d.Totals.Blobs++
+			d.Totals.BlobBytes += max(b.Size(), 0)
+		}
+	}
 }
 
 // An infoDocument is info --json.
@@ -57,6 +90,10 @@ type infoDocument struct {
 	Config *model.Config     `json:"config,omitempty"` // of a directory
 	Types  map[string]string `json:"types,omitempty"`  // of attributes, with --types
 	outcome
+
+	filtered bool
+	matched  bool  // a name passed the filters
+	of       int64 // tensors of the file
 }
 
 // warnings are the warnings of opening a file, and that it is one of several.
@@ -83,6 +120,9 @@ const maxText = 1000
 
 // print prints sizes also with units, totals once.
 func (d *infoDocument) print(a *app) {
+	if d.filtered && !d.matched { // which unmatched reports
+		return
+	}
 	line := func(label, text string) field { return field{label: label, text: text} }
 	all := []field{line("format", d.Format)}
 	switch d.Version {
@@ -98,7 +138,11 @@ func (d *infoDocument) print(a *app) {
 	if n := len(d.Shards); n > 0 {
 		size += " in " + count(n, "shard")
 	}
-	all = append(all, line("size", size), line("tensors", fmt.Sprint(d.Tensors)),
+	tensors := fmt.Sprint(d.Tensors)
+	if d.filtered {
+		tensors += fmt.Sprintf(" of %d, by --filter", d.of)
+	}
+	all = append(all, line("size", size), line("tensors", tensors),
 		line("parameters", parametersInWords(d.Parameters, d.StoredElements)),
 		line("bytes", sizeInWords(d.Bytes)))
 	if d.Totals.Blobs > 0 {

@@ -26,7 +26,7 @@ info $IN
 info $IN $SOUND
 ls $IN
 ls $IN --fold --parts --sort -bytes
-info $IN --types
+info $IN --types --filter *a*
 diff $IN $SOUND --names-only --rename *=x* --rename-regex ^x=y
 diff $IN $SOUND --map hf-gguf
 list $IN --filter *a*

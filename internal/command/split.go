@@ -34,7 +34,8 @@ their names, which begin with the name of FILE or --name:
   .gguf        the names and keys of gguf-split
   others       NAME-00001-of-00003
 
-All files appear together or not at all.`,
+All tensors are kept: convert --filter writes chosen ones. All files appear together or
+not at all.`,
 		Example: `  tensorfile split model.safetensors shards --max 5GB`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

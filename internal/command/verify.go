@@ -25,7 +25,8 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: `Check structure, digests, padding and overlaps, and list every finding
 with its offset. The exit status is 1 when the file is damaged or ends early, 0 when
 there are warnings only; --strict makes every deviation from the format's document an
-error. 3 is a file that could not be read, or has no known format.`,
+error. 3 is a file that could not be read, or has no known format. All of a file is
+checked: hash --filter reads chosen tensors.`,
 		Example: `  tensorfile verify model.zt
   tensorfile verify -r --strict models
   tensorfile verify --depth canonical --json model.zt`,
