@@ -51,7 +51,7 @@ const (
 
 	MissingScale       Code = Code(quant.MissingScale)       // of a quantised weight
 	ScaleShape         Code = Code(quant.ScaleShape)         // a part of it has another shape
-	ScaleDType         Code = Code(quant.ScaleDType)         // or dtype than is due
+	ScaleDType         Code = Code(quant.ScaleDType)         // or dtype than expected
 	OrphanScale        Code = Code(quant.OrphanScale)        // a part without its weight
 	QuantizationConfig Code = Code(quant.QuantizationConfig) // config.json contradicts tensors
 	QuantizationState  Code = Code(quant.QuantizationState)  // JSON, maps, groups, shapes

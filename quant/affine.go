@@ -6,24 +6,25 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// affine are the elements of a quantised tensor of torch, with its scales and zero
-// points, which are parts of the tensor: one of each, or one for each index of a
-// dimension, which are the rows of the matrix. torch computes with one scale as float32,
-// with several as float64; where the zero points are floats, all is float32.
+// affine codes are the elements of a quantised tensor of torch. Its scales and zero
+// points are parts of the tensor: one of each, or one for each index of a dimension,
+// whose indices are the rows of the matrix. torch computes in float32 with one scale, and
+// in float64 with several; if the zero points are floats, always in float32.
 type affine struct {
 	packed
-	dtype           tensor.DType
-	scale, zero     *tensor.Tensor
-	scales          []float64 // once they are read
-	zeros           []int64
-	floats, zeros32 []float32 // of zero points that are floats
+	dtype       tensor.DType
+	scale, zero *tensor.Tensor
+	scales      []float64 // read with integer zero points
+	zeros       []int64
+	scales32    []float32 // read with zero points that are floats
+	zeros32     []float32
 }
 
-// elementTypes are the dtypes of quantised tensors, with the scheme of one scale.
+// elementTypes are the dtypes of quantised tensors, with the beginning of their scheme.
 var elementTypes = map[tensor.DType]string{tensor.QI8: "int8", tensor.QU8: "uint8",
 	tensor.QI32: "int32"}
 
-// affine makes a weight of t if it is a quantised tensor of torch.
+// affine makes a weight of t, and reports true, if t is a quantised tensor of torch.
 func (f *finder) affine(t *tensor.Tensor) bool {
 	kind, ok := elementTypes[t.DType]
 	if !ok || t.Part("scale") == nil && t.Part("scales") == nil {
@@ -63,7 +64,7 @@ func (f *finder) affine(t *tensor.Tensor) bool {
 	return true
 }
 
-// partOf returns a part as a tensor, one without data if it is not there.
+// partOf returns a part as a tensor, which has no data if there is no such part.
 func partOf(t *tensor.Tensor, role string, shape tensor.Shape) *tensor.Tensor {
 	x := &tensor.Tensor{Name: t.Name + ":" + role, Shape: shape}
 	if p := t.Part(role); p != nil {
@@ -75,7 +76,7 @@ func partOf(t *tensor.Tensor, role string, shape tensor.Shape) *tensor.Tensor {
 // read reads the scales and zero points.
 func (a *affine) read() (err error) {
 	if a.zero.DType == tensor.F32 {
-		if a.floats, err = tensor.Load[float32](a.scale); err == nil {
+		if a.scales32, err = tensor.Load[float32](a.scale); err == nil {
 			a.zeros32, err = tensor.Load[float32](a.zero)
 		}
 		return err
@@ -86,12 +87,12 @@ func (a *affine) read() (err error) {
 	return err
 }
 
-// counts counts scales, and zero points that are floats, once they are read.
-func (a *affine) counts() (scales, zeros counts) {
+// countScales counts scales, and zero points that are floats, after read.
+func (a *affine) countScales() (scales, zeros counts) {
 	for _, x := range a.scales {
 		scales.add(x)
 	}
-	for i, x := range a.floats {
+	for i, x := range a.scales32 {
 		scales.add(float64(x))
 		zeros.add(float64(a.zeros32[i]))
 	}
@@ -110,8 +111,8 @@ func (a *affine) decode(dst []float32, in []byte, from area, r, c int64) {
 	for i := range dst {
 		q := a.element(row, i)
 		switch {
-		case a.floats != nil:
-			dst[i] = (float32(q) - a.zeros32[k]) * a.floats[k]
+		case a.scales32 != nil:
+			dst[i] = (float32(q) - a.zeros32[k]) * a.scales32[k]
 		case len(a.scale.Shape) == 0:
 			dst[i] = float32(q-a.zeros[k]) * float32(a.scales[k])
 		default:

@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// maxAhead bounds a tensor that is read before it is needed, and maxAheadTotal all.
+	// maxAhead bounds the bytes of a tensor that is read before it is needed, and
+	// maxAheadTotal the bytes of all of them.
 	maxAhead, maxAheadTotal = 64 << 10, 16 << 20
-	// aheadFlight is how many are read at the same time, whatever the number of cores.
-	aheadFlight = 16
+	// aheadReads is how many are read at the same time: they wait for a server, not for a
+	// core.
+	aheadReads = 16
 )
 
-// readAhead reads the tensors that shapes and layouts depend on, several at once: each
-// costs a request where the file is on a server.
+// readAhead reads the tensors that shapes and layouts depend on, several at once: if the
+// file is on a server, each costs a request.
 func (f *finder) readAhead() {
 	var all []*tensor.Tensor
 	left := int64(maxAheadTotal)
@@ -36,7 +38,7 @@ func (f *finder) readAhead() {
 	data := make([]tensor.Blob, len(all))
 	var next atomic.Int64
 	var running sync.WaitGroup
-	for range min(len(all), aheadFlight) {
+	for range min(len(all), aheadReads) {
 		running.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
 				data[i] = inMemory(all[i].Data)
@@ -49,7 +51,7 @@ func (f *finder) readAhead() {
 	}
 }
 
-// inMemory reads a blob. The result has the error of reading it, if there is one.
+// inMemory returns a blob in memory. If reading it fails, so does reading the result.
 func inMemory(b tensor.Blob) tensor.Blob {
 	p, err := b.ReadAll()
 	if err != nil {
@@ -58,7 +60,7 @@ func inMemory(b tensor.Blob) tensor.Blob {
 	return tensor.BlobOf(p)
 }
 
-// loaded returns t, with the bytes that were read ahead if there are any.
+// loaded returns t, in memory if it was read ahead.
 func (f *finder) loaded(t *tensor.Tensor) *tensor.Tensor {
 	if b, ok := f.ahead[t]; ok {
 		c := *t

@@ -7,10 +7,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// stateSuffix begins the last part of the name of a tensor of JSON, before its type.
+// stateSuffix follows the name of a weight in the name of its state, before nf4 or fp4.
 const stateSuffix = ".quant_state.bitsandbytes__"
 
-// readStates finds the tensors of JSON that make other tensors weights of 4 bits.
+// readStates finds the states of bitsandbytes: tensors of JSON, each for a weight of 4
+// bits.
 func (f *finder) readStates() {
 	for _, t := range f.order {
 		if i := strings.Index(t.Name, stateSuffix); i >= 0 && f.stored[t.Name[:i]] != nil {
@@ -19,7 +20,7 @@ func (f *finder) readStates() {
 	}
 }
 
-// readJSON reads the object that a tensor of bytes holds.
+// readJSON returns the JSON object in a tensor of bytes.
 func (f *finder) readJSON(t *tensor.Tensor) (object, error) {
 	if f.get(t.Name) != t || t.DType != tensor.U8 || t.Data.Size() > maxJSON {
 		return nil, fmt.Errorf("%v of %v is no JSON", t.Shape, t.DType)
@@ -31,12 +32,13 @@ func (f *finder) readJSON(t *tensor.Tensor) (object, error) {
 	return parseObject(b)
 }
 
-// A bnbState is the JSON of a weight.
+// A bnbState is the state of a weight: nested fields are for scales that are quantised
+// too.
 type bnbState struct {
-	kind             string
-	values           *[16]float32
-	size, nestedSize int64
-	offset           float64
+	kind             string       // nf4 or fp4
+	values           *[16]float32 // of codes
+	size, nestedSize int64        // elements that share a scale, scales that share one
+	offset           float64      // is added to nested scales
 	shape            tensor.Shape
 	dtype            string
 	elements         int64
@@ -70,11 +72,11 @@ func readState(o object) (s bnbState, err error) {
 	return s, err
 }
 
-// bitsAndBytes is for NF4 and FP4: a stream of nibbles, the high one first, in blocks
-// that run over the ends of rows.
+// bitsAndBytes makes a weight of NF4 or FP4 codes: a stream of nibbles, the high one
+// first, in blocks that do not end with rows.
 func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 	b := f.begin("bnb4", "bnb", t.Name, t.Name, t, nil)
-	b.due = true
+	b.expected = true
 	f.add(b.Weight, "state", f.states[t.Name])
 	absmax, mapping := b.part("scale", ".absmax"), b.part("map", ".quant_map")
 	nested, nestedMap := b.part("nested-scale", ".nested_absmax"),
@@ -134,15 +136,15 @@ func (f *finder) bitsAndBytes(t *tensor.Tensor) {
 	}
 }
 
-// nf4 are the values of NF4, by code.
+// nf4 has the values of NF4, by code.
 var nf4 = &[16]float32{-1, -.6961928, -.52507305, -.3949175, -.28444138, -.18477343, -.091050036,
 	0, .0795803, .1609302, .24611230, .33791524, .44070983, .562617, .72295684, 1}
 
-// fp4 are the values of FP4 of bitsandbytes, by code; code 8 is 0 or -0.
+// fp4 has the values of FP4 of bitsandbytes, by code; code 8 is 0 or -0.
 var fp4 = &[16]float32{0, .0052083335, .6666667, 1, .33333334, .5, .16666667, .25,
 	0, -.0052083335, -.6666667, -1, -.33333334, -.5, -.16666667, -.25}
 
-// bnbInt8 is for LLM.int8: a scale for each row, times 1/127.
+// bnbInt8 makes a weight of LLM.int8: codes times the scale of their row times 1/127.
 func (f *finder) bnbInt8(t *tensor.Tensor, base string) {
 	b := f.begin("bnb8", "bnb-int8", t.Name, base, t, t.Shape)
 	scb, format := b.part("scale", ".SCB"), b.part("state", ".weight_format")

@@ -6,54 +6,55 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A build is a weight that is put together of its parts. The first thing that is wrong
-// ends it; later calls have no effect.
-type build struct {
+// A builder assembles a weight from its parts. The first error ends it; later calls have
+// no effect.
+type builder struct {
 	*Weight
-	f     *finder
-	kind  string // a weight of the same kind makes a missing part an error
-	base  string // what names of parts begin with
-	due   bool   // the configuration or a marker says that it is quantised
-	ended bool
+	f        *finder
+	kind     string // if another weight of this kind is whole, a missing part is an error
+	base     string // begins the names of the parts
+	expected bool   // the configuration or a marker says that the weight is quantised
+	ended    bool
 }
 
-// begin begins a weight. shape is the shape of its elements, as far as it is known.
+// begin begins a weight of the shape, which is nil if it is not known yet.
 func (f *finder) begin(kind, scheme, name, base string, codes *tensor.Tensor,
-	shape tensor.Shape) *build {
+	shape tensor.Shape) *builder {
 	w := f.weight(name, scheme, codes)
 	w.Tensor.Shape = shape
-	return &build{Weight: w, f: f, kind: kind, base: base}
+	return &builder{Weight: w, f: f, kind: kind, base: base}
 }
 
-// part adds the stored tensor whose name is the module's name and the suffix. It returns
-// nil if there is none.
-func (b *build) part(role, suffix string) *tensor.Tensor {
+// part adds the stored tensor that is named base+suffix, and returns it, or nil if there
+// is none.
+func (b *builder) part(role, suffix string) *tensor.Tensor {
 	t := b.f.stored[b.base+suffix]
 	b.f.add(b.Weight, role, t)
 	return t
 }
 
-// refuse ends the weight without numbers.
-func (b *build) refuse(code Code, format string, args ...any) {
+// refuse ends the weight with an error in place of numbers.
+func (b *builder) refuse(code Code, format string, args ...any) {
 	if !b.ended {
 		b.f.refuse(b.Weight, code, format, args...)
-		b.f.seen[b.kind] = true
+		b.f.kinds[b.kind] = true
 	}
 	b.ended = true
 }
 
-// check refuses a weight for an error that is not nil.
-func (b *build) check(code Code, err error) bool {
+// check refuses a weight if err is not nil. It reports whether the weight is still valid.
+func (b *builder) check(code Code, err error) bool {
 	if err != nil {
 		b.refuse(code, "%v", err)
 	}
 	return !b.ended
 }
 
-// lacks ends a weight that lacks a part: whether it is one is known at the end.
-func (b *build) lacks(suffix string) {
+// lacks ends a weight that lacks a part. refuseIncomplete decides whether it is an error.
+func (b *builder) lacks(suffix string) {
 	if !b.ended {
-		b.f.waiting = append(b.f.waiting, waiting{b.kind, b.Weight, b.due, b.base + suffix})
+		b.f.incomplete = append(b.f.incomplete,
+			incomplete{b.kind, b.Weight, b.expected, b.base + suffix})
 	}
 	b.ended = true
 }
@@ -65,18 +66,19 @@ var (
 	scales8     = append(floatScales[:3:3], exponents...)
 )
 
-// needs reports whether a part is there, has one of these dtypes, and one of these
-// shapes; without shapes it has any.
-func (b *build) needs(t *tensor.Tensor, suffix string, dtypes []tensor.DType,
+// needs refuses a weight unless the part t exists and has one of the dtypes and one of
+// the shapes, if any are given. It reports whether the weight is still valid.
+func (b *builder) needs(t *tensor.Tensor, suffix string, dtypes []tensor.DType,
 	shapes ...tensor.Shape) bool {
 	switch {
 	case b.ended:
 	case t == nil:
 		b.lacks(suffix)
 	case !slices.Contains(dtypes, t.DType):
-		b.refuse(ScaleDType, "%s is %v, where %v is due", suffix, t.DType, dtypes[0])
+		b.refuse(ScaleDType, "%s is %v, where %v is expected", suffix, t.DType, dtypes[0])
 	case len(shapes) > 0 && !slices.ContainsFunc(shapes, t.Shape.Equal):
-		b.refuse(ScaleShape, "%s has the shape %v, where %v is due", suffix, t.Shape, shapes[0])
+		b.refuse(ScaleShape, "%s has the shape %v, where %v is expected", suffix, t.Shape,
+			shapes[0])
 	case b.f.get(t.Name) != t:
 		b.refuse(ScaleShape, "%s has no data of its shape", suffix)
 	default:
@@ -85,15 +87,16 @@ func (b *build) needs(t *tensor.Tensor, suffix string, dtypes []tensor.DType,
 	return false
 }
 
-// needsNumber is needs for one number of float32.
-func (b *build) needsNumber(t *tensor.Tensor, suffix string) bool {
+// needsNumber is needs for a single float32.
+func (b *builder) needsNumber(t *tensor.Tensor, suffix string) bool {
 	return b.needs(t, suffix, []tensor.DType{tensor.F32}, tensor.Shape{}, tensor.Shape{1},
 		tensor.Shape{1, 1})
 }
 
-// without refuses a weight that has a part which its scheme does not have, or one that
-// changes what a layer computes from its input, so that the weight alone says nothing.
-func (b *build) without(suffixes ...string) bool {
+// without refuses a weight that has one of these parts, which its scheme does not have,
+// or a part that changes the input of the layer: the numbers are then not the layer's
+// weight.
+func (b *builder) without(suffixes ...string) bool {
 	for _, s := range []string{".pre_quant_scale", ".svdquant_lora_a", ".svdquant_lora_b"} {
 		if b.f.stored[b.base+s] != nil && !b.ended {
 			b.part("scale", s)
@@ -109,15 +112,16 @@ func (b *build) without(suffixes ...string) bool {
 	return !b.ended
 }
 
-// disagrees notes that the configuration says something else than the tensors, which
+// disagrees adds the finding that the configuration contradicts the tensors, which
 // decide.
-func (b *build) disagrees(format string, args ...any) {
+func (b *builder) disagrees(format string, args ...any) {
 	b.f.note(QuantizationConfig, tensor.SeverityError, b.Name,
 		errorf(tensor.ErrMalformed, b.Name, format, args...))
 }
 
-// complete gives the weight the numbers of m.
-func (b *build) complete(m *matrix, transposed bool, prepare func() error) *values {
+// complete ends the weight with the numbers of m. prepare, if not nil, is called before
+// numbers are read.
+func (b *builder) complete(m *matrix, transposed bool, prepare func() error) *values {
 	if b.ended {
 		return nil
 	}
@@ -125,8 +129,8 @@ func (b *build) complete(m *matrix, transposed bool, prepare func() error) *valu
 	return b.f.complete(b.kind, b.Weight, m, transposed, prepare)
 }
 
-// matrixOf returns a shape as a batch of matrices: a shape of rank 3 as it is, others
-// with all but the first dimension as columns.
+// matrixOf returns the sizes of a batch of matrices. A shape of rank 3 is a batch; of
+// other shapes the first dimension are the rows, and all others together the columns.
 func matrixOf(s tensor.Shape) (batch, rows, cols int64) {
 	batch, rows, cols = 1, 1, 1
 	switch len(s) {
@@ -142,20 +146,20 @@ func matrixOf(s tensor.Shape) (batch, rows, cols int64) {
 	return batch, rows, cols
 }
 
-// flat returns a shape of rank 2 or more as one matrix: all dimensions but the last are
-// rows.
-func flat(s tensor.Shape) (rows, cols int64) {
+// flatten returns the sizes of a matrix that has the last dimension as columns, and all
+// others together as rows.
+func flatten(s tensor.Shape) (rows, cols int64) {
 	rows, _ = s[:len(s)-1].Elements()
 	return rows, s[len(s)-1]
 }
 
-// last returns a shape with another last dimension.
-func last(s tensor.Shape, n int64) tensor.Shape {
+// withLast returns a shape with n as the last dimension.
+func withLast(s tensor.Shape, n int64) tensor.Shape {
 	return append(append(tensor.Shape{}, s[:len(s)-1]...), n)
 }
 
-// scaled multiplies the elements of m by scales, one for bm rows and bn columns. U8 is
-// E8M0.
+// scaled multiplies the elements of m by scales. bm rows and bn columns share a scale.
+// Scales of U8 are E8M0 exponents.
 func (m *matrix) scaled(scale *tensor.Tensor, bm, bn int64) *matrix {
 	bm, bn = max(bm, 1), max(bn, 1)
 	batch := m.batch
@@ -170,16 +174,16 @@ func (m *matrix) scaled(scale *tensor.Tensor, bm, bn int64) *matrix {
 	return m
 }
 
-// by combines the scales of m with one number.
-func (m *matrix) by(op operator, number *tensor.Tensor) *matrix {
+// withGlobal combines the scales of m, its last operation, with one number.
+func (m *matrix) withGlobal(op operator, number *tensor.Tensor) *matrix {
 	grid := m.ops[len(m.ops)-1].grid
 	grid.ops = append(grid.ops, all(op, table(number, 1, 1, 1), grid.rows, grid.cols))
 	return m
 }
 
-// fp4Of returns a matrix of E2M1 codes of a shape whose last dimension is bytes.
+// fp4Of returns a matrix of E2M1 codes, two in a byte of t.
 func fp4Of(t *tensor.Tensor, highFirst bool) *matrix {
-	rows, half := flat(t.Shape)
+	rows, half := flatten(t.Shape)
 	return &matrix{batch: 1, rows: rows, cols: 2 * half,
 		codes: nibblesOf(t.Data, rows, half, highFirst, e2m1)}
 }

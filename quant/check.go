@@ -13,10 +13,9 @@ import (
 )
 
 // Check reads the parts of a weight and returns findings about their values: scales that
-// are NaN, infinite, negative or all zero, FP8 codes that are NaN, groups, zero points
-// and maps that cannot be. A weight that has an Err, or is a stored tensor, has no
-// findings. The error is the context's, or an error of reading. It costs as much as
-// reading all values.
+// are NaN, infinite, negative or all zero, FP8 codes that are NaN, and invalid groups,
+// zero points and maps. A weight with an Err, or without a Scheme, has no findings. Check
+// fails if reading fails or ctx ends. It costs as much as reading all values.
 func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 	v, ok := w.Tensor.Data.Source().(*values)
 	if !ok || w.Scheme == "" {
@@ -24,9 +23,8 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 	}
 	var found []Finding
 	note := noter(func(code Code, s tensor.Severity, format string, args ...any) {
-		found = append(found, Finding{code, s, w.Name, errorf(tensor.ErrMalformed, w.Name,
-			format,
-			args...)})
+		found = append(found,
+			Finding{code, s, w.Name, errorf(tensor.ErrMalformed, w.Name, format, args...)})
 	})
 	if err := v.prepare(); err != nil {
 		if errors.Is(err, tensor.ErrMalformed) {
@@ -36,7 +34,7 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 		return nil, err
 	}
 	if a, ok := v.matrix.codes.(*affine); ok {
-		scales, zeros := a.counts()
+		scales, zeros := a.countScales()
 		note.scales(scales, true, true)
 		note.scales(zeros, false, false)
 	}
@@ -73,7 +71,7 @@ func (w *Weight) Check(ctx context.Context) ([]Finding, error) {
 // A noter adds a finding.
 type noter func(code Code, s tensor.Severity, format string, args ...any)
 
-// scales notes what is wrong with scales, or with numbers that are no factors.
+// scales adds findings about scales (isFactor), or about zero points.
 func (note noter) scales(c counts, isFactor, isPositive bool) {
 	what := "zero points"
 	if isFactor {
@@ -91,13 +89,13 @@ func (note noter) scales(c counts, isFactor, isPositive bool) {
 	}
 }
 
-// isPositive reports whether the scales of a weight are never negative.
+// isPositive reports whether negative scales are an error: only some schemes have them.
 func isPositive(w *Weight, grid *matrix) bool {
 	nested := len(grid.ops) > 1
 	return !nested && w.Scheme != "mlx-affine" && w.Scheme != "gguf-scale"
 }
 
-// counts are of the elements of a matrix.
+// counts are the counts of elements of a matrix, and the largest element.
 type counts struct {
 	all, nan, infinite, negative, zero int64
 	most                               float32
@@ -117,6 +115,7 @@ func (c *counts) add(x float64) {
 	}
 }
 
+// count counts the elements of a matrix.
 func count(ctx context.Context, m *matrix) (c counts, err error) {
 	v := newValues(m, false, "", nil)
 	if v.elements() == 0 {

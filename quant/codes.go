@@ -2,24 +2,23 @@ package quant
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"math"
 
 	"github.com/tensorfile/tensorfile/internal/ggml"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
 // An input is the data of a part.
 type input struct{ data tensor.Blob }
 
-// A reader holds the data of parts that cannot be read at an offset without decoding
-// what comes before: they are read once, whole.
-type reader map[*input]tensor.Blob
+// A partReader reads rows of parts. It has the decoded bytes of parts that cannot be read
+// at an offset without decoding what precedes it.
+type partReader map[*input]tensor.Blob
 
-// rows reads bytes first to end of n rows of size bytes each, from row at on.
-func (r reader) rows(in *input, buf []byte, at, n, size, first, end int64) ([]byte, error) {
+// rows reads n rows of size bytes each, from row at on: of each row the bytes from first
+// to end. It uses buf if that is large enough.
+func (r partReader) rows(in *input, buf []byte, at, n, size, first, end int64) ([]byte, error) {
 	want := n * (end - first)
 	if int64(cap(buf)) < want {
 		buf = make([]byte, want)
@@ -51,26 +50,26 @@ func (r reader) rows(in *input, buf []byte, at, n, size, first, end int64) ([]by
 	return buf, part.Data.ReadInto(buf)
 }
 
-// packed codes are rows of bytes: every per elements take unit bytes, and the last ones
-// of a row may take fewer.
+// packed codes are rows of bytes: per elements take unit bytes, and the last elements of
+// a row may take fewer.
 type packed struct {
 	input
-	rows      int64 // of a matrix of the batch
+	rows      int64 // of one matrix of the batch
 	rowBytes  int64
 	per, unit int64
-	// unpack sets dst to the elements of src after the first skip, which are fewer than
-	// per.
+	// unpack sets dst to the elements of src without the first skip elements. skip is
+	// less than per.
 	unpack func(dst []float32, src []byte, skip int)
 }
 
 func (p *packed) inputs() []*input { return []*input{&p.input} }
 
-// span returns which bytes of a row the columns of a are in.
+// span returns the bytes of a row that have the columns of a.
 func (p *packed) span(a area) (first, end int64) {
 	return a.c0 / p.per * p.unit, min((a.c1+p.per-1)/p.per*p.unit, p.rowBytes)
 }
 
-func (p *packed) load(a area, read reader, buf []byte) ([]byte, error) {
+func (p *packed) load(a area, read partReader, buf []byte) ([]byte, error) {
 	first, end := p.span(a)
 	return read.rows(&p.input, buf, a.batch*p.rows+a.r0, a.r1-a.r0, p.rowBytes, first, end)
 }
@@ -81,14 +80,14 @@ func (p *packed) decode(dst []float32, in []byte, a area, r, c int64) {
 	p.unpack(dst, row[c/p.per*p.unit-first:], int(c%p.per))
 }
 
-// A table is a dense matrix of numbers: rows of cols elements.
+// table returns a stored tensor of numbers as a matrix.
 func table(t *tensor.Tensor, batch, rows, cols int64) *matrix {
 	size := int64(t.DType.Size())
 	return &matrix{batch: batch, rows: rows, cols: cols, codes: &packed{input: input{t.Data},
 		rows: rows, rowBytes: cols * size, per: 1, unit: size, unpack: unpackers[t.DType]}}
 }
 
-// unpackers are of the dtypes that codes, scales and zero points have.
+// unpackers has the function unpack for codes, scales and zero points of a dtype.
 var unpackers = map[tensor.DType]func([]float32, []byte, int){
 	tensor.F32: func(dst []float32, src []byte, _ int) {
 		for i := range dst {
@@ -130,6 +129,7 @@ var unpackers = map[tensor.DType]func([]float32, []byte, int){
 	tensor.F8E8M0FNU: bytesOf(e8m0),
 }
 
+// valuesOf returns the values of all bytes.
 func valuesOf(value func(uint8) float32) *[256]float32 {
 	all := new([256]float32)
 	for i := range all {
@@ -138,7 +138,7 @@ func valuesOf(value func(uint8) float32) *[256]float32 {
 	return all
 }
 
-// bytesOf unpacks codes of a byte.
+// bytesOf returns a function that unpacks codes of a byte, with their values by code.
 func bytesOf(values *[256]float32) func([]float32, []byte, int) {
 	return func(dst []float32, src []byte, _ int) {
 		src = src[:len(dst)]
@@ -155,9 +155,22 @@ var (
 	e8m0     = valuesOf(func(b uint8) float32 { return tensor.Float8E8M0FNU(b).Float32() })
 )
 
-// e2m1 are the values of FP4, by code; code 8 is -0.
+// e2m1 has the values of FP4, by code; code 8 is -0.
 var e2m1 = &[16]float32{0, .5, 1, 1.5, 2, 3, 4, 6,
 	float32(math.Copysign(0, -1)), -.5, -1, -1.5, -2, -3, -4, -6}
+
+// e2m3 has the values of FP6, by code.
+var e2m3 = valuesOf(func(b uint8) float32 {
+	m := float32(b & 7)
+	v := m / 8
+	if e := b >> 3 & 3; e > 0 {
+		v = (1 + m/8) * float32(int(1)<<(e-1))
+	}
+	if b&32 != 0 {
+		v = -v
+	}
+	return v
+})
 
 // nibblesOf returns codes of 4 bits, two in a byte, with their values by code.
 func nibblesOf(data tensor.Blob, rows, rowBytes int64, highFirst bool,
@@ -231,31 +244,32 @@ func bitsOf(data tensor.Blob, rows, rowBytes int64, bits int, values *[256]float
 	return p
 }
 
-// wordsOf returns codes of a few bits in words of 32, at these places.
-func wordsOf(data tensor.Blob, rows, rowBytes int64, bits int, places []uint8) *packed {
+// wordsOf returns codes of a few bits in words of 32 bits. shifts has the lowest bit of
+// each code in a word.
+func wordsOf(data tensor.Blob, rows, rowBytes int64, bits int, shifts []uint8) *packed {
 	mask := uint32(1)<<bits - 1
-	return &packed{input: input{data}, rows: rows, rowBytes: rowBytes, per: int64(len(places)),
+	return &packed{input: input{data}, rows: rows, rowBytes: rowBytes, per: int64(len(shifts)),
 		unit: 4, unpack: func(dst []float32, src []byte, skip int) {
 			for len(dst) > 0 {
 				w := binary.LittleEndian.Uint32(src)
-				if len(places) == 8 && skip == 0 && len(dst) >= 8 {
-					d, p := (*[8]float32)(dst), (*[8]uint8)(places)
+				if len(shifts) == 8 && skip == 0 && len(dst) >= 8 {
+					d, p := (*[8]float32)(dst), (*[8]uint8)(shifts)
 					for i := range d {
 						d[i] = float32(int32(w >> (p[i] & 31) & mask))
 					}
 					dst, src = dst[8:], src[4:]
 					continue
 				}
-				n := min(len(places)-skip, len(dst))
-				for i, at := range places[skip : skip+n] {
-					dst[i] = float32(w >> at & mask)
+				n := min(len(shifts)-skip, len(dst))
+				for i, shift := range shifts[skip : skip+n] {
+					dst[i] = float32(w >> shift & mask)
 				}
 				dst, src, skip = dst[n:], src[4:], 0
 			}
 		}}
 }
 
-// blocksOf returns blocks of ggml.
+// blocksOf returns the elements of blocks of ggml.
 func blocksOf(data tensor.Blob, rows, rowBytes int64, kind ggml.Type) *packed {
 	per := int(kind.Elements)
 	return &packed{input: input{data}, rows: rows, rowBytes: rowBytes, per: kind.Elements,
@@ -275,18 +289,19 @@ func blocksOf(data tensor.Blob, rows, rowBytes int64, kind ggml.Type) *packed {
 		}}
 }
 
-// columns are codes of a few bits that run down the 32-bit words of a column.
+// columns are codes of a few bits in words of 32 bits: the codes of a column are in the
+// words of that column.
 type columns struct {
 	input
-	rows int64 // of words, of a matrix of the batch
+	rows int64 // of words, of one matrix of the batch
 	cols int64
 	bits int64
-	per  int64 // elements of a word that the next one does not continue; 0 if it does
+	per  int64 // codes in a word; 0 if a code may continue in the next word
 }
 
 func (v *columns) inputs() []*input { return []*input{&v.input} }
 
-// at returns the word of row r, and the bit in it.
+// at returns the word of row r, and its lowest bit in the word.
 func (v *columns) at(r int64) (word, bit int64) {
 	if v.per > 0 {
 		return r / v.per, r % v.per * v.bits
@@ -294,7 +309,7 @@ func (v *columns) at(r int64) (word, bit int64) {
 	return r * v.bits / 32, r * v.bits % 32
 }
 
-func (v *columns) load(a area, read reader, buf []byte) ([]byte, error) {
+func (v *columns) load(a area, read partReader, buf []byte) ([]byte, error) {
 	first, _ := v.at(a.r0)
 	last, bit := v.at(a.r1 - 1)
 	if bit+v.bits > 32 {
@@ -323,8 +338,8 @@ func (v *columns) decode(dst []float32, in []byte, a area, r, c int64) {
 	}
 }
 
-// swizzled scales are in the order that cuBLAS requires of scales of blocks: tiles of
-// 128 rows and 4 columns, 512 bytes each.
+// swizzled scales are in the order that cuBLAS requires: tiles of 128 rows and 4 columns,
+// 512 bytes each.
 type swizzled struct {
 	input
 	cols   int64 // a multiple of 4
@@ -333,7 +348,7 @@ type swizzled struct {
 
 func (s *swizzled) inputs() []*input { return []*input{&s.input} }
 
-func (s *swizzled) load(a area, read reader, buf []byte) ([]byte, error) {
+func (s *swizzled) load(a area, read partReader, buf []byte) ([]byte, error) {
 	first, end := a.c0/4*512, (a.c1+3)/4*512
 	return read.rows(&s.input, buf, a.r0/128, (a.r1-1)/128+1-a.r0/128, s.cols/4*512, first, end)
 }
@@ -347,11 +362,11 @@ func (s *swizzled) decode(dst []float32, in []byte, a area, r, c int64) {
 	}
 }
 
-// A constant is codes that are all one number.
+// A constant is a number in place of codes.
 type constant float32
 
-func (constant) inputs() []*input                          { return nil }
-func (constant) load(area, reader, []byte) ([]byte, error) { return nil, nil }
+func (constant) inputs() []*input                              { return nil }
+func (constant) load(area, partReader, []byte) ([]byte, error) { return nil, nil }
 func (v constant) decode(dst []float32, _ []byte, _ area, _, _ int64) {
 	for i := range dst {
 		dst[i] = float32(v)
@@ -360,46 +375,5 @@ func (v constant) decode(dst []float32, _ []byte, _ area, _, _ int64) {
 
 // constantOf returns one number as a matrix.
 func constantOf(v float32) *matrix {
-	return &matrix{batch: 1, rows: 1, cols: 1,
-		codes: constant(v)}
+	return &matrix{batch: 1, rows: 1, cols: 1, codes: constant(v)}
 }
-
-// read reads the groups. All of them -1 means that the file does not use them.
-func (g *groups) read() error {
-	all, err := tensor.Load[int32](g.tensor)
-	if err != nil {
-		return err
-	}
-	unused := 0
-	for i, v := range all {
-		if v == -1 {
-			unused++
-		} else if v < 0 || int64(v) >= g.limit {
-			return fmt.Errorf("%w: tensor %s: element %d is %d, of %d groups",
-				tensor.ErrMalformed,
-				naming.Quote(g.tensor.Name), i, v, g.limit)
-		}
-	}
-	switch unused {
-	case 0:
-		g.of = all
-	case len(all):
-	default:
-		return fmt.Errorf("%w: tensor %s: %d of %d groups are -1", tensor.ErrMalformed,
-			naming.Quote(g.tensor.Name), unused, len(all))
-	}
-	return nil
-}
-
-// e2m3 are the values of FP6, by code.
-var e2m3 = valuesOf(func(b uint8) float32 {
-	m := float32(b & 7)
-	v := m / 8
-	if e := b >> 3 & 3; e > 0 {
-		v = (1 + m/8) * float32(int(1)<<(e-1))
-	}
-	if b&32 != 0 {
-		v = -v
-	}
-	return v
-})

@@ -7,23 +7,24 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A layer is what ComfyUI says of a module.
+// A layer is ComfyUI's description of a module.
 type layer struct {
-	format string // "?" where it cannot be read
+	format string // "?" if it cannot be read
 	values object
 	err    error
 }
 
+// marker ends the name of a tensor of JSON that describes a module.
 const marker = ".comfy_quant"
 
-// isMarker reports whether a name is the name of ComfyUI's old marker, which has no
-// values.
+// isMarker reports whether a tensor of that name is ComfyUI's old marker of a file with
+// scales, which has no values.
 func isMarker(name string) bool {
 	return name == "scaled_fp8" || strings.HasSuffix(name, ".scaled_fp8")
 }
 
-// readComfy reads what ComfyUI says of modules: in tensors of JSON, or in the header,
-// where names may lack the first segments.
+// readComfy reads ComfyUI's descriptions of modules: in tensors of JSON, or in the
+// header, where names may lack the first segments.
 func (f *finder) readComfy() {
 	inHeader := map[string]layer{}
 	if text := f.attributes["_quantization_metadata"]; text != "" {
@@ -67,7 +68,7 @@ func newLayer(values object, err error) layer {
 	return l
 }
 
-// option returns a value of a layer, which may also be under params.
+// option returns the object that has the key: the description, else its params.
 func (l layer) option(key string) object {
 	if l.values.has(key) {
 		return l.values
@@ -75,14 +76,14 @@ func (l layer) option(key string) object {
 	return l.values.object("params")
 }
 
-// comfyLayer is for a weight of which ComfyUI says the format.
+// comfyLayer makes a weight that ComfyUI describes.
 func (f *finder) comfyLayer(t *tensor.Tensor, base string) {
 	l := f.comfy[base]
 	b := f.begin("comfy", l.format, t.Name, base, t, t.Shape)
-	b.due = true
+	b.expected = true
 	scale, scale2 := b.part("scale", ".weight_scale"), b.part("global-scale", ".weight_scale_2")
 	b.part("marker", marker)
-	due, ok := map[string]tensor.DType{"float8_e4m3fn": tensor.F8E4M3FN,
+	dtype, ok := map[string]tensor.DType{"float8_e4m3fn": tensor.F8E4M3FN,
 		"float8_e5m2": tensor.F8E5M2, "mxfp8": tensor.F8E4M3FN, "nvfp4": tensor.U8,
 		"int8_tensorwise": tensor.I8, "int8_rowwise": tensor.I8,
 		"int8_blockwise": tensor.I8}[l.format]
@@ -94,18 +95,17 @@ func (f *finder) comfyLayer(t *tensor.Tensor, base string) {
 		b.refuse(UnknownQuantization, "ComfyUI says format %q", l.format)
 	case optional[bool](l.option("convrot"), "convrot"):
 		b.refuse(UnknownQuantization, "ComfyUI says convrot: the weight is rotated")
-	case t.DType != due || len(t.Shape) == 0 || isMX && len(t.Shape) != 2:
+	case t.DType != dtype || len(t.Shape) == 0 || isMX && len(t.Shape) != 2:
 		b.refuse(QuantizationConfig, "ComfyUI says %s, the weight is %v of %v", l.format,
-			t.Shape,
-			t.DType)
+			t.Shape, t.DType)
 	case l.format != "nvfp4" && scale2 != nil:
 		b.refuse(QuantizationConfig, "weight_scale_2 is no part of %s", l.format)
 	case !b.without():
 	case l.format == "nvfp4": // the high nibble first
 		m := fp4Of(t, true)
-		if b.Tensor.Shape = last(t.Shape, m.cols); b.swizzle(m, scale, onlyE4M3, 16, true) &&
+		if b.Tensor.Shape = withLast(t.Shape, m.cols); b.swizzle(m, scale, onlyE4M3, 16, true) &&
 			b.needsNumber(scale2, ".weight_scale_2") {
-			b.complete(m.by(multiply, scale2), false, nil)
+			b.complete(m.withGlobal(multiply, scale2), false, nil)
 		}
 	case l.format == "mxfp8":
 		if m := table(t, 1, t.Shape[0], t.Shape[1]); b.swizzle(m, scale, exponents, 32, true) {
@@ -116,8 +116,8 @@ func (f *finder) comfyLayer(t *tensor.Tensor, base string) {
 	}
 }
 
-// comfyScaled is for bytes with one scale, or one for each row or square block.
-func (b *build) comfyScaled(l layer, t, scale *tensor.Tensor) {
+// comfyScaled completes a weight of bytes with one scale, or one for each row or block.
+func (b *builder) comfyScaled(l layer, t, scale *tensor.Tensor) {
 	kind := "int8"
 	if strings.HasPrefix(l.format, "float8") {
 		kind = "fp8"
@@ -129,8 +129,7 @@ func (b *build) comfyScaled(l layer, t, scale *tensor.Tensor) {
 	case l.format == "int8_blockwise":
 		size, ok, err := groupSize(l.option("group_size"), -1)
 		if !ok || err != nil || len(t.Shape) != 2 {
-			b.refuse(QuantizationState, "ComfyUI says %s, group_size %d: %v", l.format, size,
-				err)
+			b.refuse(QuantizationState, "ComfyUI says %s, group_size %d: %v", l.format, size, err)
 			return
 		}
 		b.Scheme, bm, bn = kind+"-block", size, size
@@ -149,9 +148,9 @@ func (b *build) comfyScaled(l layer, t, scale *tensor.Tensor) {
 	b.complete(table(t, batch, rows, cols).scaled(scale, bm, bn), false, nil)
 }
 
-// swizzle multiplies by scales for size columns in the order of cuBLAS. exact asks for
-// their shape, not only their number.
-func (b *build) swizzle(m *matrix, scale *tensor.Tensor, dtypes []tensor.DType, size int64,
+// swizzle multiplies by scales in the order of cuBLAS, each for size columns. If exact is
+// set, the scales must have the shape of the tiles, else only as many elements.
+func (b *builder) swizzle(m *matrix, scale *tensor.Tensor, dtypes []tensor.DType, size int64,
 	exact bool) bool {
 	if m.cols%size != 0 {
 		b.refuse(ScaleShape, "%d columns in groups of %d", m.cols, size)

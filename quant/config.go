@@ -2,6 +2,7 @@ package quant
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"encoding/json"
 
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -20,12 +19,12 @@ import (
 // decides properties that the tensors do not show, such as the sizes of blocks and
 // groups.
 type Config struct {
-	dtype    tensor.DType // that the weights had; Unknown if it does not say
-	section  object       // nil: not quantised
+	dtype    tensor.DType // of weights before they were quantised; Unknown if not given
+	section  object       // quantization_config; nil if the model is not quantised
 	method   string       // "" if there is no section
 	fp4      bool         // DeepSeek-V4: experts are E2M1
 	groups   []group      // of compressed-tensors
-	override []override   // of GPTQ
+	dynamic  []override   // of GPTQ
 	excluded *patterns
 	layers   map[string]object // of ModelOpt, where layers differ
 	problems []error
@@ -45,10 +44,10 @@ type override struct {
 	values   object
 }
 
-// ParseConfig reads config.json of a model and, after it, other files that say more:
-// hf_quant_config.json of ModelOpt, quantize_config.json of GPTQ. It returns nil if none
-// of them says anything about quantisation or dtypes, and an error for text that is not a
-// JSON object or has a duplicate key.
+// ParseConfig parses the config.json of a model, and after it hf_quant_config.json of
+// ModelOpt or quantize_config.json of GPTQ, if there is one. It returns nil if none of
+// them describes quantisation or has a dtype. It fails with tensor.ErrMalformed if a file
+// is not a JSON object or has a duplicate key.
 func ParseConfig(files ...[]byte) (*Config, error) {
 	c := &Config{}
 	for _, b := range files {
@@ -66,8 +65,8 @@ func ParseConfig(files ...[]byte) (*Config, error) {
 	return c, nil
 }
 
-// ReadConfig reads the files of a model's directory as ParseConfig does. open opens the
-// file of a name; fs.ErrNotExist is no error.
+// ReadConfig opens the files that [ParseConfig] takes, and parses them. open opens a file
+// of the model's directory by name. Its error is returned unless it is fs.ErrNotExist.
 func ReadConfig(open func(name string) (io.ReadCloser, error)) (*Config, error) {
 	const maxConfig = 64 << 20
 	var texts [][]byte
@@ -94,7 +93,8 @@ func ReadConfig(open func(name string) (io.ReadCloser, error)) (*Config, error) 
 }
 
 // WithoutQuantization returns a config.json without its description of quantised weights,
-// for a model whose weights are numbers. All else stays, in its order.
+// for a model whose weights are numbers. Other entries stay, in their order. It fails
+// with tensor.ErrMalformed if config is not a JSON object.
 func WithoutQuantization(config []byte) ([]byte, error) {
 	if _, err := parseObject(config); err != nil {
 		return nil, fmt.Errorf("%w: a configuration: %w", tensor.ErrMalformed, err)
@@ -140,7 +140,7 @@ func (c *Config) Method() string {
 	return c.method
 }
 
-// read adds what a file says. A value of another type than expected is left out.
+// read adds the content of a file. It ignores values of another type than expected.
 func (c *Config) read(top object) error {
 	for _, o := range []object{top, top.object("text_config")} {
 		name := optional[string](o, "dtype", "torch_dtype")
@@ -163,10 +163,14 @@ func (c *Config) read(top object) error {
 		c.section = top
 		c.method = "gptq"
 	}
-	s := c.section
-	if s == nil || c.excluded != nil {
-		return nil
+	if c.section != nil && c.excluded == nil {
+		c.readSection(c.section)
 	}
+	return nil
+}
+
+// readSection reads the description of quantised weights.
+func (c *Config) readSection(s object) {
 	if m := optional[string](s, "quant_method"); m != "" {
 		c.method = strings.ToLower(m)
 	} else if s.has("quant_algo") {
@@ -198,18 +202,18 @@ func (c *Config) read(top object) error {
 	})
 	ordered(s["dynamic"], func(text string, raw json.RawMessage) {
 		text, excludes := strings.CutPrefix(text, "-:")
-		if len(c.override) == maxPatterns {
+		if len(c.dynamic) == maxPatterns {
 			c.problem("dynamic has more than %d entries", maxPatterns)
 			return
 		}
 		for _, re := range c.expression(nil, strings.TrimPrefix(text, "+:")) {
 			values, _ := parseObject(raw)
-			c.override = append(c.override, override{re, excludes, values})
+			c.dynamic = append(c.dynamic, override{re, excludes, values})
 		}
 	})
-	return nil
 }
 
+// problem adds a finding about the configuration.
 func (c *Config) problem(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Errorf(format, args...))
 }
@@ -218,7 +222,7 @@ func (c *Config) problem(format string, args ...any) {
 // that is matched from the start.
 type patterns struct {
 	names map[string]bool
-	class bool // a class is named: no file has the classes, and so all modules match
+	class bool // a class is named: files do not have the classes, so that all modules match
 	globs []string
 	exprs []*regexp.Regexp
 }
@@ -226,10 +230,11 @@ type patterns struct {
 const (
 	// maxPatterns bounds the globs and regular expressions of one list.
 	maxPatterns = 1000
-	// maxModule bounds the names that a configuration is looked up for.
+	// maxModule bounds the names of modules that are matched.
 	maxModule = 4096
 )
 
+// patterns sorts and compiles the patterns of a list.
 func (c *Config) patterns(texts []string) *patterns {
 	p := &patterns{names: map[string]bool{}}
 	for _, text := range texts {
@@ -251,8 +256,8 @@ func (c *Config) patterns(texts []string) *patterns {
 	return p
 }
 
-// expression compiles a regular expression of Python. One that Go does not have matches
-// nothing, and is a problem.
+// expression appends a regular expression of Python. If Go cannot compile it, that is a
+// problem, and nothing is appended.
 func (c *Config) expression(all []*regexp.Regexp, text string) []*regexp.Regexp {
 	re, err := regexp.Compile("^(?:" + text + ")")
 	if err != nil {
@@ -300,7 +305,7 @@ func (c *Config) excludes(module string) bool {
 	return false
 }
 
-// is reports whether the configuration names one of these methods.
+// is reports whether the method of the configuration is one of these.
 func (c *Config) is(methods ...string) bool {
 	if c == nil {
 		return false
@@ -344,9 +349,9 @@ func (c *Config) group(module string) *group {
 	return nil
 }
 
-// algorithm returns what ModelOpt says of a module, such as NVFP4. all is for modules
-// that are not named: it is false for those that are.
-func (c *Config) algorithm(module string) (algorithm string, all bool) {
+// algorithm returns ModelOpt's algorithm for a module, such as NVFP4. isDefault reports
+// whether it is the algorithm of all modules that are not named.
+func (c *Config) algorithm(module string) (algorithm string, isDefault bool) {
 	if !c.is("modelopt") {
 		return "", false
 	}
@@ -379,8 +384,8 @@ func checkBlock(key string, size []int64, ok bool, err error) (int64, int64, boo
 	return size[0], size[1], true, nil
 }
 
-// groupSize returns how many columns share a scale; all is for -1, which means all. It is
-// false where o does not say.
+// groupSize returns how many columns share a scale, false if o does not have the size.
+// For a size of -1, all columns, it returns all, or fails if all is negative.
 func groupSize(o object, all int64) (size int64, ok bool, err error) {
 	size, ok, err = get[int64](o, "group_size", "q_group_size")
 	switch {
@@ -396,7 +401,7 @@ func groupSize(o object, all int64) (size int64, ok bool, err error) {
 
 var errBits = errors.New("the configuration does not say how many bits a weight has")
 
-// bits returns the bits of a weight, which must be one of these.
+// bits returns the bits of a code. It fails if they are not one of the allowed numbers.
 func bits(o object, allowed ...int64) (int64, error) {
 	b, ok, err := get[int64](o, "bits", "num_bits", "w_bit")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A finder looks for the weights of a set of tensors.
+// A finder finds the weights in a set of tensors.
 type finder struct {
 	cfg        *Config
 	attributes map[string]string
@@ -19,32 +19,32 @@ type finder struct {
 	weights    []*Weight
 	findings   []Finding
 
-	part     map[*tensor.Tensor]bool    // is part of a weight
-	at       map[*tensor.Tensor]*Weight // the weight at the place of its codes
-	seen     map[string]bool            // kinds of weights of which there is one
-	waiting  []waiting
-	ahead    map[*tensor.Tensor]tensor.Blob // that was read before it is needed
-	states   map[string]*tensor.Tensor      // of bitsandbytes, by the weight's name
-	comfy    map[string]layer               // by the module's name
-	modules  map[string]bool                // that have a quantised weight
-	gguf     bool
-	keys     map[string]bool // of attributes about quantisation
-	isScaled bool            // ComfyUI's old marker is there
+	isPart     map[*tensor.Tensor]bool    // of a weight
+	byCodes    map[*tensor.Tensor]*Weight // weights by their codes
+	kinds      map[string]bool            // of weights that are whole or refused
+	incomplete []incomplete
+	ahead      map[*tensor.Tensor]tensor.Blob // data that was read ahead
+	states     map[string]*tensor.Tensor      // of bitsandbytes, by the weight's name
+	comfy      map[string]layer               // by the module's name
+	modules    map[string]bool                // that have a quantised weight
+	gguf       bool
+	keys       map[string]bool // of attributes about quantisation
+	isScaled   bool            // ComfyUI's old marker exists
 }
 
-// waiting is a weight that lacks a part. It is one only if the configuration, or another
-// weight of its kind, says so.
-type waiting struct {
-	kind    string
-	w       *Weight
-	due     bool   // the configuration says so
-	missing string // name of the part
+// An incomplete is a weight that lacks a part. It is an error only if the configuration
+// says that the weight is quantised, or if the file has another weight of its kind.
+type incomplete struct {
+	kind     string
+	w        *Weight
+	expected bool   // the configuration says that it is quantised
+	missing  string // name of the part
 }
 
 func newFinder(src Source, cfg *Config) *finder {
 	f := &finder{cfg: cfg, attributes: map[string]string{}, stored: map[string]*tensor.Tensor{},
-		part: map[*tensor.Tensor]bool{}, at: map[*tensor.Tensor]*Weight{},
-		seen: map[string]bool{}, states: map[string]*tensor.Tensor{}, comfy: map[string]layer{},
+		isPart: map[*tensor.Tensor]bool{}, byCodes: map[*tensor.Tensor]*Weight{},
+		kinds: map[string]bool{}, states: map[string]*tensor.Tensor{}, comfy: map[string]layer{},
 		modules: map[string]bool{}, keys: map[string]bool{},
 		ahead: map[*tensor.Tensor]tensor.Blob{}}
 	for k, v := range src.Attributes() {
@@ -62,6 +62,7 @@ func newFinder(src Source, cfg *Config) *finder {
 	return f
 }
 
+// find fills weights, findings and keys.
 func (f *finder) find() {
 	if f.cfg != nil {
 		for _, err := range f.cfg.problems {
@@ -73,24 +74,25 @@ func (f *finder) find() {
 	f.readComfy()
 	f.readTorchAO()
 	for _, t := range f.order {
-		if !f.part[t] && f.stored[t.Name] == t {
+		if !f.isPart[t] && f.stored[t.Name] == t {
 			f.recognize(t)
 		}
 	}
-	f.settle()
-	f.orphans()
-	f.unknown()
+	f.refuseIncomplete()
+	f.findOrphans()
+	f.findUnknown()
 	for _, t := range f.order {
-		if w := f.at[t]; w != nil {
+		if w := f.byCodes[t]; w != nil {
 			f.weights = append(f.weights, w)
-		} else if !f.part[t] {
+		} else if !f.isPart[t] {
 			f.weights = append(f.weights, &Weight{Name: t.Name, DType: t.DType, Tensor: t,
 				Auxiliary: f.isAuxiliary(t)})
 		}
 	}
 }
 
-// recognize makes a weight of t and its other parts, if t is the codes of one.
+// recognize makes a weight of t and other parts, if t has the codes of a quantised
+// weight.
 func (f *finder) recognize(t *tensor.Tensor) {
 	base, isWeight := strings.CutSuffix(t.Name, ".weight")
 	switch {
@@ -118,7 +120,8 @@ func (f *finder) recognize(t *tensor.Tensor) {
 	}
 }
 
-// get returns a stored tensor that has plain data of its shape, or nil.
+// get returns the stored tensor of that name, or nil unless it is dense and row-major,
+// with data of its shape in the file.
 func (f *finder) get(name string) *tensor.Tensor {
 	t := f.stored[name]
 	if t == nil || !t.Dense() || t.External || !t.Order.RowMajor() || t.Check() != nil ||
@@ -128,7 +131,7 @@ func (f *finder) get(name string) *tensor.Tensor {
 	return t
 }
 
-// weight begins a weight at the place of its codes.
+// weight returns a new weight with its codes as the first part.
 func (f *finder) weight(name, scheme string, codes *tensor.Tensor) *Weight {
 	w := &Weight{Name: name, Scheme: scheme, DType: tensor.BF16,
 		Tensor: &tensor.Tensor{Name: name, DType: tensor.F32}}
@@ -143,12 +146,12 @@ func (f *finder) add(w *Weight, role string, t *tensor.Tensor) *Weight {
 	return w
 }
 
-// claim makes the weight one of the set.
+// claim adds a weight to the set. It takes the place of its codes.
 func (f *finder) claim(w *Weight) {
 	for _, p := range w.Parts {
-		f.part[p.Tensor] = true
+		f.isPart[p.Tensor] = true
 	}
-	f.at[w.Parts[0].Tensor] = w
+	f.byCodes[w.Parts[0].Tensor] = w
 	f.modules[module(w.Name)] = true
 	if f.cfg != nil && f.cfg.dtype != tensor.Unknown {
 		w.DType = f.cfg.dtype
@@ -158,7 +161,7 @@ func (f *finder) claim(w *Weight) {
 	}
 }
 
-// module returns the name of the module that has a weight.
+// module returns the name of the module that has the weight of that name.
 func module(name string) string {
 	if base, ok := strings.CutSuffix(name, ".weight"); ok {
 		return base
@@ -171,7 +174,7 @@ func (f *finder) note(code Code, s tensor.Severity, name string, err error) {
 	f.findings = append(f.findings, Finding{code, s, name, err})
 }
 
-// refuse makes w a weight of the set without numbers, and says why.
+// refuse adds w to the set with an error in place of numbers, and adds a finding.
 func (f *finder) refuse(w *Weight, code Code, format string, args ...any) {
 	class, severity := tensor.ErrMalformed, tensor.SeverityError
 	if code == UnknownQuantization {
@@ -181,7 +184,7 @@ func (f *finder) refuse(w *Weight, code Code, format string, args ...any) {
 	f.note(code, severity, w.Name, w.Err)
 }
 
-// fail makes w a weight of the set without numbers.
+// fail adds w to the set with an error in place of numbers.
 func (f *finder) fail(w *Weight, err error) {
 	f.claim(w)
 	w.Err = err
@@ -190,17 +193,17 @@ func (f *finder) fail(w *Weight, err error) {
 	w.Tensor.Data = tensor.NewBlob(&refused{size: size, err: err})
 }
 
-// settle decides about weights that lack a part.
-func (f *finder) settle() {
-	for _, l := range f.waiting {
-		if (l.due || f.seen[l.kind] && !f.cfg.excludes(module(l.w.Name))) &&
-			!f.part[l.w.Parts[0].Tensor] {
+// refuseIncomplete refuses the incomplete weights that are errors.
+func (f *finder) refuseIncomplete() {
+	for _, l := range f.incomplete {
+		if (l.expected || f.kinds[l.kind] && !f.cfg.excludes(module(l.w.Name))) &&
+			!f.isPart[l.w.Parts[0].Tensor] {
 			f.refuse(l.w, MissingScale, "no %s", naming.Quote(l.missing))
 		}
 	}
 }
 
-// complete makes w a weight of the set whose numbers are the numbers of m.
+// complete adds w to the set, with the numbers of m.
 func (f *finder) complete(kind string, w *Weight, m *matrix, transposed bool,
 	prepare func() error) *values {
 	n, ok := w.Tensor.Shape.Elements()
@@ -210,7 +213,7 @@ func (f *finder) complete(kind string, w *Weight, m *matrix, transposed bool,
 		return nil
 	}
 	f.claim(w)
-	f.seen[kind] = true
+	f.kinds[kind] = true
 	v := newValues(m, transposed, w.Scheme, prepare)
 	if size > 0 {
 		w.Tensor.Data = tensor.NewBlob(v)
@@ -218,8 +221,9 @@ func (f *finder) complete(kind string, w *Weight, m *matrix, transposed bool,
 	return v
 }
 
-// scaleSuffixes end the names of parts, with the kinds of weights, or methods of the
-// configuration, that have to be there; nil for any.
+// scaleSuffixes are the ends of the names of parts. A part without a weight is a finding
+// if the set has one of the kinds of weights, or the configuration one of these methods;
+// nil for any.
 var scaleSuffixes = []struct {
 	suffix string
 	kinds  []string
@@ -233,45 +237,44 @@ var scaleSuffixes = []struct {
 	{".scales", []string{"mlx", "words", "gptq", "awq"}}, {".biases", []string{"mlx"}},
 }
 
-// orphans finds parts without a weight, in sets that have quantised weights by a method
-// that is known.
-func (f *finder) orphans() {
+// findOrphans adds findings for parts without a weight, if the set has quantised weights,
+// and their method is known.
+func (f *finder) findOrphans() {
 	if len(f.modules) == 0 && !f.cfg.quantised() && len(f.comfy) == 0 && !f.isScaled ||
-		f.cfg.quantised() && !f.cfg.is(known...) {
+		f.cfg.quantised() && !f.cfg.is(knownMethods...) {
 		return
 	}
 	for _, t := range f.order {
-		if f.part[t] {
+		if f.isPart[t] {
 			continue
 		}
 		for _, s := range scaleSuffixes {
 			base, ok := strings.CutSuffix(t.Name, s.suffix)
 			if !ok || s.kinds != nil && !f.cfg.is(s.kinds...) &&
-				!slices.ContainsFunc(s.kinds, func(k string) bool { return f.seen[k] }) {
+				!slices.ContainsFunc(s.kinds, func(k string) bool { return f.kinds[k] }) {
 				continue
 			}
 			what := "there is no weight for it"
 			if w := f.stored[base+".weight"]; w != nil {
 				if g := f.cfg.group(base); g != nil && g.format == "dense" {
-					break // weights that were rounded, and stored as floats
+					break // the weights were rounded, and are stored as floats
 				}
 				what = fmt.Sprintf("the weight is plain %v", w.DType)
 			}
 			f.note(OrphanScale, tensor.SeverityError, t.Name,
-				errorf(tensor.ErrMalformed, t.Name, "a part of a quantised weight, but %s",
-					what))
+				errorf(tensor.ErrMalformed, t.Name, "a part of a quantised weight, but %s", what))
 			break
 		}
 	}
 }
 
-// auxiliary are the last segments of names of scales of activations and caches.
+// auxiliary has the last segments of the names of scales of activations and caches.
 var auxiliary = []string{"input_scale", "scale_input", "input_global_scale",
 	"activation_scale", "output_scale", "k_scale", "v_scale", "q_scale", "input_zero_point",
 	"qscale_act"}
 
-// isAuxiliary reports whether t is no parameter: of a set without quantised weights all
-// tensors are.
+// isAuxiliary reports whether t is not a parameter of the model. In a set without
+// quantised weights all tensors are parameters.
 func (f *finder) isAuxiliary(t *tensor.Tensor) bool {
 	if len(f.modules) == 0 && !f.cfg.quantised() {
 		return false
@@ -285,23 +288,23 @@ func (f *finder) isAuxiliary(t *tensor.Tensor) bool {
 		isMarker(t.Name)
 }
 
-// known are the methods of configurations whose weights are understood.
-var known = []string{"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "mxfp4", "gptq",
+// knownMethods are the methods of configurations whose weights are supported.
+var knownMethods = []string{"fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "mxfp4", "gptq",
 	"awq", "mlx", "bitsandbytes", "torchao"}
 
-// unknown finds weights of methods that are not known. For a known method, integers that
-// are named like weights are not understood either.
-func (f *finder) unknown() {
+// findUnknown refuses weights of methods that are not known, and for a known method the
+// integers that are named as weights.
+func (f *finder) findUnknown() {
 	if !f.cfg.quantised() {
 		return
 	}
-	isKnown := f.cfg.is(known...)
+	isKnown := f.cfg.is(knownMethods...)
 	var names []string
 	for _, t := range f.order {
 		integers := t.DType == tensor.I8 || t.DType == tensor.U8 || t.DType == tensor.I16 ||
 			t.DType == tensor.U16 || t.DType == tensor.I32 || t.DType == tensor.U32
 		name, _ := strings.CutPrefix(t.Name[strings.LastIndexByte(t.Name, '.')+1:], "q")
-		if f.part[t] || len(t.Shape) < 2 || f.cfg.excludes(module(t.Name)) ||
+		if f.isPart[t] || len(t.Shape) < 2 || f.cfg.excludes(module(t.Name)) ||
 			!(integers && (!isKnown || name == "weight" || name == "weight_packed") ||
 				isFloat8(t.DType) && !isKnown) {
 			continue
@@ -336,13 +339,13 @@ func isFloat8(d tensor.DType) bool {
 		d == tensor.F8E5M2FNUZ
 }
 
-// isFloatScale reports whether d is a float that scales have.
+// isFloatScale reports whether d is a float dtype that scales may have.
 func isFloatScale(d tensor.DType) bool {
 	return d == tensor.F32 || d == tensor.BF16 || d == tensor.F16
 }
 
-// isExponent reports whether d is what E8M0 is stored as.
+// isExponent reports whether E8M0 exponents are stored as d.
 func isExponent(d tensor.DType) bool { return d == tensor.U8 || d == tensor.F8E8M0FNU }
 
-// ceil returns how many groups of size there are.
+// ceil returns n/size, rounded up.
 func ceil(n, size int64) int64 { return (n + size - 1) / size }

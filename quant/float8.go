@@ -8,7 +8,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// float8 is for FP8 codes with one scale, or one for each channel, group or block.
+// float8 makes a weight of FP8 codes with one scale, or one for each channel, group or
+// block.
 func (f *finder) float8(t *tensor.Tensor) {
 	base, isWeight := strings.CutSuffix(t.Name, ".weight")
 	suffixes := []string{".weight_scale", ".weight_scale_inv", ".scale_weight", ".qscale_weight"}
@@ -20,7 +21,7 @@ func (f *finder) float8(t *tensor.Tensor) {
 	}
 	b := f.begin("fp8", "fp8", t.Name, base, t, t.Shape)
 	algorithm, _ := f.cfg.algorithm(base)
-	b.due = (f.cfg.is("fp8", "fbgemm_fp8") || f.isScaled && isWeight ||
+	b.expected = (f.cfg.is("fp8", "fbgemm_fp8") || f.isScaled && isWeight ||
 		f.cfg.group(base).isFloat8() ||
 		strings.HasPrefix(algorithm, "FP8") || algorithm == "MXFP8") &&
 		len(t.Shape) >= 2 && !f.cfg.excludes(base)
@@ -39,19 +40,18 @@ func (f *finder) float8(t *tensor.Tensor) {
 	if scale != nil && !isWeight && strings.HasSuffix(scale.Name, "_scale") {
 		b.refuse(UnknownQuantization, "what %s scales is not known", scale.Name)
 	}
-	due := suffixes[0]
+	name := suffixes[0] // of a scale that is missing
 	switch {
 	case scale != nil:
-		due = scale.Name[len(base):]
+		name = scale.Name[len(base):]
 	case isWeight && f.isScaled:
-		due = ".scale_weight"
+		name = ".scale_weight"
 	case isWeight && f.cfg.is("fp8") && f.cfg.fp4:
-		due = ".scale"
+		name = ".scale"
 	case isWeight && f.cfg.is("fp8"):
-		due = ".weight_scale_inv"
+		name = ".weight_scale_inv"
 	}
-	if !b.needs(scale, due, scales8) ||
-		!b.without(".weight_scale_2", ".weight_zero_point") {
+	if !b.needs(scale, name, scales8) || !b.without(".weight_scale_2", ".weight_zero_point") {
 		return
 	}
 	batch, rows, cols := matrixOf(t.Shape)
@@ -59,29 +59,30 @@ func (f *finder) float8(t *tensor.Tensor) {
 	if !ok {
 		return
 	}
-	if a, all := f.cfg.algorithm(base); strings.Contains(a, "FP4") ||
-		a == "MXFP8" && b.Scheme != "mxfp8" && all {
+	if a, isDefault := f.cfg.algorithm(base); strings.Contains(a, "FP4") ||
+		a == "MXFP8" && b.Scheme != "mxfp8" && isDefault {
 		b.disagrees("the configuration says %s, the tensors are %s", a, b.Scheme)
 	}
 	b.complete(table(t, batch, rows, cols).scaled(scale, bm, bn), false, nil)
 }
 
-// isPartName reports whether a name that does not end in .weight is a scale's.
+// isPartName reports whether a name, which does not end in .weight, is the name of a
+// scale.
 func isPartName(name string) bool {
 	return strings.HasSuffix(name, "scale") || strings.HasSuffix(name, "scales") ||
 		strings.HasSuffix(name, "scale_inv") || strings.HasSuffix(name, "scale_2")
 }
 
-// isScale reports whether s, named .scale, is one of DeepSeek-V4: it also names learned
-// parameters of other models.
+// isScale reports whether s, which is named .scale, is a scale of DeepSeek-V4. Other
+// models have learned parameters of that name.
 func (f *finder) isScale(t, s *tensor.Tensor) bool {
 	return s != nil && len(t.Shape) == 2 && len(s.Shape) == 2 &&
 		(s.DType == tensor.F8E8M0FNU || isFloatScale(s.DType) && f.cfg.is("fp8"))
 }
 
-// float8Form returns how many rows and columns share a scale: by the configuration, else
-// by its shape. It sets the scheme, or refuses the weight.
-func (b *build) float8Form(scale *tensor.Tensor, batch, rows, cols int64) (bm, bn int64,
+// float8Form returns how many rows and columns share a scale: as the configuration says,
+// else by the shape of the scales. It sets the scheme, or refuses the weight.
+func (b *builder) float8Form(scale *tensor.Tensor, batch, rows, cols int64) (bm, bn int64,
 	ok bool) {
 	shape := b.Tensor.Shape
 	bm, bn, sized, err := b.f.cfg.blockSize()
@@ -121,12 +122,12 @@ func (b *build) float8Form(scale *tensor.Tensor, batch, rows, cols int64) (bm, b
 		b.Scheme, bm, bn = "fp8-tensor", rows, cols
 	case form == "" && isMX:
 		b.Scheme, bm, bn = "mxfp8", 1, 32
-	case b.f.cfg.is("fp8") && isGrid(128, 128): // what is meant without a size
+	case b.f.cfg.is("fp8") && isGrid(128, 128): // the default of the method
 		b.Scheme, bm, bn = "fp8-block", 128, 128
 	case perRow:
 		b.Scheme, bm, bn = "fp8-channel", 1, cols
 	case form != "":
-		b.refuse(ScaleShape, "a scale of %v, where one a %s is due", scale.Shape, form)
+		b.refuse(ScaleShape, "a scale of %v, where one a %s is expected", scale.Shape, form)
 	case isGrid(128, 128):
 		b.Scheme, bm, bn = "fp8-block", 128, 128
 	default:
@@ -152,8 +153,9 @@ func (g *group) isFloat8() bool {
 		optional[int64](g.weights, "num_bits") == 8
 }
 
-// form returns what a group of compressed-tensors says of the scales of a weight with
-// that many columns: tensor, channel, group or block, and the size of its blocks.
+// form returns what the scales of a weight with cols columns are for: "tensor",
+// "channel", "group" or "block"; for the last two also the rows and columns that share a
+// scale.
 func (g *group) form(cols int64) (form string, bm, bn int64, sized bool, err error) {
 	strategy, ok, err := get[string](g.weights, "strategy")
 	size, hasSize, sizeErr := groupSize(g.weights, -1)

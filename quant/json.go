@@ -10,16 +10,16 @@ import (
 	"github.com/tensorfile/tensorfile/internal/naming"
 )
 
-// maxJSON bounds the JSON that tensors and headers hold. Configurations are bounded by
-// those who read them.
+// maxJSON bounds the bytes of JSON in a tensor.
 const maxJSON = 1 << 20
 
-// An object is a JSON object whose values are read when they are asked for.
+// An object is a JSON object whose values are not parsed yet.
 type object map[string]json.RawMessage
 
 var errJSON = errors.New("not a JSON object")
 
-// parseObject refuses what is not one object, and duplicate keys.
+// parseObject parses one JSON object. It refuses duplicate keys, and data after the
+// object.
 func parseObject(b []byte) (object, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -50,7 +50,7 @@ func parseObject(b []byte) (object, error) {
 	return o, nil
 }
 
-// has reports whether there is a value for a key that is not null.
+// has reports whether a key has a value that is not null.
 func (o object) has(key string) bool {
 	v, ok := o[key]
 	return ok && string(v) != "null"
@@ -66,8 +66,8 @@ func (o object) object(key string) object {
 	return sub
 }
 
-// get decodes the value of the first of these keys that has one. It reports whether
-// there is a value; one of another type is an error.
+// get decodes the value of the first of these keys that has one, and reports whether
+// there is one. It fails if the value has another type.
 func get[T any](o object, keys ...string) (v T, ok bool, err error) {
 	for _, key := range keys {
 		if !o.has(key) {
@@ -82,7 +82,7 @@ func get[T any](o object, keys ...string) (v T, ok bool, err error) {
 	return v, false, nil
 }
 
-// optional is get where a value of another type counts as none.
+// optional is get without an error: a value of another type counts as none.
 func optional[T any](o object, keys ...string) T {
 	v, _, err := get[T](o, keys...)
 	if err != nil {
@@ -92,11 +92,11 @@ func optional[T any](o object, keys ...string) T {
 	return v
 }
 
-// over returns the values of these keys: from o, or from below where o has none.
-func (o object) over(below object, keys ...string) object {
+// withDefaults returns the values of these keys in o, or in defaults if o has none.
+func (o object) withDefaults(defaults object, keys ...string) object {
 	all := object{}
 	for _, key := range keys {
-		for _, from := range []object{o, below} {
+		for _, from := range []object{o, defaults} {
 			if from.has(key) {
 				all[key] = from[key]
 				break
@@ -106,7 +106,7 @@ func (o object) over(below object, keys ...string) object {
 	return all
 }
 
-// ordered calls f for the entries of an object in their order.
+// ordered calls f for the entries of a JSON object in their order.
 func ordered(raw json.RawMessage, f func(key string, v json.RawMessage)) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

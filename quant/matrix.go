@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -12,8 +13,8 @@ type area struct{ batch, r0, r1, c0, c1 int64 }
 
 func (a area) elements() int64 { return (a.r1 - a.r0) * (a.c1 - a.c0) }
 
-// A matrix is a batch of matrices of numbers: stored codes, and the operations that make
-// numbers of them. Every operation is one of float32, rounded once.
+// A matrix is a batch of matrices of numbers: stored codes, and the operations that turn
+// codes into numbers. Every operation is in float32, rounded once.
 type matrix struct {
 	batch, rows, cols int64
 	codes             codes
@@ -22,10 +23,10 @@ type matrix struct {
 
 // codes are numbers as they are stored.
 type codes interface {
-	// load reads what the elements of a need, in buf where that is large enough.
-	load(a area, read reader, buf []byte) ([]byte, error)
-	// decode sets dst to the elements of row r from column c on. in is what load
-	// returned for a, which contains them.
+	// load reads the bytes of the elements of a. It uses buf if that is large enough.
+	load(a area, read partReader, buf []byte) ([]byte, error)
+	// decode sets dst to the elements of row r from column c on, which are in a. in is
+	// the result of load for a.
 	decode(dst []float32, in []byte, a area, r, c int64)
 	// inputs returns the blobs that load reads.
 	inputs() []*input
@@ -40,36 +41,63 @@ const (
 	subtract
 )
 
-// An operation combines each element with the element of a grid that belongs to it.
+// An operation combines each element of a matrix with an element of the grid.
 type operation struct {
 	operator operator
 	grid     *matrix
-	// rowSize and colSize are how many rows and columns share an element of the grid.
+	// rowSize rows and colSize columns share an element of the grid.
 	rowSize, colSize int64
-	// groups, if not nil, says which row of the grid each row has, or with byColumn which
-	// column each column, in place of the sizes.
+	// groups, if not nil, has the row of the grid for each row, in place of rowSize; with
+	// byColumn the column of the grid for each column, in place of colSize.
 	groups   *groups
 	byColumn bool
 }
 
-// groups are the group of each row or column. They are read when values are.
+// groups has the group of each row or column. It is read before the first values.
 type groups struct {
 	tensor *tensor.Tensor // I32
 	limit  int64          // the number of groups
-	of     []int32        // nil before they are read, and where the file does not use them
+	of     []int32        // nil before read, and if the file does not use groups
 }
 
-// each returns an operation with a grid for every rowSize rows and colSize columns.
+// read reads the groups. If all are -1, the file does not use groups.
+func (g *groups) read() error {
+	all, err := tensor.Load[int32](g.tensor)
+	if err != nil {
+		return err
+	}
+	unused := 0
+	for i, v := range all {
+		if v == -1 {
+			unused++
+		} else if v < 0 || int64(v) >= g.limit {
+			return fmt.Errorf("%w: tensor %s: element %d is %d, of %d groups",
+				tensor.ErrMalformed, naming.Quote(g.tensor.Name), i, v, g.limit)
+		}
+	}
+	switch unused {
+	case 0:
+		g.of = all
+	case len(all):
+	default:
+		return fmt.Errorf("%w: tensor %s: %d of %d groups are -1", tensor.ErrMalformed,
+			naming.Quote(g.tensor.Name), unused, len(all))
+	}
+	return nil
+}
+
+// each returns an operation in which rowSize rows and colSize columns share an element of
+// the grid.
 func each(op operator, grid *matrix, rowSize, colSize int64) operation {
 	return operation{operator: op, grid: grid, rowSize: rowSize, colSize: colSize}
 }
 
-// all returns an operation with one number for all elements of m.
+// all returns an operation with one number for all elements of a matrix.
 func all(op operator, number *matrix, rows, cols int64) operation {
 	return each(op, number, max(rows, 1), max(cols, 1))
 }
 
-// indices returns the group of each row, or of each column; nil where sizes say it.
+// indices returns the group of each row, or of each column; nil if sizes are used.
 func (o *operation) indices() (rows, cols []int32) {
 	switch {
 	case o.groups == nil:
@@ -96,7 +124,7 @@ func (o *operation) area(a area) area {
 	return g
 }
 
-// A panel is what was read for an area of a matrix. Its memory is used again.
+// A panel has the bytes that were read for an area of a matrix. Its memory is reused.
 type panel struct {
 	area   area
 	in     []byte
@@ -104,11 +132,11 @@ type panel struct {
 	values []float32 // of a grid: all elements of the area
 }
 
-// errDivisor is for a scale that is divided by.
+// errDivisor is the error of a division by zero.
 var errDivisor = errors.New("a scale that is divided by is 0")
 
-// load reads what the elements of a need into p. a has elements.
-func (m *matrix) load(p *panel, a area, read reader) (err error) {
+// load reads the bytes of the elements of a into p. a is not empty.
+func (m *matrix) load(p *panel, a area, read partReader) (err error) {
 	p.area = a
 	if p.in, err = m.codes.load(a, read, p.in); err != nil {
 		return err
@@ -141,7 +169,7 @@ func (m *matrix) load(p *panel, a area, read reader) (err error) {
 	return nil
 }
 
-// decode sets dst to the elements of row r from column c on, from what was loaded.
+// decode sets dst to the elements of row r from column c on, which are in the area of p.
 func (m *matrix) decode(dst []float32, p *panel, r, c int64) {
 	m.codes.decode(dst, p.in, p.area, r, c)
 	for i := range m.ops {

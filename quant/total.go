@@ -6,19 +6,19 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Total sums up weights of one scheme that share scales alike.
+// A Total sums up the weights of one scheme with the same blocks and number of scales.
 type Total struct {
 	Scheme     string `json:"scheme"`
 	Weights    int64  `json:"weights"`
 	Parameters int64  `json:"parameters"`
-	// Block is the rows and columns that share a scale; nil for weights without numbers,
-	// and where a scale is for a whole row or weight.
+	// Block has the number of rows and of columns that share a scale; nil if a scale is
+	// for a whole row or weight, or if the weights have an Err.
 	Block []int64 `json:"block,omitempty"`
-	// Scales is how many tensors of scales each weight has.
+	// Scales is the number of tensors of scales of each weight.
 	Scales int64 `json:"scales"`
 }
 
-// Totals sums up the quantised weights, in the order of the first of each kind.
+// Totals sums up the quantised weights. Totals are in the order of their first weights.
 func (s *Set) Totals() []Total {
 	type key struct {
 		scheme             string
@@ -50,8 +50,8 @@ func (s *Set) Totals() []Total {
 	return all
 }
 
-// Parameters returns the number of elements of all weights, and of all stored tensors;
-// math.MaxInt64 for more.
+// Parameters returns the number of elements of all weights, and of all stored tensors, at
+// most math.MaxInt64.
 func (s *Set) Parameters() (logical, stored int64) {
 	count := func(t *tensor.Tensor) {
 		n, _ := t.Shape.Elements()
@@ -69,6 +69,7 @@ func (s *Set) Parameters() (logical, stored int64) {
 	return logical, stored
 }
 
+// plus returns a+b, at most math.MaxInt64.
 func plus(a, b int64) int64 {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64
@@ -76,8 +77,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// block returns how many rows and columns of the weight share a scale; 0 where that is
-// not known, or is a whole row or weight.
+// block returns the block of a Total; 0 and 0 for nil.
 func (w *Weight) block() (rows, cols int64) {
 	v, ok := w.Tensor.Data.Source().(*values)
 	if !ok || w.Scheme == "" || len(v.matrix.ops) == 0 {

@@ -10,43 +10,43 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// values are the numbers of a matrix as little-endian float32, in row-major order of the
-// weight, computed as they are read: a tensor.Source.
+// values is a tensor.Source of the numbers of a matrix, which are computed as they are
+// read: little-endian float32, in row-major order of the weight.
 type values struct {
 	tensor.Computed
 	matrix     *matrix
-	transposed bool // the weight has the rows of the file as columns
+	transposed bool // rows of the file are columns of the weight
 	scheme     string
-	prepare    func() error // reads what all elements need; called once
+	prepare    func() error // reads what is needed for every element; called once
 	scratch    sync.Pool    // of *scratch
-	wrapped    float32      // zero point of GPTQ whose stored bits are all set; 0 for none
+	wrapped    float32      // zero point of GPTQ whose stored bits are all set; 0 if none
 }
 
-// A scratch is memory of one ReadAt.
+// A scratch is the memory that a ReadAt needs.
 type scratch struct {
 	panel panel
 	out   []float32
 	tile  tile
 }
 
-// A rect is a rectangle of one matrix of the batch, in the order of the weight.
+// A rect is a rectangle of one matrix of the batch, by rows and columns of the weight.
 type rect struct{ batch, r0, r1, c0, c1 int64 }
 
 func (r rect) elements() int64 { return (r.r1 - r.r0) * (r.c1 - r.c0) }
 
 const (
-	// pieceElements is how many elements a job decodes, if a row is not longer.
+	// pieceElements is the number of elements that a job decodes, at least a row.
 	pieceElements = 64 << 10
-	// transposedElements is the same for matrices that are transposed: the more rows of
-	// the weight, the longer runs of the rows of the file.
+	// transposedElements is pieceElements for transposed matrices: with more rows of the
+	// weight, longer parts of each row of the file are decoded at once.
 	transposedElements = 1 << 20
-	// panelBytes bounds the codes that are read at once: of matrices that are
-	// transposed a piece of every row of the file is read, and so there are to be few
-	// panels.
+	// panelBytes bounds the codes that are read at once. A panel of a transposed matrix
+	// needs a part of every row of the file; larger panels need fewer reads.
 	panelBytes, transposedPanelBytes = 512 << 10, 8 << 20
-	// pipelineBytes bounds the numbers of pieces under way.
+	// pipelineBytes bounds the decoded pieces in memory.
 	pipelineBytes = 16 << 20
-	// tileRows is how many rows of the file are decoded before they are transposed.
+	// A tile of tileRows rows and tileCols columns of the file is decoded, then
+	// transposed.
 	tileRows, tileCols = 16, 256
 )
 
@@ -86,7 +86,7 @@ func (t *tile) transpose(dst []float32, n, k, width int) {
 	}
 }
 
-// dims returns the rows and columns of a matrix of the weight.
+// dims returns the rows and columns of one matrix of the weight.
 func (v *values) dims() (rows, cols int64) {
 	if v.transposed {
 		return v.matrix.cols, v.matrix.rows
@@ -96,14 +96,14 @@ func (v *values) dims() (rows, cols int64) {
 
 func (v *values) elements() int64 { return v.matrix.batch * v.matrix.rows * v.matrix.cols }
 
-// stored is the number of bytes of all parts.
+// stored returns the number of bytes of all parts.
 func (v *values) stored() (n int64) {
 	v.matrix.inputs(func(in *input) { n += max(0, in.data.Size()) })
 	return n
 }
 
-// next returns a rectangle that begins with element at, ends before element end and has
-// at most limit elements, or is one row of them.
+// next returns a rectangle that begins with element at and does not reach element end. It
+// has at most limit elements, or is one row.
 func (v *values) next(at, end, limit int64) rect {
 	rows, cols := v.dims()
 	batch, in := at/(rows*cols), at%(rows*cols)
@@ -115,7 +115,7 @@ func (v *values) next(at, end, limit int64) rect {
 	return rect{batch, r, min(r+left/cols, rows), 0, cols}
 }
 
-// area is the rectangle in the order of the file.
+// area returns a rectangle by rows and columns of the file.
 func (v *values) area(r rect) area {
 	if v.transposed {
 		return area{r.batch, r.c0, r.c1, r.r0, r.r1}
@@ -123,7 +123,7 @@ func (v *values) area(r rect) area {
 	return area(r)
 }
 
-// decode sets dst to the elements of r, which p was loaded for or for more.
+// decode sets dst to the elements of r, which are in the area of p.
 func (v *values) decode(dst []float32, p *panel, r rect, t *tile) {
 	width := int(r.c1 - r.c0)
 	if !v.transposed {
@@ -145,10 +145,10 @@ func (v *values) decode(dst []float32, p *panel, r rect, t *tile) {
 	}
 }
 
-// Size is for tensor.Source.
+// Size returns the number of bytes of all numbers.
 func (v *values) Size() int64 { return 4 * v.elements() }
 
-// Stored says how many bytes of files the numbers are made of, in several places.
+// Stored returns the number of bytes of all parts, without an offset.
 func (v *values) Stored() (tensor.Stored, bool) {
 	return tensor.Stored{Offset: -1, Size: v.stored(), Encoding: v.scheme}, true
 }
@@ -156,7 +156,7 @@ func (v *values) Stored() (tensor.Stored, bool) {
 // Seekable reports that ReadAt costs no more than it reads.
 func (v *values) Seekable() bool { return true }
 
-// limit is how many elements a panel has: of a matrix that is transposed, whole rows.
+// limit returns the number of elements of a panel; of a transposed matrix, of whole rows.
 func (v *values) limit() int64 {
 	var codes int64
 	for _, in := range v.matrix.codes.inputs() {
@@ -176,7 +176,7 @@ func (v *values) limit() int64 {
 	return max(limit, pieceElements)
 }
 
-// ReadAt is for tensor.Source.
+// ReadAt computes the bytes from off on. It reads the codes and scales that they need.
 func (v *values) ReadAt(p []byte, off int64) (int, error) {
 	if err := v.prepare(); err != nil {
 		return 0, err
@@ -221,15 +221,15 @@ func (v *values) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// A pipeline decodes numbers in order on all cores: reading is serial.
+// A pipeline reads codes in order, by one goroutine, and decodes them on all cores.
 type pipeline struct {
 	v         *values
 	line      *parallel.Line[*piece]
-	read      reader
+	read      partReader
 	limit     int64 // elements of a panel
 	at, end   int64 // elements that no panel has yet
 	panel     *sharedPanel
-	pieces    []rect // of panel, of which no job was made yet
+	pieces    []rect // of panel, that are not jobs yet
 	free      []*sharedPanel
 	freeTiles []*tile
 }
@@ -237,7 +237,7 @@ type pipeline struct {
 // A sharedPanel is read once for several pieces.
 type sharedPanel struct {
 	panel
-	pieces int // that have not come out of the line
+	pieces int // that are not decoded yet
 }
 
 // A piece is one job.
@@ -252,7 +252,7 @@ func newPipeline(v *values, use func(*piece) error) (*pipeline, error) {
 	if err := v.prepare(); err != nil {
 		return nil, err
 	}
-	p := &pipeline{v: v, limit: v.limit(), end: v.elements(), read: reader{}}
+	p := &pipeline{v: v, limit: v.limit(), end: v.elements(), read: partReader{}}
 	var err error
 	v.matrix.inputs(func(in *input) {
 		if _, ok := p.read[in]; ok || in.data.Seekable() || err != nil {
@@ -282,8 +282,8 @@ func newPipeline(v *values, use func(*piece) error) (*pipeline, error) {
 	return p, nil
 }
 
-// next returns the next piece without its memory, or nil at the end. It reads the panel
-// of the piece.
+// next returns the next piece, or nil at the end. The caller sets its memory, out. next
+// reads the panel of the piece.
 func (p *pipeline) next() (*piece, error) {
 	if len(p.pieces) == 0 {
 		if p.at == p.end {
@@ -312,7 +312,7 @@ func (p *pipeline) next() (*piece, error) {
 	return j, nil
 }
 
-// put has the numbers of the piece computed into its memory.
+// put starts the job of a piece.
 func (p *pipeline) put(j *piece) error { return p.line.Put(j, 4*j.rect.elements()) }
 
 // split divides a rectangle into pieces: rows, or parts of its only row.
@@ -388,9 +388,9 @@ func (v *values) Open() (io.ReadCloser, error) {
 type stream struct {
 	*pipeline
 	ready   []*piece    // decoded, in order
-	buffers [][]float32 // memory that can be used again
-	out     []byte      // of the first of ready, not yet read
-	err     error       // once ready is empty
+	buffers [][]float32 // memory for further pieces
+	out     []byte      // bytes of the current piece that are not read yet
+	err     error       // of Read when ready is empty
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -414,7 +414,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// advance begins one piece, or at the end waits for all that are under way: io.EOF.
+// advance starts one job. If there is none left, it waits for all jobs, and returns
+// io.EOF.
 func (s *stream) advance() error {
 	j, err := s.next()
 	if err != nil {

@@ -7,17 +7,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// wordWeight is for qweight of GPTQ and AWQ: the weight is the transpose.
+// wordWeight makes a weight of qweight of GPTQ or AWQ, which the file has transposed.
 func (f *finder) wordWeight(t *tensor.Tensor, base string) {
 	zeros, scales := f.stored[base+".qzeros"], f.stored[base+".scales"]
-	due := f.cfg.is("gptq", "awq")
+	expected := f.cfg.is("gptq", "awq")
 	isOther := scales != nil && (!isFloatScale(scales.DType) || len(scales.Shape) != 2) ||
 		zeros != nil && zeros.DType != tensor.I32
-	if t.DType != tensor.I32 || len(t.Shape) != 2 || !due && isOther {
+	if t.DType != tensor.I32 || len(t.Shape) != 2 || !expected && isOther {
 		return
 	}
 	b := f.begin("words", "gptq", base+".weight", base, t, nil)
-	b.due = due
+	b.expected = expected
 	b.part("scale", ".scales")
 	b.part("zero-point", ".qzeros")
 	index := b.part("group-index", ".g_idx")
@@ -50,17 +50,17 @@ func (f *finder) wordWeight(t *tensor.Tensor, base string) {
 	}
 }
 
-// gptq reads words whose bits run down the columns.
-func (b *build) gptq(t, scales, zeros, index *tensor.Tensor) {
+// gptq completes a weight of GPTQ: the codes of a column are in the words of that column.
+func (b *builder) gptq(t, scales, zeros, index *tensor.Tensor) {
 	o := b.f.cfg.get()
 	format := strings.ToLower(optional[string](o, "checkpoint_format", "format"))
 	if format != "" && format != "gptq" && format != "gptq_v2" {
 		b.refuse(UnknownQuantization, "the configuration says format %q", format)
 		return
 	}
-	for _, d := range b.f.cfg.override {
+	for _, d := range b.f.cfg.dynamic {
 		if len(b.base) <= maxModule && d.module.MatchString(b.base) && !d.excludes {
-			o = d.values.over(o, "bits", "group_size")
+			o = d.values.withDefaults(o, "bits", "group_size")
 			break
 		}
 	}
@@ -81,20 +81,19 @@ func (b *build) gptq(t, scales, zeros, index *tensor.Tensor) {
 	if err != nil || !ok && index == nil || ceil(rows*n, 32) != words ||
 		ok && ceil(rows, size) != count {
 		b.refuse(QuantizationConfig, "%d bits, group_size %d: %v words, %d groups, %d rows, %v",
-			n,
-			size, t.Shape, count, rows, err)
+			n, size, t.Shape, count, rows, err)
 		return
 	}
-	if !b.needs(zeros, ".qzeros", []tensor.DType{tensor.I32}, tensor.Shape{count, ceil(cols*n,
-		32)}) {
+	if !b.needs(zeros, ".qzeros", []tensor.DType{tensor.I32},
+		tensor.Shape{count, ceil(cols*n, 32)}) {
 		return
 	}
-	plus := float32(1)
+	offset := float32(1) // between stored zero points and their values
 	if format == "gptq_v2" {
-		plus = 0
+		offset = 0
 	}
 	z := &matrix{batch: 1, rows: count, cols: cols, codes: bitsOf(zeros.Data, count,
-		zeros.Shape[1]*4, int(n), valuesOf(func(u uint8) float32 { return float32(u) + plus }))}
+		zeros.Shape[1]*4, int(n), valuesOf(func(u uint8) float32 { return float32(u) + offset }))}
 	m := &matrix{batch: 1, rows: rows, cols: cols,
 		codes: &columns{input{t.Data}, words, cols, n, 0}}
 	m.ops = []operation{each(subtract, z, max(size, 1), 1),
@@ -106,16 +105,16 @@ func (b *build) gptq(t, scales, zeros, index *tensor.Tensor) {
 		prepare = g.read
 	}
 	b.Tensor.Shape = tensor.Shape{cols, rows}
-	if v := b.complete(m, true, prepare); v != nil && plus > 0 {
+	if v := b.complete(m, true, prepare); v != nil && offset > 0 {
 		v.wrapped = float32(int(1) << n)
 	}
 }
 
-// awqOrder is where the columns of a word are.
+// awqOrder has the lowest bit of each of the eight columns in a word.
 var awqOrder = []uint8{0, 16, 4, 20, 8, 24, 12, 28}
 
-// awq reads words of eight columns, version gemm.
-func (b *build) awq(t, scales, zeros *tensor.Tensor) {
+// awq completes a weight of AWQ, version gemm: words of eight columns.
+func (b *builder) awq(t, scales, zeros *tensor.Tensor) {
 	rows, words, count := t.Shape[0], t.Shape[1], scales.Shape[0]
 	size := int64(0)
 	if o := b.f.cfg.get(); o != nil {
@@ -151,70 +150,4 @@ func (b *build) awq(t, scales, zeros *tensor.Tensor) {
 		each(multiply, table(scales, 1, count, cols), size, 1)}
 	b.Tensor.Shape = tensor.Shape{cols, rows}
 	b.complete(m, true, nil)
-}
-
-// mlx is for weights of U32 of MLX.
-func (f *finder) mlx(t *tensor.Tensor, base string) {
-	due := f.cfg.is("mlx")
-	if len(t.Shape) < 2 || !due && f.attributes["format"] != "mlx" {
-		return
-	}
-	b := f.begin("mlx", "mlx-affine", t.Name, base, t, nil)
-	b.due = due && !f.cfg.excludes(base)
-	scales, biases := b.part("scale", ".scales"), b.part("bias", ".biases")
-	if scales == nil {
-		b.lacks(".scales")
-		return
-	}
-	if !due {
-		b.refuse(QuantizationConfig, "no configuration says how many bits a weight has")
-		return
-	}
-	o := f.cfg.get().object(base).over(f.cfg.get(), "bits", "group_size", "mode")
-	n, err := bits(o, 2, 3, 4, 5, 6, 8)
-	size, ok, err2 := groupSize(o, -1)
-	rows, words := flat(t.Shape)
-	if err != nil || err2 != nil || !ok || len(scales.Shape) == 0 || words*32%n != 0 ||
-		words*32/n != scales.Shape[len(scales.Shape)-1]*size {
-		b.refuse(QuantizationConfig, "%d bits in groups of %d do not fit %v words, scales of %v",
-			n,
-			size, t.Shape, scales.Shape)
-		return
-	}
-	cols := words * 32 / n
-	b.Tensor.Shape = last(t.Shape, cols)
-	grid := last(t.Shape, cols/size)
-	m := &matrix{batch: 1, rows: rows, cols: cols}
-	switch mode := optional[string](o, "mode"); mode {
-	case "", "affine":
-		if b.due = true; b.needs(scales, ".scales", floatScales, grid) &&
-			b.needs(biases, ".biases", []tensor.DType{scales.DType}, grid) {
-			m.codes = bitsOf(t.Data, rows, words*4, int(n), identity)
-			m.scaled(scales, 1, size)
-			m.ops = append(m.ops, each(add, table(biases, 1, rows, cols/size), 1, size))
-			b.complete(m, false, nil)
-		}
-	case "mxfp4", "mxfp8", "nvfp4":
-		b.Scheme = mode
-		want := map[string][2]int64{"mxfp4": {4, 32}, "mxfp8": {8, 32}, "nvfp4": {4, 16}}[mode]
-		if biases != nil || want != [2]int64{n, size} {
-			b.refuse(QuantizationConfig, "mode %s of %d bits in groups of %d, biases %v", mode,
-				n, size,
-				biases != nil)
-		}
-		if !b.needs(scales, ".scales", []tensor.DType{tensor.U8}, grid) {
-			return
-		}
-		m.codes = nibblesOf(t.Data, rows, words*4, false, e2m1)
-		if mode == "mxfp8" {
-			m.codes = bitsOf(t.Data, rows, words*4, 8, e4m3)
-		}
-		m.scaled(scales, 1, size)
-		if mode == "nvfp4" {
-			m.ops[0].grid.codes.(*packed).unpack = unpackers[tensor.F8E4M3FN]
-		}
-		b.complete(m, false, nil)
-	default:
-		b.refuse(UnknownQuantization, "the configuration says mode %q", mode)
-	}
 }

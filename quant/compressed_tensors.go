@@ -8,14 +8,14 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// packedWeight is for weight_packed of compressed-tensors: FP4 and FP6 in U8, integers in
-// I32.
+// packedWeight makes a weight of weight_packed of compressed-tensors: FP4 or FP6 in U8,
+// or integers in I32.
 func (f *finder) packedWeight(t *tensor.Tensor, base string) {
 	if len(t.Shape) != 2 || t.DType != tensor.U8 && t.DType != tensor.I32 {
 		return
 	}
 	b := f.begin("ct-packed", "compressed-tensors", base+".weight", base, t, nil)
-	b.due = f.cfg.is("compressed-tensors")
+	b.expected = f.cfg.is("compressed-tensors")
 	scale := b.part("scale", ".weight_scale")
 	format := optional[string](f.cfg.get().object("sparsity_config"), "format")
 	if g := f.cfg.group(base); g != nil && strings.HasPrefix(g.format, "marlin") {
@@ -44,7 +44,7 @@ func (f *finder) packedWeight(t *tensor.Tensor, base string) {
 	case scale == nil:
 		b.lacks(".weight_scale")
 	case scale.DType == tensor.F8E4M3FN:
-		b.Scheme, b.due = "nvfp4", true
+		b.Scheme, b.expected = "nvfp4", true
 		b.agrees(says, "nvfp4-pack-quantized")
 		b.nvfp4(t, scale, global, ".weight_global_scale", divide)
 	case len(scale.Shape) == 2 && bytes == 24*scale.Shape[1] && bytes > 0:
@@ -55,22 +55,22 @@ func (f *finder) packedWeight(t *tensor.Tensor, base string) {
 				codes: bitsOf(t.Data, rows, bytes, 6, e2m3)}
 			b.complete(m.scaled(scale, 1, 32), false, nil)
 		}
-	case b.due || isExponent(scale.DType):
+	case b.expected || isExponent(scale.DType):
 		b.Scheme = "mxfp4"
 		b.agrees(says, "mxfp4-pack-quantized")
 		b.mxfp4(t, scale, exponents)
 	}
 }
 
-// agrees notes a format of the configuration that is not the one that tensors show.
-func (b *build) agrees(says, format string) {
+// agrees adds a finding if the configuration says another format than the tensors have.
+func (b *builder) agrees(says, format string) {
 	if says != "" && says != format && says != "mixed-precision" {
 		b.disagrees("the configuration says %s, the tensors are %s", says, format)
 	}
 }
 
-// packedIntegers is for integers of 1 to 8 bits in words.
-func (b *build) packedIntegers(t, scale *tensor.Tensor) {
+// packedIntegers completes a weight of integers of 1 to 8 bits in words of 32 bits.
+func (b *builder) packedIntegers(t, scale *tensor.Tensor) {
 	shape := b.part("shape", ".weight_shape")
 	zero := b.part("zero-point", ".weight_zero_point")
 	index := b.part("group-index", ".weight_g_idx")
@@ -102,7 +102,7 @@ func (b *build) packedIntegers(t, scale *tensor.Tensor) {
 			return float32(u) - half
 		}))
 	} else {
-		m.codes = wordsOf(t.Data, rows, words*4, int(n), places(n, per))
+		m.codes = wordsOf(t.Data, rows, words*4, int(n), shifts(n, per))
 		m.ops = append(m.ops, all(subtract, constantOf(half), rows, cols))
 	}
 	var zeros *matrix
@@ -123,7 +123,8 @@ func (b *build) packedIntegers(t, scale *tensor.Tensor) {
 	b.integers(m, fmt.Sprintf("int%d", n), g, scale, zeros, index)
 }
 
-// weightShape reads weight_shape, the only place of the number of columns.
+// weightShape reads the shape of a weight: the shape of its words does not show the
+// number of columns.
 func weightShape(shape, words *tensor.Tensor) (rows, cols int64, err error) {
 	if (shape.DType != tensor.I64 && shape.DType != tensor.I32) ||
 		!shape.Shape.Equal(tensor.Shape{2}) || shape.Check() != nil {
@@ -139,17 +140,17 @@ func weightShape(shape, words *tensor.Tensor) (rows, cols int64, err error) {
 	return v[0], v[1], nil
 }
 
-// places are where the elements of a word are that the next one does not continue.
-func places(bits, per int64) []uint8 {
-	at := make([]uint8, per)
-	for i := range at {
-		at[i] = uint8(int64(i) * bits)
+// shifts returns the lowest bit of each of per codes in a word.
+func shifts(bits, per int64) []uint8 {
+	all := make([]uint8, per)
+	for i := range all {
+		all[i] = uint8(int64(i) * bits)
 	}
-	return at
+	return all
 }
 
-// packing returns the bits of an element, and how many a word has where the next one does
-// not continue them; 0 if it does, as since compressed-tensors 0.20.
+// packing returns the bits of a code, and how many codes a word has: 0 if a code may
+// continue in the next word, as it may since compressed-tensors 0.20.
 func packing(g *group, words, cols int64) (n, per int64, err error) {
 	fits := func(n int64) (per int64, ok bool) {
 		if words == ceil(cols*n, 32) {
@@ -181,11 +182,11 @@ func packing(g *group, words, cols int64) (n, per int64, err error) {
 	return n, per, err
 }
 
-// int8Group is for I8 of compressed-tensors.
+// int8Group makes a weight of I8 codes of compressed-tensors.
 func (f *finder) int8Group(t *tensor.Tensor, base string) {
 	b := f.begin("ct-int", "int8", t.Name, base, t, t.Shape)
 	g := f.cfg.group(base)
-	b.due = g != nil && !f.cfg.excludes(base) && !strings.Contains(g.format, "float")
+	b.expected = g != nil && !f.cfg.excludes(base) && !strings.Contains(g.format, "float")
 	scale := b.part("scale", ".weight_scale")
 	zero := b.part("zero-point", ".weight_zero_point")
 	if !b.needs(scale, ".weight_scale", floatScales) ||
@@ -204,10 +205,10 @@ func (f *finder) int8Group(t *tensor.Tensor, base string) {
 	b.integers(table(t, 1, t.Shape[0], t.Shape[1]), "int8", g, scale, zeros, nil)
 }
 
-// integers completes a weight of integers with scales [N, K/g], [N, 1], [1] or [], and
-// zero points of the same shape or nil. It refuses the weight if scale, configuration and
-// columns do not agree.
-func (b *build) integers(m *matrix, kind string, g *group, scale *tensor.Tensor, zeros *matrix,
+// integers completes a weight of N rows and K columns of integers. scale has the shape
+// [N, K/g], [N, 1], [1] or []; zeros has the same shape, or is nil. integers refuses the
+// weight if scales, configuration and columns contradict each other.
+func (b *builder) integers(m *matrix, kind string, g *group, scale *tensor.Tensor, zeros *matrix,
 	index *tensor.Tensor) {
 	rows, cols := m.rows, m.cols
 	form, size := "", int64(0)

@@ -7,23 +7,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A subclass is a tensor of a class of torchao or quanto, as a header or a checkpoint
-// describes it.
+// A subclass is a tensor of a subclass of torch.Tensor, of torchao or quanto, as a header
+// or a checkpoint describes it.
 type subclass struct {
 	name, kind string
-	method     string       // "torchao", or "quanto" whose layouts are not known
-	prefix     string       // before the names of its parts
-	parts      []string     // names of its parts, as far as they are known
-	data       object       // what the class has besides, as torchao writes it in headers
+	method     string       // "torchao", or "quanto", whose layouts are not supported
+	prefix     string       // begins the names of its parts
+	parts      []string     // the rest of their names
+	data       object       // other fields, in the form of torchao's headers
 	shape      tensor.Shape // nil if it is not known
-	err        error        // of what describes it
+	err        error        // of reading the description
 }
 
-// subclasses are the kinds of subclasses whose layout is known.
+// subclasses are the kinds of subclasses whose layout is supported.
 var subclasses = []string{"Int8Tensor", "IntxUnpackedToInt8Tensor", "Float8Tensor",
 	"NVFP4Tensor", "MXTensor"}
 
@@ -31,8 +30,8 @@ func (s *subclass) isKnown() bool {
 	return s.method == "torchao" && slices.Contains(subclasses, s.kind)
 }
 
-// readTorchAO makes the weights that the header of torchao describes, and tensors of its
-// classes in a checkpoint.
+// readTorchAO makes the weights that torchao's header of a safetensors file describes, or
+// that a checkpoint has.
 func (f *finder) readTorchAO() {
 	for _, name := range f.tensorNames() {
 		f.keys["tensor_names"], f.keys[name] = true, true
@@ -72,8 +71,8 @@ func (f *finder) tensorNames() []string {
 	return names
 }
 
-// readSubclasses makes weights of the tensors of such classes in a checkpoint, whose
-// parts are tensors and attributes that are named after them: NAME.qdata, NAME.class.
+// readSubclasses makes weights of the subclasses in a checkpoint. Their parts are tensors
+// and attributes, such as NAME.qdata and NAME.class.
 func (f *finder) readSubclasses() {
 	all := map[string]*subclass{}
 	for key, class := range f.attributes {
@@ -120,7 +119,7 @@ func (f *finder) readSubclasses() {
 	}
 }
 
-// describe adds to a subclass what the attributes of a checkpoint say of it.
+// describe sets data, shape and parts of a subclass by the attributes of a checkpoint.
 func (f *finder) describe(s *subclass, isKnown bool) {
 	s.data = object{}
 	for _, key := range []string{"block_size", "is_swizzled_scales"} {
@@ -145,13 +144,14 @@ func (f *finder) describe(s *subclass, isKnown bool) {
 	}
 }
 
-// roles of parts of torchao's classes whose names are other words.
+// torchAORoles has the roles of parts by their names in torchao's classes; others have
+// the role state.
 var torchAORoles = map[string]string{"scale": "scale", "zero_point": "zero-point",
 	"per_tensor_scale": "global-scale"}
 
-// torchAO makes one weight.
+// torchAO makes the weight of a subclass.
 func (f *finder) torchAO(s *subclass) {
-	var b *build
+	var b *builder
 	missing, parts := "", map[string]*tensor.Tensor{}
 	if s.err != nil {
 		s.parts = []string{"qdata", "scale", "zero_point", "per_tensor_scale"}
@@ -160,7 +160,7 @@ func (f *finder) torchAO(s *subclass) {
 		t := f.stored[s.prefix+part]
 		switch {
 		case parts[part] != nil:
-		case t == nil || f.part[t]:
+		case t == nil || f.isPart[t]:
 			missing = part
 		case b == nil:
 			b = f.begin("torchao", s.method, s.name, s.prefix, t, s.shape)
@@ -178,7 +178,7 @@ func (f *finder) torchAO(s *subclass) {
 			errorf(tensor.ErrMalformed, s.name, "a %s; its parts are not there", s.kind))
 		return
 	}
-	b.due = true
+	b.expected = true
 	q, scale := parts["qdata"], parts["scale"]
 	switch {
 	case s.err != nil:
@@ -208,22 +208,23 @@ func (f *finder) torchAO(s *subclass) {
 	}
 }
 
-// isOf refuses a weight whose codes have another shape than a checkpoint says.
-func (b *build) isOf(s *subclass) bool {
+// hasShapeOf refuses a weight whose codes do not have the shape of the subclass, if it is
+// known.
+func (b *builder) hasShapeOf(s *subclass) bool {
 	if s.shape != nil && !s.shape.Equal(b.Tensor.Shape) {
 		b.refuse(QuantizationState, "its shape is %v, its codes are %v", s.shape, b.Tensor.Shape)
 	}
 	return !b.ended
 }
 
-// torchAOMX is for NVFP4 and MX, whose scales may be swizzled.
-func (b *build) torchAOMX(s *subclass, q, scale, global *tensor.Tensor) {
+// torchAOMX completes a weight of NVFP4 or MX, whose scales may be swizzled.
+func (b *builder) torchAOMX(s *subclass, q, scale, global *tensor.Tensor) {
 	isNVFP4 := s.kind == "NVFP4Tensor"
 	size := optional[int64](s.data, "block_size")
 	elements := optional[string](s.data.object("elem_dtype"), "_data")
 	b.Scheme = "mxfp8"
 	dtypes := exponents
-	rows, cols := flat(q.Shape)
+	rows, cols := flatten(q.Shape)
 	m := table(q, 1, rows, cols)
 	switch {
 	case isNVFP4 && q.DType == tensor.U8 && size == 16:
@@ -232,12 +233,11 @@ func (b *build) torchAOMX(s *subclass, q, scale, global *tensor.Tensor) {
 		b.Scheme, m = "mxfp4", fp4Of(q, false)
 	case !isNVFP4 && elements == q.DType.String() && isFloat8(q.DType) && size > 0:
 	default:
-		b.refuse(QuantizationState, "elements of %q in %v, blocks of %d", elements, q.DType,
-			size)
+		b.refuse(QuantizationState, "elements of %q in %v, blocks of %d", elements, q.DType, size)
 		return
 	}
-	b.Tensor.Shape = last(q.Shape, m.cols)
-	if !b.isOf(s) {
+	b.Tensor.Shape = withLast(q.Shape, m.cols)
+	if !b.hasShapeOf(s) {
 		return
 	}
 	if optional[bool](s.data, "is_swizzled_scales") {
@@ -250,13 +250,13 @@ func (b *build) torchAOMX(s *subclass, q, scale, global *tensor.Tensor) {
 		m.scaled(scale, 1, size)
 	}
 	if global != nil && b.needsNumber(global, "per_tensor_scale") {
-		m.by(multiply, global)
+		m.withGlobal(multiply, global)
 	}
 	b.complete(m, false, nil)
 }
 
-// torchAOBlocks is for bytes with a scale for each block of a size, also of experts.
-func (b *build) torchAOBlocks(s *subclass, q, scale, zero *tensor.Tensor) {
+// torchAOBlocks completes a weight of bytes with a scale for each block, also of experts.
+func (b *builder) torchAOBlocks(s *subclass, q, scale, zero *tensor.Tensor) {
 	size := optional[[]int64](s.data, "block_size")
 	isFloat := s.kind == "Float8Tensor"
 	rank := len(q.Shape)
@@ -273,7 +273,7 @@ func (b *build) torchAOBlocks(s *subclass, q, scale, zero *tensor.Tensor) {
 		return
 	}
 	b.Tensor.Shape = q.Shape
-	if !b.isOf(s) {
+	if !b.hasShapeOf(s) {
 		return
 	}
 	batch, rows, cols := matrixOf(q.Shape)
@@ -311,50 +311,4 @@ func (b *build) torchAOBlocks(s *subclass, q, scale, zero *tensor.Tensor) {
 	}
 	b.Scheme = fmt.Sprintf("%s-%s", map[bool]string{true: "fp8", false: "int8"}[isFloat], form)
 	b.complete(m.scaled(scale, bm, bn), false, nil)
-}
-
-// blockScale is for .scale of GGUF, next to blocks of ggml or plain weights of a model:
-// one number, or one for each expert.
-func (f *finder) blockScale(t *tensor.Tensor, base string) bool {
-	scale := f.get(base + ".scale")
-	if scale == nil || scale.DType != tensor.F32 || t.External || len(t.Shape) == 0 {
-		return false
-	}
-	rows, cols := flat(t.Shape)
-	m := &matrix{batch: 1, rows: rows, cols: cols}
-	scheme := "gguf-scale"
-	if t.Dense() {
-		if !f.gguf || !strings.HasPrefix(t.Name, "blk.") || f.get(t.Name) == nil ||
-			!isFloatScale(t.DType) {
-			return false
-		}
-		m.codes = table(t, 1, rows, cols).codes
-	} else {
-		if len(t.Parts) != 1 {
-			return false
-		}
-		kind, ok := ggml.OfScheme(t.Scheme, t.Parts[0].Role)
-		data := t.Parts[0].Data
-		if !ok || cols%kind.Elements != 0 || data.Size() != rows*cols/kind.Elements*kind.Bytes {
-			return false
-		}
-		m.codes = blocksOf(data, rows, cols/kind.Elements*kind.Bytes, kind)
-		if kind.Name == "NVFP4" {
-			scheme = "nvfp4"
-		}
-	}
-	b := f.begin("gguf", scheme, t.Name, base, t, t.Shape)
-	b.part("scale", ".scale")
-	shapes := []tensor.Shape{{1}, {}}
-	if len(t.Shape) == 3 {
-		shapes = append(shapes, t.Shape[:1])
-	}
-	if b.needs(scale, ".scale", []tensor.DType{tensor.F32}, shapes...) {
-		height := rows
-		if n, _ := scale.Shape.Elements(); n > 1 {
-			height = t.Shape[1]
-		}
-		b.complete(m.scaled(scale, height, cols), false, nil)
-	}
-	return true
 }
