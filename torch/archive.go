@@ -15,36 +15,37 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A checkpoint is what one torch.save wrote: an archive, or a legacy stream.
+// A checkpoint is the output of one torch.save, an archive or a legacy stream, or a
+// program.
 type checkpoint struct {
 	limits   tensor.Limits
 	memory   *memory
 	src      *source.Source
-	at, size int64  // bytes of src
-	end      int64  // where they end that mean something
-	file     string // the name of src where it is not the opened file
+	at, size int64  // range of src
+	end      int64  // offset in src after the last byte that has a meaning
+	file     string // name of src; "" for the opened file
 
 	version   string
 	root      any
 	storages  storages
-	constants []*payload // of a program: no tensors of them are listed
+	constants []*payload // of TorchScript: their tensors are not listed
 	globals   []Global
 	notes     format.Warnings
 	steps     int64 // opcodes of the pickle of root
 
-	archives []*checkpoint                   // of a program
-	byMember map[*zipfile.Member]*checkpoint // the same
-	inside   *zipfile.Member                 // of a program, which all of the archive is
-	zip      *zipfile.Archive                // nil: a legacy stream
-	prefix   string                          // of all members
+	archives []*checkpoint                   // in a program
+	byMember map[*zipfile.Member]*checkpoint // archives by their members
+	inside   *zipfile.Member                 // the member of a program that the archive is
+	zip      *zipfile.Archive                // nil for a legacy stream
+	prefix   string                          // of the names of all members
 	byName   map[string]*zipfile.Member
 }
 
 // maxPickle bounds a pickle, in addition to Limits.MaxMetadata.
 const maxPickle = 512 << 20
 
-// A compressed pickle has at most maxInflated bytes, and maxRatio for each one in the
-// file; archives of large models have 12.
+// A compressed pickle decodes to at most maxInflated bytes, and maxRatio for each byte in
+// the file; large models have a ratio of 12.
 const (
 	maxInflated = 64 << 10
 	maxRatio    = 64
@@ -76,7 +77,7 @@ func (c *checkpoint) openArchive() error {
 	if c.isProgram() && c.member("data.pkl") == nil {
 		return c.openProgram()
 	}
-	if err := c.facts(); err != nil {
+	if err := c.checkVersion(); err != nil {
 		return err
 	}
 	bigEnd, err := c.bigEndian()
@@ -94,8 +95,8 @@ func (c *checkpoint) openArchive() error {
 	return err
 }
 
-// index finds the directory that all members are in, and refuses names that torch, which
-// ignores the case of letters, takes for the same.
+// index finds the directory that all members are in. It refuses two names that differ in
+// the case of letters only, because torch takes them for the same.
 func (c *checkpoint) index() error {
 	m := c.zip.Members
 	if len(m) == 0 {
@@ -127,8 +128,8 @@ func (c *checkpoint) index() error {
 
 func (c *checkpoint) member(name string) *zipfile.Member { return c.byName[c.prefix+name] }
 
-// facts checks the version.
-func (c *checkpoint) facts() error {
+// checkVersion checks the version of the archive.
+func (c *checkpoint) checkVersion() error {
 	version, err := c.text("version")
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (c *checkpoint) bigEndian() (bool, error) {
 	return order == "big", err
 }
 
-// text reads a member of a few bytes.
+// text returns a member of at most 1 KiB.
 func (c *checkpoint) text(name string) (string, error) {
 	const maxText = 1 << 10
 	m := c.member(name)
@@ -167,8 +168,8 @@ func (c *checkpoint) text(name string) (string, error) {
 	return c.read(name, m, maxText)
 }
 
-// read returns a member whose CRC does not matter: torch does not check it, and writes
-// 0 on request.
+// read returns a member. It does not check the CRC, as torch does not: torch writes 0 on
+// request.
 func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, error) {
 	x := m.Extent()
 	if err := m.CheckHeader(); err != nil {
@@ -201,7 +202,7 @@ func (c *checkpoint) read(name string, m *zipfile.Member, limit int64) (string, 
 	return b.String(), nil
 }
 
-// readMetadata returns a member that is not too large for metadata.
+// readMetadata returns a member. It fails if the member is too large for metadata.
 func (c *checkpoint) readMetadata(name string, m *zipfile.Member) (string, error) {
 	limit := min(c.limits.MaxMetadata, maxPickle)
 	if !m.Stored() {
@@ -211,7 +212,7 @@ func (c *checkpoint) readMetadata(name string, m *zipfile.Member) (string, error
 	return c.read(name, m, limit)
 }
 
-// run reads a pickle and finds the storages that it names.
+// run executes the pickle in a member, and finds the storages that it names.
 func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 	m := c.member(name)
 	x := m.Extent()
@@ -238,7 +239,7 @@ func (c *checkpoint) run(name, dir string, bigEnd bool) (any, error) {
 	return v, nil
 }
 
-// find finds the member of a storage.
+// find finds the member that has the bytes of a storage.
 func (c *checkpoint) find(p *payload, dir string, bigEnd bool) error {
 	field := "storage " + naming.Quote(p.key)
 	m := c.member(dir + p.key)
@@ -270,12 +271,12 @@ func (c *checkpoint) warn(off int64, field, format string, args ...any) {
 	c.notes.Add(errs.At(off, field, tensor.ErrMalformed, format, args...))
 }
 
-// A pickle is a machine over a pickle of a file.
+// A pickle is a machine that executes a pickle of a file.
 type pickle struct {
 	*machine
 	c    *checkpoint
 	name string
-	base int64 // where the pickle begins in the file; -1 where it is compressed
+	base int64 // offset of the pickle in the file; -1 if it is compressed
 }
 
 // newPickle returns the machine for a pickle that takes stored bytes of the file.
@@ -292,7 +293,7 @@ func (p *pickle) fileOffset(at int) int64 {
 	return p.base + int64(at)
 }
 
-// only returns the value of a pickle that has nothing after it.
+// only returns the value of a pickle. Bytes after the pickle are a warning.
 func (p *pickle) only() (any, error) {
 	v, err := p.value()
 	if n := len(p.in) - p.pos; err == nil && n > 0 {
@@ -301,7 +302,7 @@ func (p *pickle) only() (any, error) {
 	return v, err
 }
 
-// value runs the pickle, and notes the globals that it names.
+// value executes the pickle, and adds the globals that it names to the checkpoint.
 func (p *pickle) value() (any, error) {
 	steps := p.steps
 	v, err := p.run()
@@ -315,7 +316,7 @@ func (p *pickle) value() (any, error) {
 	for _, g := range p.globals {
 		p.c.globals = append(p.c.globals, Global{
 			Module: g.module, Name: g.name, File: p.c.file, Pickle: p.name, Offset: int64(g.at),
-			FileOffset: p.fileOffset(g.at), Known: g.kind != unlisted,
+			FileOffset: p.fileOffset(g.at), Known: g.kind != unknownName,
 			Called: g.called || g.made, Code: g.code(),
 		})
 	}
@@ -323,25 +324,25 @@ func (p *pickle) value() (any, error) {
 	return v, nil
 }
 
-// A Global is a place where a pickle of the file names a function or class of Python.
+// A Global is a name of a function or class of Python, at one place in a pickle.
 type Global struct {
 	Module, Name string
 	File         string // of a distributed checkpoint; "" for the opened file
 	Pickle       string // such as data.pkl
 	Offset       int64  // of the opcode in the pickle
-	FileOffset   int64  // and in the file; -1 where the pickle is compressed
-	Known        bool   // it is one that checkpoints are made of
+	FileOffset   int64  // of the opcode in the file; -1 if the pickle is compressed
+	Known        bool   // torch or NumPy writes it into checkpoints
 	Called       bool   // Python would call it, or make an instance of it
 
-	// Code is the code of the finding that Verify makes of it: runs-code, unknown-class,
-	// or "" for none.
+	// Code is the code of its finding in Verify: runs-code, unknown-class, or "" for
+	// none.
 	Code string
 }
 
 // String returns the module and name.
 func (g Global) String() string { return (&global{module: g.Module, name: g.Name}).String() }
 
-// err is the finding for a global that has a code.
+// err returns the error of a global that has a code.
 func (g Global) err() error {
 	verb := "named"
 	if g.Called {

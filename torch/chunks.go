@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A chunked tensor is assembled from boxes of its elements.
+// A chunked is the data of a tensor that is assembled from chunks.
 type chunked struct {
 	tensor.Computed
 	name   string
@@ -18,21 +18,21 @@ type chunked struct {
 	size   int64 // bytes
 }
 
-// A chunk is the elements from offsets on, sizes of them in each dimension, in row-major
-// order.
+// A chunk has the elements of a box of the tensor, in row-major order: in each dimension
+// sizes elements from offsets on.
 type chunk struct {
 	offsets, sizes []int64
 	data           tensor.Blob
 }
 
-// tensor checks that the chunks cover the tensor, each element once.
+// tensor returns the tensor. It fails unless the chunks cover each element once.
 func (c *chunked) tensor() (tensor.Tensor, error) {
 	t := tensor.Tensor{Name: c.name, DType: c.dtype.d}
 	n, _ := c.shape.Elements()
 	size, fits := align.Mul(n, c.dtype.size*c.dtype.packed)
 	shape, ok := c.dtype.unpacked(c.shape)
 	if !ok || !fits {
-		return t, shardError("", c.name, "%v of %s", c.shape, c.dtype.word)
+		return t, shardError("", c.name, "%v of %s", c.shape, c.dtype.name)
 	}
 	t.Shape, c.size = shape, size/c.dtype.packed
 	c.chunks = slices.DeleteFunc(c.chunks, func(k chunk) bool {
@@ -52,9 +52,9 @@ func (c *chunked) tensor() (tensor.Tensor, error) {
 	return t, nil
 }
 
-// covered reports an error unless each of the n elements is in one chunk. The edges of
-// chunks divide the tensor into cells; each chunk must have cells of its own, and all of
-// them together every cell.
+// covered fails unless each of the n elements is in one chunk. The edges of chunks divide
+// the tensor into cells. No cell may be in two chunks, and all chunks together must have
+// n elements.
 func (c *chunked) covered(n int64) error {
 	rank := len(c.shape)
 	edges := make([][]int64, rank)
@@ -89,10 +89,10 @@ func (c *chunked) covered(n int64) error {
 			return shardError("", c.name, "the chunk at %v overlaps another", k.offsets)
 		}
 	}
-	return nil // no cell is in two chunks, and the chunks have as many elements as the tensor
+	return nil
 }
 
-// mark marks the cells of a chunk, and reports whether none was marked before.
+// mark marks the cells of a chunk as taken. It reports false if one was taken before.
 func mark(taken []bool, edges [][]int64, k chunk) bool {
 	rank := len(edges)
 	from, count, at := make([]int, rank), make([]int, rank), make([]int, rank)
@@ -158,10 +158,11 @@ func (c *chunked) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// readChunk copies to p, the bytes of the tensor at off, those that are of the chunk.
+// readChunk copies the bytes of a chunk to p, which has the bytes of the tensor from off
+// on.
 func (c *chunked) readChunk(k *chunk, p []byte, off int64) error {
-	// A run is the elements of the chunk that are contiguous in the tensor, too: of the
-	// dimensions from split on, after which the chunk is as wide as the tensor.
+	// A run is contiguous both in the chunk and in the tensor. It has the dimensions from
+	// split on: in those after split, the chunk is as wide as the tensor.
 	split, run := len(c.shape), c.dtype.size
 	for split > 0 {
 		split--
@@ -175,7 +176,7 @@ func (c *chunked) readChunk(k *chunk, p []byte, off int64) error {
 		runs *= n
 	}
 	end := off + int64(len(p))
-	first := int64(0) // run that ends after off
+	first := int64(0) // the first run that ends after off
 	for last := runs; first < last; {
 		if i := first + (last-first)/2; c.place(k, split, i)+run > off {
 			last = i

@@ -10,8 +10,8 @@ import (
 )
 
 // dangerousModules have functions and classes that run programs, load code, or open files
-// and connections. That nothing runs here does not depend on the list: it decides about
-// the code of a finding alone. A module stands for those in it.
+// and connections. Modules below a listed one are dangerous too. This package runs
+// nothing: the list only decides the code of a finding.
 var dangerousModules = []string{
 	"__builtin__", "_aix_support", "_osx_support", "_pickle", "_posixsubprocess", "_pyrepl",
 	"aiohttp", "asyncio", "bdb", "builtins", "cProfile", "cloudpickle", "code", "codeop",
@@ -27,7 +27,8 @@ var dangerousModules = []string{
 	"unittest", "urllib", "urllib2", "uu", "venv", "webbrowser", "xmlrpc", "zipimport",
 }
 
-// harmless are exact names that hold data, in lower case or in a dangerous module.
+// harmless are classes that hold data, though they are in lower case or in a dangerous
+// module.
 var harmless = []string{
 	"array array", "array _array_reconstructor", "collections deque",
 	"datetime date", "datetime datetime", "datetime time", "datetime timedelta",
@@ -45,8 +46,8 @@ func within(module string, list []string) bool {
 	})
 }
 
-// isClass reports whether a name is spelled as Python's classes are, and the classes
-// around it: pickles do not say what a name is.
+// isClass reports whether a name, and each class that it is nested in, begins with a
+// capital letter: pickles do not say whether a name is a class.
 func isClass(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		first, _ := utf8.DecodeRuneInString(strings.TrimLeft(part, "_"))
@@ -57,22 +58,22 @@ func isClass(name string) bool {
 	return true
 }
 
-// code returns what kind of finding a global is, "" where it is none: CodeRunsCode for
-// functions that are called and for all of dangerous modules, CodeUnknownClass for other
-// names. The classes of libraries of tensors are unknown only where they are called,
-// which runs their constructors: pickles make instances without, but for members of an
+// code returns the code of the finding for a global, "" for none: CodeRunsCode for
+// functions that are called and for all names of dangerous modules, CodeUnknownClass for
+// other names. A class of a library of tensors is a finding only if it is called, which
+// runs its constructor. Pickles make instances without a call, except members of an
 // enumeration.
 func (g *global) code() string {
-	known := slices.Contains(harmless, g.module+" "+g.name)
+	isHarmless := slices.Contains(harmless, g.module+" "+g.name)
 	switch {
 	case g.kind == attribute:
 		if g.risky || !g.called {
 			return tensor.CodeRunsCode
 		}
 		return ""
-	case g.kind != unlisted:
+	case g.kind != unknownName:
 		return ""
-	case known:
+	case isHarmless:
 		return tensor.CodeUnknownClass
 	case within(g.module, dangerousModules) && !(g.module == "builtins" && isClass(g.name)):
 		return tensor.CodeRunsCode

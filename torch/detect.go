@@ -14,8 +14,8 @@ import (
 const zipMagic = "PK\x03\x04"
 
 // Detect reports whether a file is an archive with a data.pkl in its first directory, or
-// begins like a legacy stream or the metadata of a distributed checkpoint. For an archive
-// whose first member does not show it, it reads the directory.
+// begins as a legacy stream or the metadata of a distributed checkpoint does. It reads
+// 512 bytes, and the directory of an archive that does not begin with data.pkl.
 func Detect(r io.ReaderAt, size int64) bool {
 	b := make([]byte, min(size, 512))
 	n, _ := r.ReadAt(b, 0)
@@ -41,7 +41,7 @@ func firstMember(head string) string {
 }
 
 // hasPickle reports whether the directory of an archive has data.pkl, or is the directory
-// of a program of torch.export. In an archive that is cut the first member decides.
+// of a program of torch.export. If the directory is missing, the first member decides.
 func hasPickle(r io.ReaderAt, size int64, first string) bool {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -57,8 +57,9 @@ func hasPickle(r io.ReaderAt, size int64, first string) bool {
 	})
 }
 
-// isMetadata reports whether a file begins like the pickle of a distributed checkpoint:
-// with the name of its class, in protocol 2 or 3 and in a later one.
+// isMetadata reports whether a file begins as the pickle of a distributed checkpoint
+// does: with the name of its class, in the form of protocol 2 or 3, or of a later
+// protocol.
 func isMetadata(head string) bool {
 	_, rest, ok := strings.Cut(head[:min(len(head), 96)], metadataModule)
 	if !ok || head[0] != 0x80 {
@@ -72,13 +73,13 @@ func isMetadata(head string) bool {
 	return false
 }
 
-// isPickle reports whether a file begins like a pickle of protocol 2 to 5.
+// isPickle reports whether a file begins as a pickle of protocol 2 to 5 does.
 func isPickle(head string) bool {
 	return len(head) > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5 &&
 		strings.IndexByte("]})(cXN\x8c\x95", head[2]) >= 0
 }
 
-// isTar reports whether a file is of torch before 0.1.10.
+// isTar reports whether a file is a checkpoint of torch before 0.1.10.
 func isTar(head string) bool {
 	if len(head) < 512 || head[257:262] != "ustar" {
 		return false
@@ -87,8 +88,8 @@ func isTar(head string) bool {
 	return name == "sys_info" || name == "storages" || name == "tensors" || name == "pickle"
 }
 
-// unknown is the error for a file that is not a checkpoint; it names what is often in the
-// place of one.
+// unknown returns the error for a file that is not a checkpoint. It names some files that
+// users often have in place of one.
 func unknown(head string) error {
 	text := strings.ToLower(strings.TrimSpace(head))
 	switch {

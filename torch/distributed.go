@@ -23,17 +23,15 @@ import (
 // An entry is a value of storage_data.
 type entry struct {
 	name    string
-	offsets []int64 // of a chunk; nil of a value that is not a tensor
+	offsets []int64 // of a chunk; nil for a value that is not a tensor
 	file    string
 	at, n   int64
 	used    bool
 }
 
-// fail makes an error about an entry.
+// fail returns an error about an entry.
 func (e *entry) fail(class error, text string, args ...any) error {
-	return errs.InFile(e.file, errs.At(e.at, printable(e.name), class,
-		text,
-		args...))
+	return errs.InFile(e.file, errs.At(e.at, printable(e.name), class, text, args...))
 }
 
 // A distributed is a distributed checkpoint that is being opened.
@@ -84,7 +82,7 @@ func metadataError(field, format string, args ...any) error {
 	return errs.At(-1, metadataFile+field, tensor.ErrMalformed, format, args...)
 }
 
-// fieldsOf returns the fields of an object of a class of that name in torch.distributed.
+// fieldsOf returns the fields of an object whose class has that name.
 func fieldsOf(v any, class string) (map[string]any, bool) {
 	o, ok := v.(*object)
 	if !ok || o.class.kind != inert || o.class.name != class {
@@ -105,7 +103,7 @@ func fieldsOf(v any, class string) (map[string]any, bool) {
 	return fields, true
 }
 
-// places reads storage_data: where each entry is.
+// places reads storage_data, which has the place of each entry.
 func (d *distributed) places(v any) error {
 	data, ok := v.(*dict)
 	if !ok {
@@ -151,7 +149,8 @@ func (d *distributed) places(v any) error {
 	return disjoint(all)
 }
 
-// disjoint refuses entries that share bytes: one could then be read for each other.
+// disjoint refuses entries that share bytes: a small file could then have data of any
+// size.
 func disjoint(all []*entry) error {
 	slices.SortFunc(all, func(a, b *entry) int {
 		return cmp.Or(strings.Compare(a.file, b.file), cmp.Compare(a.at, b.at))
@@ -165,7 +164,7 @@ func disjoint(all []*entry) error {
 	return nil
 }
 
-// values reads state_dict_metadata, and the entries.
+// values reads state_dict_metadata, and the entries of its tensors and values.
 func (d *distributed) values(v any) error {
 	all, ok := v.(*dict)
 	if !ok {
@@ -217,7 +216,7 @@ func (d *distributed) value(name string) error {
 	return nil
 }
 
-// addSpans adds the spans of the archive of an entry, whose rows are given.
+// addSpans adds the spans of an archive, whose tensors are w.
 func (d *distributed) addSpans(c *checkpoint, w *rows) {
 	d.spans[c.file] = append(d.spans[c.file], c.spans(w)...)
 }
@@ -241,7 +240,7 @@ func (d *distributed) read(e *entry) (*checkpoint, error) {
 	return c, nil
 }
 
-// open opens a file the first time.
+// open returns a file, which it opens at the first call.
 func (d *distributed) open(name string) (src *source.Source, err error) {
 	if src = d.files[name]; src == nil {
 		src, err = d.r.companion(name)
@@ -250,7 +249,7 @@ func (d *distributed) open(name string) (src *source.Source, err error) {
 	return src, err
 }
 
-// tensor adds a tensor, which is in chunks.
+// tensor adds the tensor of that name, and reads its chunks.
 func (d *distributed) tensor(name string, fields map[string]any) error {
 	whole := chunked{name: name}
 	shape, ok := countsOf(fields["size"])
@@ -311,7 +310,7 @@ func propertiesDType(v any) (dtype, bool) {
 	return dtype{}, false
 }
 
-// chunk reads an entry that is a tensor of that dtype and shape.
+// chunk returns the data of an entry, which must be a tensor of that dtype and shape.
 func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Blob, error) {
 	c, err := d.read(e)
 	if err != nil {
@@ -323,7 +322,7 @@ func (d *distributed) chunk(e *entry, want dtype, shape tensor.Shape) (tensor.Bl
 	}
 	if a.dtype != want || !a.shape.Equal(shape) {
 		return tensor.Blob{}, e.fail(tensor.ErrMalformed, "%v of %s, not %v of %s", a.shape,
-			a.dtype.word, shape, want.word)
+			a.dtype.name, shape, want.name)
 	}
 	d.addSpans(c, &rows{tensors: []tensor.Tensor{{Name: e.name}}, arrays: []*array{a}})
 	a.eachPayload((*payload).list)

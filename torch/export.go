@@ -15,7 +15,7 @@ import (
 // MODEL_weights_config.json names, or an archive of torch.save, MODEL.pt. Releases before
 // 2.7 wrote serialized_state_dict.pt and serialized_constants.pt, in no directory.
 
-// A weightMeta is what a configuration says about a weight.
+// A weightMeta is a weight in a configuration.
 type weightMeta struct {
 	Path     string `json:"path_name"`
 	IsPickle bool   `json:"use_pickle"`
@@ -28,7 +28,7 @@ type weightMeta struct {
 	} `json:"tensor_meta"`
 }
 
-// A symInt is of a shape; nil where it depends on the input of the program.
+// A symInt is an integer of a shape; nil if it depends on the input of the program.
 type symInt struct {
 	Int *int64 `json:"as_int"`
 }
@@ -43,7 +43,7 @@ var scalarTypes = map[int]string{1: "uint8", 2: "int8", 3: "int16", 4: "int32", 
 // stridedLayout is the only layout of weights that are not pickled.
 const stridedLayout = 7
 
-// oldProgram is a member of what torch 2.1 to 2.6 wrote.
+// oldProgram is a member of every program of torch 2.1 to 2.6.
 const oldProgram = "serialized_exported_program.json"
 
 // isProgram reports whether the archive is a program.
@@ -51,8 +51,8 @@ func (c *checkpoint) isProgram() bool {
 	return c.member("archive_format") != nil || c.member(oldProgram) != nil
 }
 
-// openProgram reads the weights and constants: the root has the tensors of one model, or
-// of several models by their names.
+// openProgram reads the weights and constants. The root is a dict of the tensors of one
+// model, or of the models by their names.
 func (c *checkpoint) openProgram() error {
 	c.version = "pt2"
 	bigEnd, err := c.bigEndian()
@@ -106,7 +106,7 @@ func (c *checkpoint) openProgram() error {
 	return nil
 }
 
-// nested reads the archive of torch.save that is a member, the first time.
+// nested returns the root of the archive of torch.save in a member.
 func (c *checkpoint) nested(m *zipfile.Member) (any, error) {
 	if n := c.byMember[m]; n != nil {
 		return n.root, nil
@@ -133,7 +133,8 @@ func (c *checkpoint) nested(m *zipfile.Member) (any, error) {
 	return n.root, nil
 }
 
-// config reads what a configuration says of the members of a directory.
+// config returns the tensors that a configuration describes, by name. Their members are
+// in the directory dir.
 func (c *checkpoint) config(name, dir string, m *zipfile.Member, bigEnd bool) ([]item, error) {
 	in, err := c.readMetadata(name, m)
 	if err != nil {
@@ -183,7 +184,7 @@ func (c *checkpoint) config(name, dir string, m *zipfile.Member, bigEnd bool) ([
 	return items, nil
 }
 
-// weight returns a tensor of the elements in a member.
+// weight returns the tensor whose elements are in a member.
 func (c *checkpoint) weight(w *weightMeta, key string, m *zipfile.Member, bigEnd bool) (*array,
 	error) {
 	d, ok := dtypeOf(scalarTypes[w.Tensor.DType])
@@ -201,7 +202,7 @@ func (c *checkpoint) weight(w *weightMeta, key string, m *zipfile.Member, bigEnd
 		sizes(w.Tensor.Strides)}, &d)
 }
 
-// value returns the integer of a pickle that stands for one.
+// value returns the integer as a value of a pickle.
 func (n symInt) value() any {
 	if n.Int == nil {
 		return nil
@@ -209,7 +210,7 @@ func (n symInt) value() any {
 	return *n.Int
 }
 
-// sizes returns the list of a pickle that stands for one.
+// sizes returns a list as a value of a pickle.
 func sizes(list []symInt) *sequence {
 	s := new(sequence)
 	for _, n := range list {
@@ -218,7 +219,7 @@ func sizes(list []symInt) *sequence {
 	return s
 }
 
-// offset returns where the bytes of a member begin.
+// offset returns the offset of the data of a member.
 func offset(m *zipfile.Member) int64 {
 	x := m.Extent()
 	return x.Offset()

@@ -8,12 +8,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A globalKind is what a global means here.
+// A globalKind is the meaning of a global.
 type globalKind uint8
 
 const (
-	unlisted         globalKind = iota // not known: calls are objects with arguments
-	inert                              // known: its calls are objects, too
+	unknownName      globalKind = iota // calls are objects with arguments
+	inert                              // known, and calls are objects with arguments too
 	orderedDict                        // collections.OrderedDict
 	defaultDict                        // and Counter
 	listCall                           // list, tuple
@@ -44,7 +44,7 @@ const (
 	scriptTag                          // torch.jit._pickle.restore_type_tag
 )
 
-// kinds are the globals with a meaning, by their exact names.
+// kinds has the known globals, by module and name.
 var kinds = map[string]globalKind{
 	"collections OrderedDict": orderedDict,
 	"collections defaultdict": defaultDict,
@@ -146,11 +146,11 @@ var kinds = map[string]globalKind{
 // metadataModule is the module of the classes of a distributed checkpoint.
 const metadataModule = "torch.distributed.checkpoint.metadata"
 
-// kindOf returns the meaning of a global. Names are compared whole: one with dots walks
-// attributes in Python.
+// kindOf returns the kind of a global. A name with dots, which Python looks up attribute
+// by attribute, is compared as a whole.
 func kindOf(module, name string, script bool) globalKind {
 	if len(module)+len(name) > 1<<8 {
-		return unlisted
+		return unknownName
 	}
 	if k, ok := kinds[module+" "+name]; ok && !strings.ContainsRune(module, ' ') {
 		return k
@@ -167,15 +167,15 @@ func kindOf(module, name string, script bool) globalKind {
 	case script && (module == "__torch__" || strings.HasPrefix(module, "__torch__.")):
 		return inert
 	}
-	return unlisted
+	return unknownName
 }
 
 var errArguments = fmt.Errorf("%w: arguments that it does not take", tensor.ErrMalformed)
 
-// construct makes what the call of a global with these arguments stands for.
+// construct returns the value of a call of a global with these arguments.
 func (m *machine) construct(g *global, args []any) (any, error) {
 	switch g.kind {
-	case unlisted, inert:
+	case unknownName, inert:
 		return &object{class: g, args: args}, nil
 	case orderedDict:
 		return m.dictOf(args, true)
@@ -222,8 +222,8 @@ func (m *machine) construct(g *global, args []any) (any, error) {
 	return m.rebuild(g, args)
 }
 
-// attribute makes the global for a class in another one, which pickles of protocols 2 and
-// 3 name by getattr. Any other call of getattr is an object.
+// attribute returns the value of a call of getattr: a global for a class that is nested
+// in another one, as pickles of protocols 2 and 3 name it, or else an object.
 func (m *machine) attribute(g *global, args []any) (any, error) {
 	if len(args) == 2 {
 		outer, ok1 := args[0].(*global)
@@ -238,8 +238,8 @@ func (m *machine) attribute(g *global, args []any) (any, error) {
 	return &object{class: g, args: args}, nil
 }
 
-// dictOf makes a dict of nothing, of another dict, or of a list of keys and values, as
-// Python 2 writes it.
+// dictOf returns a dict without items, with the items of another dict, or of a list of
+// keys and values, as Python 2 writes it.
 func (m *machine) dictOf(args []any, ordered bool) (any, error) {
 	d := &dict{ordered: ordered}
 	if len(args) == 0 || len(args) == 1 && args[0] == nil {
@@ -285,13 +285,13 @@ func (m *machine) sequenceOf(g *global, args []any) (any, error) {
 	return s, nil
 }
 
-// encode makes the bytes of a string whose characters are bytes.
+// encode returns a string of characters below 256 as bytes.
 func encode(args []any) (any, error) {
 	if len(args) != 2 {
 		return nil, errArguments
 	}
 	s, ok := args[0].(string)
-	if word, _ := args[1].(string); !ok || word != "latin1" && word != "latin-1" {
+	if encoding, _ := args[1].(string); !ok || encoding != "latin1" && encoding != "latin-1" {
 		return nil, errArguments
 	}
 	b := make([]byte, 0, len(s))
@@ -315,7 +315,7 @@ func complexOf(args []any) (any, error) {
 	return nil, errArguments
 }
 
-// deviceOf returns cpu, or cuda:0.
+// deviceOf returns the name of a device, such as cpu or cuda:0.
 func deviceOf(args []any) (any, error) {
 	if len(args) == 1 || len(args) == 2 {
 		if name, ok := textOf(args[0]); ok {
@@ -330,7 +330,7 @@ func deviceOf(args []any) (any, error) {
 	return nil, errArguments
 }
 
-// build gives a value its state.
+// build gives a value its state, for the opcode BUILD.
 func build(v, state any) error {
 	switch v := v.(type) {
 	case *dict:

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The first pickle of a legacy stream, 0x1950a86a20f9469cfc6c, in the forms of its
-// protocols, and the second.
+// The magic number of a legacy stream, 0x1950a86a20f9469cfc6c, as the pickles of protocol
+// 2 and of protocol 0 have it, and its version.
 const (
 	legacyMagic   = bigInt("0x1950a86a20f9469cfc6c")
 	legacyDecimal = bigInt("119547037146038801333356")
@@ -29,8 +29,9 @@ func isLegacy(head string) bool {
 	return err == nil && (v == legacyMagic || v == legacyDecimal)
 }
 
-// openLegacy reads five pickles (magic, version, facts about the machine, the object, the
-// keys of storages) and then, for each key, the number of its elements and their bytes.
+// openLegacy reads the five pickles of doc.go, and then for each key the number of
+// elements of its storage. It reads a larger part of the file until the pickles are
+// whole.
 func (c *checkpoint) openLegacy() error {
 	limit := min(c.limits.MaxMetadata, maxPickle)
 	for window := int64(64 << 10); ; window *= 8 {
@@ -50,6 +51,7 @@ func (c *checkpoint) openLegacy() error {
 	}
 }
 
+// runLegacy executes the pickles at the beginning of head.
 func (c *checkpoint) runLegacy(head string) error {
 	c.version, c.globals, c.notes = "legacy", nil, format.Warnings{Format: formatName}
 	c.storages = storages{views: true,
@@ -82,7 +84,7 @@ func (c *checkpoint) runLegacy(head string) error {
 	return c.findLegacy(keys, c.at+int64(p.pos))
 }
 
-// findLegacy finds the storages, which are in the order of keys from off on.
+// findLegacy finds the storages, which begin at off, in the order of keys.
 func (c *checkpoint) findLegacy(keys []any, off int64) error {
 	found := map[string]bool{}
 	end := c.at + c.size

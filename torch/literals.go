@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// decimal reads the number of a line: 01 and 00 of INT are bools, LONG may end in L.
+// decimal parses the line of INT, where 00 and 01 are bools, or of LONG, which may end in
+// L.
 func (m *machine) decimal(line string) any {
 	if m.in[m.at] == 'I' && (line == "00" || line == "01") {
 		return line == "01"
@@ -24,10 +25,10 @@ func (m *machine) decimal(line string) any {
 	return bigInt(text)
 }
 
-// maxLong bounds the bytes of an integer.
+// maxLong is the maximum number of bytes of an integer.
 const maxLong = 4 << 10
 
-// longOf reads a little-endian integer in two's complement.
+// longOf decodes a little-endian integer in two's complement.
 func longOf(b string) any {
 	n := len(b)
 	for n > 8 && (b[n-1] == 0 && b[n-2] < 0x80 || b[n-1] == 0xff && b[n-2] >= 0x80) {
@@ -48,7 +49,7 @@ func longOf(b string) any {
 	return int64(v)
 }
 
-// hexOf writes an integer of more than eight bytes in hexadecimal.
+// hexOf returns an integer of more than eight bytes in hexadecimal.
 func hexOf(b string) string {
 	digits, sign := []byte(b), ""
 	if b[len(b)-1] >= 0x80 {
@@ -59,7 +60,7 @@ func hexOf(b string) string {
 	return sign + "0x" + strings.TrimLeft(hex.EncodeToString(digits), "0")
 }
 
-// quoted reads a string of protocol 0, as Python 2's repr writes it.
+// quoted parses a string of protocol 0, as Python 2's repr writes it.
 func (m *machine) quoted(line string) string {
 	if n := len(line); n < 2 || line[0] != line[n-1] || line[0] != '\'' && line[0] != '"' {
 		m.fail("a string without quotes")
@@ -68,7 +69,7 @@ func (m *machine) quoted(line string) string {
 	return m.unescape(line[1:len(line)-1], `\'"nrtx`)
 }
 
-// escaped reads Unicode of protocol 0: bytes are Latin-1, other characters \u or \U.
+// escaped parses Unicode of protocol 0: bytes are Latin-1, other characters \u or \U.
 func (m *machine) escaped(line string) string {
 	utf8 := make([]rune, 0, len(line))
 	for _, b := range []byte(line) {
@@ -77,7 +78,7 @@ func (m *machine) escaped(line string) string {
 	return m.unescape(string(utf8), "uU")
 }
 
-// unescape replaces a backslash and one of the letters of known by what they stand for.
+// unescape replaces escape sequences: a backslash and one of the letters of known.
 func (m *machine) unescape(s, known string) string {
 	if !strings.Contains(s, `\`) {
 		return s

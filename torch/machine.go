@@ -9,12 +9,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A machine builds the data that a pickle describes. It has no way to call or import
-// anything: a global is a name, and a call of one that is not known is an object that
-// keeps its arguments. Every opcode makes at most one value, so that a pickle of n bytes
-// makes at most n.
+// A machine builds the data that a pickle describes. It cannot call or import anything: a
+// global is a name, and a call of an unknown global is an object with its arguments. Each
+// opcode makes at most one value, so that a pickle of n bytes makes at most n values.
 type machine struct {
-	in     string  // the pickle: its strings share this memory
+	in     string  // the pickle; strings in it share this memory
 	pos    int     // of the next byte
 	at     int     // of the opcode
 	err    error   // the first
@@ -28,13 +27,13 @@ type machine struct {
 
 	// persistent makes the value of a persistent id.
 	persistent func(id any) (any, error)
-	script     bool // the classes of a TorchScript archive are known
+	script     bool // the pickle is of TorchScript, whose classes are known
 }
 
 // errShort is the error of a pickle without an end.
 var errShort = fmt.Errorf("the pickle ends before its STOP: %w", io.ErrUnexpectedEOF)
 
-// maxSteps bounds the opcodes of one pickle.
+// maxSteps is the maximum number of opcodes of a pickle.
 const maxSteps = 50_000_000
 
 // newMachine returns a machine for a pickle that takes stored bytes in the file.
@@ -90,14 +89,14 @@ func (m *machine) unsupported(format string, args ...any) {
 	}
 }
 
-// check keeps the first error.
+// check sets the error, unless there is one.
 func (m *machine) check(err error) {
 	if m.err == nil {
 		m.err = err
 	}
 }
 
-// take returns the next n bytes; "" and an error where the pickle has fewer.
+// take returns the next n bytes. If the pickle has fewer, it sets the error errShort.
 func (m *machine) take(n uint64) string {
 	if n > uint64(len(m.in)-m.pos) {
 		m.check(errShort)
@@ -130,8 +129,8 @@ func (m *machine) line() string {
 	return ""
 }
 
-// charge counts memory that an opcode takes, and the copies that it makes of values: each
-// opcode could make one of the same large value.
+// charge counts the memory that an opcode takes, also for copies of values: each opcode
+// could copy the same large value.
 func (m *machine) charge(n int) { m.check(m.memory.take(n)) }
 
 // checkKey refuses a key that cannot be hashed.
@@ -143,15 +142,15 @@ func (m *machine) checkKey(v any) {
 
 func (m *machine) push(v any) { m.stack = extend(m, m.stack, v) }
 
-// literal pushes a value of one opcode.
+// literal pushes a value that has no other values in it.
 func (m *machine) literal(v any) {
-	if m.pos-m.at > 1 { // else it is None or a bool
+	if m.pos-m.at > 1 { // else None or a bool, which take no memory
 		m.charge(literalBytes)
 	}
 	m.push(v)
 }
 
-// sequence pushes a sequence of these values, which it copies.
+// sequence pushes a sequence of a copy of items.
 func (m *machine) sequence(kind sequenceKind, items []any) {
 	if m.charge(containerBytes + itemBytes*len(items)); m.err == nil {
 		m.push(&sequence{kind, slices.Clone(items)})
@@ -165,7 +164,7 @@ func extend[T any](m *machine, list []T, values ...T) []T {
 	return list
 }
 
-// fence is where the values above the last mark begin.
+// fence returns the index in the stack of the first value above the last mark.
 func (m *machine) fence() int {
 	if n := len(m.marks); n > 0 {
 		return m.marks[n-1]
@@ -219,8 +218,8 @@ func (m *machine) popN(n int) []any {
 	return items
 }
 
-// A memo keeps values by number: what is numbered in order in a list, the rest in a map,
-// so that no number sizes anything.
+// A memo has values by number: in a list while the numbers are in order, else in a map,
+// so that no number decides how much is allocated.
 type memo struct {
 	dense  []any
 	sparse map[uint64]any

@@ -8,7 +8,7 @@ import (
 // moduleFields are the dicts of an nn.Module, in the order of its state_dict.
 var moduleFields = []string{"_parameters", "_buffers", "_modules"}
 
-// isModule reports whether the state of an object is of an nn.Module.
+// isModule reports whether the state of an object is the state of an nn.Module.
 func isModule(state *dict) bool {
 	for _, field := range moduleFields {
 		if _, ok := state.lookup(field).(*dict); !ok {
@@ -18,9 +18,9 @@ func isModule(state *dict) bool {
 	return true
 }
 
-// addModule adds the tensors of an nn.Module by the names that its state_dict has, and
-// what else it has as attributes. Buffers that are not persistent are not of its state;
-// the storages of other tensors that are not are named by unlisted.
+// addModule adds the tensors of an nn.Module with the names of its state_dict, and other
+// values as attributes. Tensors that are not in the state_dict are not added: unlisted
+// reports their storages, except the storages of buffers that are not persistent.
 func (w *rows) addModule(name string, state *dict) error {
 	if !w.inModule {
 		w.modules = append(w.modules, name)
@@ -29,16 +29,16 @@ func (w *rows) addModule(name string, state *dict) error {
 		w.inModule, w.hidden = inModule, hidden
 	}(w.inModule, w.hidden)
 	w.inModule = true
-	passing := map[string]bool{}
+	transient := map[string]bool{} // buffers that are not persistent
 	items, _ := itemsOf(state.lookup("_non_persistent_buffers_set"))
 	for _, v := range items {
 		key, _ := textOf(v)
-		passing[key] = true
+		transient[key] = true
 	}
 	for _, field := range moduleFields {
 		for _, it := range state.lookup(field).(*dict).unique() {
 			key := keyText(it.key)
-			if a, ok := it.value.(*array); ok && field == "_buffers" && passing[key] {
+			if a, ok := it.value.(*array); ok && field == "_buffers" && transient[key] {
 				a.eachPayload((*payload).list)
 			} else if it.value != nil {
 				if err := w.child(name, it.value, field, key); err != nil {
@@ -60,7 +60,7 @@ func (w *rows) addModule(name string, state *dict) error {
 	return nil
 }
 
-// states returns what BUILD gave an object: of a class with slots two states.
+// states returns the states that BUILD gave an object: a class with slots has two.
 func states(o *object) []any {
 	if items, ok := tupleOf(o.state); ok && len(items) == 2 {
 		return items
@@ -68,7 +68,7 @@ func states(o *object) []any {
 	return []any{o.state}
 }
 
-// field returns a field of an object, nil where it has none of that name.
+// field returns a field of an object, nil if it has none of that name.
 func field(v any, name string) any {
 	if o, ok := v.(*object); ok {
 		for _, state := range states(o) {
@@ -80,8 +80,8 @@ func field(v any, name string) any {
 	return nil
 }
 
-// placements returns how a DTensor is spread over the dimensions of its mesh, as Python
-// shows it: Shard(dim=0), Replicate(). It is nil for other objects.
+// placements returns how a DTensor is divided over the dimensions of its mesh, as Python
+// prints it: Shard(dim=0), Replicate(). It returns nil for other objects.
 func placements(o *object) *sequence {
 	all, ok := itemsOf(field(field(o, "_spec"), "placements"))
 	if !ok || len(all) > maxRank {

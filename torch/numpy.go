@@ -9,17 +9,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A numpyType is NumPy's dtype: a word such as f4, and a byte order that BUILD gives it.
+// A numpyType is a dtype of NumPy: a name such as f4, and a byte order that BUILD sets.
 type numpyType struct {
-	word   string
+	name   string
 	bigEnd bool
 }
 
-// numpyPending is the scheme of an array whose elements BUILD brings.
+// numpyPending is the scheme of an array whose elements BUILD sets.
 const numpyPending = "numpy"
 
-// numpyWords are the dtypes of plain numbers.
-var numpyWords = map[string]string{
+// numpyNames has the names of dtypes by NumPy's names.
+var numpyNames = map[string]string{
 	"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
 	"u1": "uint8", "u2": "uint16",
 	"u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32",
@@ -27,10 +27,10 @@ var numpyWords = map[string]string{
 }
 
 func (t *numpyType) dtype() (dtype, bool) {
-	return dtypeOf(numpyWords[t.word])
+	return dtypeOf(numpyNames[t.name])
 }
 
-// numpyCall makes a dtype of (word, …), a number of (dtype, bytes), or an array that
+// numpyCall returns a dtype of (name, …), a number of (dtype, bytes), or an array that
 // BUILD fills.
 func numpyCall(g *global, args []any) (any, error) {
 	switch {
@@ -49,8 +49,8 @@ func numpyCall(g *global, args []any) (any, error) {
 			return a, a.transpose(args[4])
 		}
 	case g.kind == numpyDType && len(args) > 0:
-		if word, ok := textOf(args[0]); ok {
-			return &numpyType{word: word}, nil
+		if name, ok := textOf(args[0]); ok {
+			return &numpyType{name: name}, nil
 		}
 	case g.kind == numpyScalar && len(args) == 2:
 		t, ok1 := args[0].(*numpyType)
@@ -66,7 +66,7 @@ func numpyCall(g *global, args []any) (any, error) {
 			return &object{class: g, args: args}, nil
 		}
 		if int64(len(b)) != d.size {
-			return nil, malformed("%d bytes for a %s", len(b), d.word)
+			return nil, malformed("%d bytes for a %s", len(b), d.name)
 		}
 		return t.number(d.d, []byte(b)), nil
 	}
@@ -102,7 +102,7 @@ func (t *numpyType) number(d tensor.DType, b []byte) any {
 	return v[0]
 }
 
-// build reads (version, byte order, …).
+// build reads the state (version, byte order, …).
 func (t *numpyType) build(state any) error {
 	items, ok := tupleOf(state)
 	if !ok || len(items) < 2 {
@@ -116,7 +116,7 @@ func (t *numpyType) build(state any) error {
 	return nil
 }
 
-// buildNumPy reads (version, shape, dtype, is Fortran, bytes).
+// buildNumPy reads the state (version, shape, dtype, whether it is column-major, bytes).
 func (a *array) buildNumPy(items []any) error {
 	fortran, ok := items[3].(bool)
 	if !ok {
@@ -146,7 +146,7 @@ func (a *array) transpose(axes any) error {
 	return nil
 }
 
-// fill gives an ndarray its elements.
+// fill sets the shape, dtype and elements of an ndarray.
 func (a *array) fill(size, dtype any, fortran bool, elements any) error {
 	shape, ok1 := countsOf(size)
 	t, ok2 := dtype.(*numpyType)
@@ -163,7 +163,7 @@ func (a *array) fill(size, dtype any, fortran bool, elements any) error {
 	}
 	n, _ := a.shape.Elements()
 	if size, ok := align.Mul(n, d.size); !ok || size != int64(len(b)) {
-		return malformed("%d bytes for %v of %s", len(b), shape, d.word)
+		return malformed("%d bytes for %v of %s", len(b), shape, d.name)
 	}
 	var order tensor.Order
 	if fortran {

@@ -14,8 +14,8 @@ import (
 //	4        8c to 95: strings, sets, NEWOBJ_EX, STACK_GLOBAL, MEMOIZE, FRAME
 //	5        96 BYTEARRAY8
 //
-// INST, OBJ, EXT and PERSID are other ways to call, and buffers of protocol 5 are not
-// in the file: no checkpoint has them, and they are refused.
+// No checkpoint has INST, OBJ, EXT and PERSID, which are other ways to call, or the
+// buffers of protocol 5, which are not in the file: they are refused.
 
 // execute executes one opcode. An error is in m.err.
 func (m *machine) execute(op byte) {
@@ -89,7 +89,7 @@ func (m *machine) execute(op byte) {
 	}
 }
 
-// maxText bounds one string.
+// maxText is the maximum number of bytes of a string.
 const maxText = 64 << 20
 
 func (m *machine) text(n uint64) {
@@ -100,7 +100,7 @@ func (m *machine) text(n uint64) {
 	m.literal(m.take(n))
 }
 
-// stackOp executes an opcode of the stack and the memo.
+// stackOp executes an opcode of the stack or the memo.
 func (m *machine) stackOp(op byte) {
 	switch op {
 	case '(':
@@ -292,8 +292,8 @@ func (m *machine) newGlobal(module, name string) *global {
 	return g
 }
 
-// call makes what the call of a global stands for, or the instance of a class that is
-// made without one.
+// call pushes the value of a call of a global (called), or an instance of a class that is
+// made without a call.
 func (m *machine) call(f, args, named any, called bool) {
 	if m.err != nil {
 		return
@@ -329,7 +329,7 @@ func (m *machine) call(f, args, named any, called bool) {
 	m.push(v)
 }
 
-// copyBytes is the memory of a copy of arguments, and of their items.
+// copyBytes returns the memory of a copy of arguments and of their items.
 func copyBytes(args []any) int {
 	n := itemBytes * len(args)
 	for _, v := range args {
@@ -346,19 +346,16 @@ func copyBytes(args []any) int {
 	return n
 }
 
-// opcodeName returns the name of pickletools for the opcodes that fail in practice, and
-// the byte of the others.
+// opcodeName returns the name that pickletools has for an opcode, or its byte if it does
+// not fail in practice.
 func opcodeName(op byte) string {
 	names := map[byte]string{
-		'R': "REDUCE", 'b': "BUILD", 'Q': "BINPERSID", 'P': "PERSID", 'c': "GLOBAL", 'i': "INST",
-		'o': "OBJ",
-		'a': "APPEND", 'e': "APPENDS", 's': "SETITEM", 'u': "SETITEMS", 't': "TUPLE",
-		'X': "BINUNICODE",
-		'I': "INT", 'L': "LONG", 'h': "BINGET", 'j': "LONG_BINGET", '.': "STOP", 0x80: "PROTO",
-		0x81: "NEWOBJ",
+		'R': "REDUCE", 'b': "BUILD", 'Q': "BINPERSID", 'P': "PERSID", 'c': "GLOBAL",
+		'i': "INST", 'o': "OBJ", 'a': "APPEND", 'e': "APPENDS", 's': "SETITEM",
+		'u': "SETITEMS", 't': "TUPLE", 'X': "BINUNICODE", 'I': "INT", 'L': "LONG",
+		'h': "BINGET", 'j': "LONG_BINGET", '.': "STOP", 0x80: "PROTO", 0x81: "NEWOBJ",
 		0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x8b: "LONG4", 0x92: "NEWOBJ_EX",
-		0x93: "STACK_GLOBAL",
-		0x95: "FRAME", 0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER",
+		0x93: "STACK_GLOBAL", 0x95: "FRAME", 0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER",
 	}
 	if name, ok := names[op]; ok {
 		return name

@@ -27,13 +27,13 @@ type ReaderOptions = tensor.ReadOptions
 // Tensors, Tensor, Blobs, Attributes and Warnings. Tensors are in the order of the
 // pickle, and so are Attributes, the values that are not tensors: strings as they are,
 // everything else in JSON. A value that JSON has no form for is an object of one key:
-// $float, $complex, $bytes. There are no Blobs. Size is the size of the file, of a
-// distributed checkpoint of .metadata.
+// $float, $complex, $bytes. There are no Blobs. Size is the size of the file; for a
+// distributed checkpoint, of .metadata.
 //
-// Warnings are at most 1,000. Those with a code are of the type *[tensor.FormatError]:
-// runs-code for each function that the file would call in Python, unknown-class for each
-// class that is not one of a library of tensors, and unlisted-data for each storage that
-// no tensor in the list refers to.
+// There are at most 1,000 Warnings. Each is a *[tensor.FormatError]. Its Code may be
+// runs-code, for a function that Python would call; unknown-class, for a class that is
+// not of a library of tensors; or unlisted-data, for a storage that no listed tensor
+// refers to.
 //
 // A Reader is safe for concurrent use. See package tensor for how long borrowed slices
 // are valid.
@@ -44,11 +44,11 @@ type Reader struct {
 	tensors []tensor.Tensor
 	paths   [][]string // of tensors, see rows
 	modules []string
-	notes   format.Warnings // but for globals
+	notes   format.Warnings // without warnings about globals
 	globals []Global
 	spans   []tensor.Span
-	shards  []shardSpans  // of a distributed checkpoint
-	parts   []*checkpoint // one, or the entries of a distributed checkpoint
+	shards  []shardSpans  // of the other files
+	parts   []*checkpoint // the file, or the entries of a distributed checkpoint
 	closers []io.Closer
 }
 
@@ -59,9 +59,9 @@ const (
 	pickleFile   = "data.pkl"
 )
 
-// Metadata returns the file in a directory by which Open reads it: the .metadata of a
-// distributed checkpoint, or the data.pkl of an unpacked archive. Any other name is
-// returned as it is.
+// Metadata returns the name of the file that Open reads for a directory: the .metadata of
+// a distributed checkpoint, or the data.pkl of an unpacked archive. For any other name it
+// returns the name.
 func Metadata(name string) string {
 	inside := filepath.Join(name, metadataFile)
 	if isFile(inside) {
@@ -73,7 +73,7 @@ func Metadata(name string) string {
 	return name
 }
 
-// Unpacked reports whether the named file is the data.pkl of an unpacked archive, whose
+// Unpacked reports whether the named file is the data.pkl of an unpacked archive: a file
 // version is next to it.
 func Unpacked(name string) bool {
 	return filepath.Base(name) == pickleFile && isFile(name) &&
@@ -85,9 +85,8 @@ func isFile(name string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// Open maps the named file and reads its pickle. The directory of a distributed
-// checkpoint opens like the .metadata in it, and one of an unpacked archive like its
-// data.pkl.
+// Open maps the named file and reads its pickle. name may also be the directory of a
+// distributed checkpoint or of an unpacked archive.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(Metadata(name), opts, read)
 }
@@ -154,7 +153,7 @@ func (r *Reader) open(in *format.Input) error {
 	return nil
 }
 
-// list makes the rows of a checkpoint.
+// list returns the tensors and attributes of a checkpoint, and sets those of r.
 func (r *Reader) list(c *checkpoint) (*rows, error) {
 	w := &rows{limits: r.limits, memory: c.memory, visits: minVisits + c.steps, notes: &r.notes}
 	if err := w.add("", c.root); err != nil {
@@ -164,13 +163,13 @@ func (r *Reader) list(c *checkpoint) (*rows, error) {
 	return w, nil
 }
 
-// take takes over what was read.
+// take sets the tensors and attributes of r.
 func (r *Reader) take(c *checkpoint, w *rows) {
 	r.version, r.tensors, r.paths, r.modules = c.version, w.tensors, w.paths, w.modules
 	format.SetAttributes(&r.Base, w.attributes)
 }
 
-// addPart takes over a checkpoint whose tensors are in the list.
+// addPart adds a checkpoint whose tensors are listed, with its globals and warnings.
 func (r *Reader) addPart(c *checkpoint) {
 	r.parts = append(r.parts, c)
 	if r.globals == nil {
@@ -187,7 +186,8 @@ func (r *Reader) addPart(c *checkpoint) {
 	}
 }
 
-// warn makes the list of warnings: first what runs code, so that nothing displaces it.
+// warn adds all warnings, those with the code runs-code first: the number of warnings is
+// limited.
 func (r *Reader) warn() {
 	for _, code := range []string{tensor.CodeRunsCode, tensor.CodeUnknownClass} {
 		for _, g := range r.globals {
@@ -216,9 +216,9 @@ func (r *Reader) closeParts() (err error) {
 // torchscript, legacy, pt2 or dcp.
 func (r *Reader) Version() string { return r.version }
 
-// Path returns the keys to tensor i of Tensors in the pickle. Its name is the keys joined
-// with dots, but for the keys of the dicts of an nn.Module: _parameters, _buffers,
-// _modules.
+// Path returns the keys in the pickle that lead to tensor i of Tensors. The name of the
+// tensor is the keys joined with dots, without the keys _parameters, _buffers and
+// _modules of an nn.Module.
 func (r *Reader) Path(i int) []string {
 	if i < len(r.paths) && r.paths[i] != nil {
 		return slices.Clone(r.paths[i])
@@ -226,8 +226,8 @@ func (r *Reader) Path(i int) []string {
 	return strings.Split(r.tensors[i].Name, ".")
 }
 
-// Modules yields the names of the values that are an nn.Module and in no other: "" where
-// the file is one. The names of its tensors and attributes begin with it.
+// Modules yields the name of each nn.Module that is not in another one; "" if the whole
+// file is an nn.Module. The names of its tensors and attributes begin with its name.
 func (r *Reader) Modules() iter.Seq[string] { return slices.Values(r.modules) }
 
 // Globals yields every place where a pickle of the file names a class or function.

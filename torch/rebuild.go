@@ -8,7 +8,7 @@ import (
 
 // An array is a tensor of the pickle: elements of a storage, or parts.
 type array struct {
-	storage *storage // nil where there are no elements
+	storage *storage // nil if there are no elements
 	dtype   dtype
 	shape   tensor.Shape
 	strides []int64
@@ -17,22 +17,22 @@ type array struct {
 	conj    bool        // the values are the conjugates of the elements
 	neg     bool        // the values are the negated elements
 	parts   []arrayPart // of a sparse or quantised tensor
-	class   *global     // nil for torch's own
-	state   any         // attributes that Python code gave it
+	class   *global     // a subclass; nil for torch.Tensor
+	state   any         // attributes that Python code set
 	warning string
 }
 
-// An arrayPart is an array with a role, or numbers of the pickle.
+// An arrayPart is a part with a role: an array, or values that are in the pickle.
 type arrayPart struct {
 	role   string
 	array  *array
 	values *tensor.Tensor
 }
 
-// maxRank is torch's.
+// maxRank is the maximum number of dimensions in torch.
 const maxRank = 64
 
-// rebuild makes the tensor that one of torch's functions makes of these arguments.
+// rebuild returns the tensor that a function of torch returns for these arguments.
 func (m *machine) rebuild(g *global, args []any) (any, error) {
 	switch g.kind {
 	case rebuildTensor:
@@ -86,8 +86,8 @@ func dtypeArgument(v any) (dtype, bool) {
 	return dtypeOf(g.name)
 }
 
-// newArray makes a tensor of (storage, first element, size, stride). d is nil for the
-// dtype of the storage.
+// newArray returns a tensor of (storage, first element, size, stride). If d is nil, it
+// has the dtype of the storage.
 func newArray(args []any, d *dtype) (*array, error) {
 	st, ok := args[0].(*storage)
 	if !ok {
@@ -117,7 +117,7 @@ func (a *array) check() error {
 		return malformed("shape %v", a.shape)
 	}
 	if _, ok := align.Mul(n, 2*a.dtype.size); !ok {
-		return malformed("shape %v of %s", a.shape, a.dtype.word)
+		return malformed("shape %v of %s", a.shape, a.dtype.name)
 	}
 	have := a.storage.bytes() / a.dtype.size
 	if n == 0 {
@@ -139,20 +139,20 @@ func (a *array) check() error {
 	}
 	if last >= have {
 		return malformed("shape %v with strides %v from element %d is outside of the %d elements "+
-			"of storage %s",
-			a.shape, a.strides, a.first, have, naming.Quote(a.storage.payload.key))
+			"of storage %s", a.shape, a.strides, a.first, have,
+			naming.Quote(a.storage.payload.key))
 	}
 	return nil
 }
 
-// isPacked reports whether torch counts other elements than it stores: the bytes are then
-// the bytes of the whole storage.
+// isPacked reports whether torch stores fewer elements than the shape has: the data is
+// then the whole storage.
 func (a *array) isPacked() bool {
-	return a.dtype.word == "quint4x2" ||
-		a.dtype.word == "quint2x4"
+	return a.dtype.name == "quint4x2" || a.dtype.name == "quint2x4"
 }
 
-// countable reports whether the product of the dimensions that are not 0 is an int64.
+// countable reports whether the product of the dimensions, without those that are 0, fits
+// an int64.
 func countable(shape tensor.Shape) bool {
 	n, ok := int64(1), true
 	for _, d := range shape {
@@ -175,8 +175,8 @@ func (a *array) rowMajor() bool {
 	return true
 }
 
-// metadata marks a tensor whose values are not its elements: torch conjugates or negates
-// them as it reads, and so does the blob of the tensor.
+// metadata reads whether the values of a tensor are the conjugated or negated elements:
+// torch changes them as it reads, and so does the Blob of the tensor.
 func (a *array) metadata(v any) error {
 	d, ok := v.(*dict)
 	if !ok && v != nil || ok && len(d.items) > maxRank {
@@ -205,8 +205,8 @@ func wrapped(g *global, args []any) (any, error) {
 	return args[0], nil
 }
 
-// withState returns a tensor with a class, nil for torch's own, and a state. The tensor
-// may be in other places, too, and stays as it is.
+// withState returns a copy of a tensor with a subclass, which may be nil, and a state.
+// Other values may refer to the tensor itself.
 func withState(v any, class *global, state any) any {
 	if a, ok := v.(*array); ok && a.class == nil && a.state == nil {
 		own := *a
@@ -216,7 +216,7 @@ func withState(v any, class *global, state any) any {
 	return &object{of: v, class: class, state: state}
 }
 
-// typed makes what (function, class, arguments, state) gives.
+// typed returns the tensor of (function, class, arguments, state).
 func (m *machine) typed(args []any) (any, error) {
 	if len(args) != 4 {
 		return nil, errArguments
@@ -242,9 +242,9 @@ func (m *machine) typed(args []any) (any, error) {
 	return withState(v, class, args[3]), nil
 }
 
-// subclass makes a tensor of (class, dtype, size, stride, first element, layout, device,
-// requires grad), which has no storage of its own: the tensors in its state are its
-// elements.
+// subclass returns a tensor of (class, dtype, size, stride, first element, layout,
+// device, requires grad). It has no storage of its own: its elements are tensors of its
+// state.
 func subclass(args []any) (any, error) {
 	if len(args) < 3 {
 		return nil, errArguments
@@ -256,7 +256,7 @@ func subclass(args []any) (any, error) {
 	return &object{class: class, subclass: true, args: args}, nil
 }
 
-// newSparse makes a tensor of (layout, data), or of the data of a compressed one.
+// newSparse returns a tensor of (layout, data): data is indices, values and the shape.
 func newSparse(args []any) (any, error) {
 	if len(args) != 2 {
 		return nil, errArguments
@@ -288,7 +288,7 @@ func newSparse(args []any) (any, error) {
 			return nil, malformed("%s that are not a tensor", role)
 		}
 		if role != "values" && part.dtype.d != tensor.I64 && part.dtype.d != tensor.I32 {
-			return nil, malformed("%s of %s", role, part.dtype.word)
+			return nil, malformed("%s of %s", role, part.dtype.name)
 		}
 		if role == "values" {
 			a.dtype = part.dtype
@@ -305,14 +305,14 @@ func newSparse(args []any) (any, error) {
 			values.shape, a.shape)
 	}
 	if len(values.shape) > 1 {
-		a.scheme = "hybrid_coo" // of values that are arrays
+		a.scheme = "hybrid_coo" // each value is an array
 	}
 	return a, nil
 }
 
-// compressed sets the scheme of a tensor with the layout csr, csc, bsr or bsc. Each of
-// its values is a number, or of bsr and bsc a block of two dimensions: where it has more
-// of them, the tensor is hybrid, and where the indices have more than one, a batch.
+// compressed sets the scheme of a tensor with the layout csr, csc, bsr or bsc. A value is
+// a number, or in bsr and bsc a block of two dimensions. If it has more dimensions, the
+// tensor is hybrid; if the indices have more than one dimension, it is a batch.
 func (a *array) compressed(layout string) error {
 	indptr, indices, values := a.parts[0].array.shape, a.parts[1].array.shape,
 		a.parts[2].array.shape
@@ -336,7 +336,7 @@ func (a *array) compressed(layout string) error {
 	return nil
 }
 
-// quantized makes a tensor of (storage, first, size, stride, quantizer, …).
+// quantized returns a tensor of (storage, first, size, stride, quantizer, …).
 func (m *machine) quantized(args []any) (any, error) {
 	if len(args) < 7 {
 		return nil, errArguments
@@ -415,7 +415,7 @@ func floatsOf(list []any) (floats []float64, ok bool) {
 	return floats, true
 }
 
-// meta makes a tensor of (dtype, size, stride, …), which has no data.
+// meta returns a tensor without data of (dtype, size, stride, …).
 func meta(args []any) (any, error) {
 	if len(args) != 4 {
 		return nil, errArguments
@@ -428,7 +428,7 @@ func meta(args []any) (any, error) {
 	return &array{dtype: d, shape: shape, scheme: "meta"}, nil
 }
 
-// build gives an ndarray, or a tensor of the first versions of torch, its elements.
+// build sets the elements of an ndarray, or of a tensor of the first versions of torch.
 func (a *array) build(state any) error {
 	items, ok := tupleOf(state)
 	switch {

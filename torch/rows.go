@@ -16,20 +16,20 @@ import (
 type rows struct {
 	limits     tensor.Limits
 	memory     *memory
-	visits     int64 // values left to visit: a shared one is visited at each of its places
+	visits     int64 // left: a value is visited at each place that refers to it
 	tensors    []tensor.Tensor
 	arrays     []*array   // of tensors
-	paths      [][]string // of tensors; nil where the name has the same parts
+	paths      [][]string // keys to tensors; nil for the parts of the name
 	attributes [][2]string
 	notes      *format.Warnings
-	onPath     []any    // the containers around a value
-	keys       []string // from the root to it
+	onPath     []any    // the containers that the current value is in
+	keys       []string // to the current value
 	modules    []string // names of each nn.Module that is not in another
 	inModule   bool
-	hidden     bool // no tensors are listed
+	hidden     bool // tensors are not listed
 }
 
-// minVisits is how many values are visited in addition to one for each opcode.
+// minVisits is the number of visits that are allowed in addition to one for each opcode.
 const minVisits = 1 << 16
 
 func rowError(name string, err error) error {
@@ -100,8 +100,8 @@ func (w *rows) addContainer(name string, v any) error {
 	return w.addObject(name, v.(*object))
 }
 
-// child adds a value of a container by its key, the last of keys: those before it are in
-// its path alone.
+// child adds a value of a container. The last of keys is added to the name, and all of
+// them to the path.
 func (w *rows) child(name string, v any, keys ...string) error {
 	name, err := w.join(name, keys[len(keys)-1])
 	if err != nil {
@@ -131,8 +131,8 @@ func (w *rows) addItems(name string, items []any) error {
 	return nil
 }
 
-// addObject adds what an object was made of, as nothing more is known about it: its
-// arguments, its state, and its items.
+// addObject adds the arguments, the state and the items of an object, whose meaning is
+// not known.
 func (w *rows) addObject(name string, o *object) (err error) {
 	if o.of != nil {
 		err = w.add(name, o.of)
@@ -140,7 +140,7 @@ func (w *rows) addObject(name string, o *object) (err error) {
 	switch {
 	case err != nil:
 	case o.subclass || o.of != nil && o.class != nil:
-		err = w.addFacts(name, o)
+		err = w.addDescription(name, o)
 	case len(o.args) > 0 && (o.state != nil || len(o.dict.items)+len(o.list) > 0):
 		err = w.child(name, tuple(o.args...), "args")
 	case len(o.args) > 0:
@@ -167,9 +167,9 @@ func (w *rows) addObject(name string, o *object) (err error) {
 	return err
 }
 
-// addFacts adds the class of a tensor as an attribute, and for one that has no elements
-// of its own the dtype and shape that torch shows, and the placements of a DTensor.
-func (w *rows) addFacts(name string, o *object) error {
+// addDescription adds the class of a tensor as an attribute. If the tensor has no storage
+// of its own, it also adds its dtype and shape, and the placements of a DTensor.
+func (w *rows) addDescription(name string, o *object) error {
 	err := w.child(name, o.class.String(), "class")
 	if err != nil || !o.subclass {
 		return err
@@ -204,7 +204,7 @@ func (w *rows) addAttribute(name string, v any) error {
 	return nil
 }
 
-// addArray adds a tensor, and as attributes what Python code set on it.
+// addArray adds a tensor, and the attributes that Python code set on it.
 func (w *rows) addArray(name string, a *array) error {
 	if w.hidden {
 		a.eachPayload(func(p *payload) { p.hidden = cmp.Or(p.hidden, name) })
@@ -233,7 +233,7 @@ func (w *rows) addArray(name string, a *array) error {
 	w.paths = append(w.paths, w.path(name))
 	a.eachPayload((*payload).list)
 	if a.class != nil {
-		if err := w.addFacts(name, &object{class: a.class}); err != nil {
+		if err := w.addDescription(name, &object{class: a.class}); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (w *rows) addArray(name string, a *array) error {
 	return w.add(name, &object{state: a.state})
 }
 
-// path returns the keys to a value, nil where its name has the same parts.
+// path returns the keys to a value; nil if they are the parts of its name.
 func (w *rows) path(name string) []string {
 	if strings.Join(w.keys, ".") == name && strings.Count(name, ".") == len(w.keys)-1 {
 		return nil
@@ -261,19 +261,19 @@ func (a *array) eachPayload(use func(p *payload)) {
 	}
 }
 
-// list notes that a tensor in the list refers to a storage.
+// list marks a storage that a listed tensor refers to.
 func (p *payload) list() { p.listed = true }
 
 func (w *rows) warn(name, text string) {
 	w.notes.Add(rowError(name, malformed("%s", text)))
 }
 
-// tensor returns a row of the file.
+// tensor returns the tensor for the Reader's list.
 func (a *array) tensor(name string, limits tensor.Limits) (tensor.Tensor, error) {
 	t := tensor.Tensor{Name: name, DType: a.dtype.d, Scheme: a.scheme}
 	var ok bool
 	if t.Shape, ok = a.dtype.unpacked(a.shape); !ok {
-		return t, malformed("%v of %s", a.shape, a.dtype.word)
+		return t, malformed("%v of %s", a.shape, a.dtype.name)
 	}
 	for _, p := range a.parts {
 		part, err := p.part(limits)
@@ -299,8 +299,8 @@ func (p *arrayPart) part(limits tensor.Limits) (part tensor.Part, err error) {
 	return tensor.Part{Role: p.role, DType: p.array.dtype.d, Data: data}, err
 }
 
-// blob returns the values in row-major, little-endian order: a range of the file where
-// that is how they are stored.
+// blob returns the values in row-major, little-endian order. If they are stored in that
+// order, it is a range of the file.
 func (a *array) blob(limits tensor.Limits) (data tensor.Blob, err error) {
 	n, _ := a.shape.Elements()
 	p, size := a.storage.payload, a.dtype.size
@@ -323,19 +323,19 @@ func (a *array) blob(limits tensor.Limits) (data tensor.Blob, err error) {
 		data, err = a.signed(data)
 	}
 	if err == nil && a.dtype.d == tensor.Unknown {
-		data = tensor.NewBlob(&named{data, a.dtype.word})
+		data = tensor.NewBlob(&named{data, a.dtype.name})
 	}
 	return data, err
 }
 
-// named is bytes of a dtype that this library has no name for.
+// A named is data of a dtype that this library does not know.
 type named struct {
 	tensor.Blob
-	word string
+	name string
 }
 
 func (n *named) Stored() (tensor.Stored, bool) {
 	st, _ := n.Blob.Stored()
-	st.Type = n.word
+	st.Type = n.name
 	return st, true
 }

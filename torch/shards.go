@@ -23,8 +23,8 @@ type Shard struct {
 	Closer     io.Closer
 }
 
-// ShardNames lists the files of a distributed checkpoint in the form of safetensors in a
-// directory, sorted; nil where there are none, or an index says how to open them.
+// ShardNames lists the safetensors files of a distributed checkpoint in a directory,
+// sorted. It returns nil if there are none, or if they have an index.
 func ShardNames(dir string) (names []string) {
 	if fi, err := os.Stat(dir); err != nil || !fi.IsDir() {
 		return nil
@@ -40,9 +40,10 @@ func ShardNames(dir string) (names []string) {
 	return names
 }
 
-// FromShards returns a Reader of the tensors whose chunks are in the shards. It closes
-// them, also when it fails. A chunk that no shard has is malformed, unless it is at the
-// end of a dimension: no file says how large a tensor is.
+// FromShards returns a Reader of the tensors whose chunks are in the shards. The Reader
+// closes the shards; FromShards does if it fails. It fails with tensor.ErrMalformed if
+// chunks are missing, but not for chunks at the end of a dimension: no file has the shape
+// of a whole tensor.
 func FromShards(shards []Shard) (*Reader, error) {
 	in, err := format.NewInput(bytes.NewReader(nil), 0, nil)
 	if err != nil {
@@ -78,15 +79,14 @@ func (r *Reader) join(shards []Shard) error {
 			whole := byName[t.Name]
 			if whole == nil {
 				whole = &chunked{name: t.Name, shape: make(tensor.Shape, len(t.Shape)),
-					dtype: dtype{d: t.DType, word: t.DType.String(), size: int64(t.DType.Size()),
+					dtype: dtype{d: t.DType, name: t.DType.String(), size: int64(t.DType.Size()),
 						packed: 1}}
 				byName[t.Name] = whole
 				order = append(order, whole)
 			}
 			if whole.dtype.d != t.DType || len(whole.shape) != len(at) {
 				return shardError(s.Name, t.Name, "%v of %v, and %v of %d dimensions elsewhere",
-					t.Shape, t.DType,
-					whole.dtype.word, len(whole.shape))
+					t.Shape, t.DType, whole.dtype.name, len(whole.shape))
 			}
 			for i, n := range t.Shape {
 				if at[i] < 0 || at[i] > 1<<62-n {
@@ -94,8 +94,8 @@ func (r *Reader) join(shards []Shard) error {
 				}
 				whole.shape[i] = max(whole.shape[i], at[i]+n)
 			}
-			whole.chunks = append(whole.chunks, chunk{at, t.Shape, tensor.NewBlob(&inShard{t.Data,
-				s.Name})})
+			whole.chunks = append(whole.chunks,
+				chunk{at, t.Shape, tensor.NewBlob(&inShard{t.Data, s.Name})})
 		}
 	}
 	for _, whole := range order {
@@ -119,7 +119,7 @@ func shardError(file, name, text string, args ...any) error {
 	return err
 }
 
-// offsets reads where in their tensors the chunks are.
+// offsets returns the offsets of the chunks in their tensors.
 func (s *Shard) offsets() (map[string][]int64, error) {
 	var info map[string]struct {
 		Offsets []int64 `json:"saved_offsets"`
@@ -139,7 +139,7 @@ func (s *Shard) offsets() (map[string][]int64, error) {
 	return offsets, nil
 }
 
-// inShard is data that Stored says the file of.
+// An inShard is data of a shard: Stored has the name of the file.
 type inShard struct {
 	tensor.Blob
 	file string

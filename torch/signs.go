@@ -5,8 +5,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// signed returns the values of a tensor that torch conjugates or negates as it reads,
-// from its elements in little-endian order.
+// signed returns the values of a tensor that torch conjugates or negates as it reads.
+// data has the elements in little-endian order.
 func (a *array) signed(data tensor.Blob) (tensor.Blob, error) {
 	d := a.dtype.d
 	width := d.Align() // of a number: a complex element has two
@@ -36,10 +36,10 @@ func (a *array) signed(data tensor.Blob) (tensor.Blob, error) {
 			}
 		}), nil
 	}
-	return tensor.Blob{}, malformed("negated elements of %s", a.dtype.word)
+	return tensor.Blob{}, malformed("negated elements of %s", a.dtype.name)
 }
 
-// signs is what the encoding of the elements is named.
+// signs returns the name of the encoding of the elements.
 func (a *array) signs() string {
 	switch {
 	case a.conj && a.neg:

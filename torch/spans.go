@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Spans yields the role of every byte of the file, in the order of offsets. A tensor
-// whose elements are not contiguous has the bytes from its first to its last, and one of
-// a compressed storage all of it. Bytes of a storage that no tensor has are unused. All
-// of the .metadata of a distributed checkpoint is metadata.
+// Spans yields the role of every byte of the file, in the order of offsets. The span of a
+// tensor whose elements are not contiguous is from the first to the last element; of a
+// tensor in a compressed storage, the whole storage. Bytes of a storage that no tensor
+// has are unused. The .metadata of a distributed checkpoint is metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] { return format.CoverSpans(r.Size(), r.spans) }
 
 // shardSpans are the spans of another file.
@@ -21,8 +21,8 @@ type shardSpans struct {
 	spans iter.Seq[tensor.Span]
 }
 
-// ShardSpans yields the other files of a distributed checkpoint by name, each with the
-// roles of its bytes, in the order of offsets; nothing for another file.
+// ShardSpans yields the other files of a distributed checkpoint or an unpacked archive by
+// name, each with the roles of its bytes, in the order of offsets.
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for _, s := range r.shards {
@@ -33,7 +33,7 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	}
 }
 
-// spans returns the spans of storages, of what is between them, and of tensors.
+// spans returns the spans of storages, of the metadata between them, and of tensors.
 func (c *checkpoint) spans(w *rows) []tensor.Span {
 	stored := slices.Clone(c.storages.order)
 	for _, n := range c.archives {
@@ -63,7 +63,7 @@ func (w *rows) eachSpan(use func(p *payload, s tensor.Span)) {
 	}
 }
 
-// span returns the bytes from the first to the last element.
+// span returns the span from the first to the last element.
 func (a *array) span() (s tensor.Span, ok bool) {
 	n, _ := a.shape.Elements()
 	if a.storage == nil || n == 0 || a.storage.payload.stored == 0 {

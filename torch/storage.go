@@ -17,32 +17,32 @@ import (
 
 // A dtype is one of torch's.
 type dtype struct {
-	d    tensor.DType // Unknown where this library has no name for it
-	word string       // torch's name
+	d    tensor.DType // Unknown if this library does not know it
+	name string       // torch's name
 	size int64        // of an element in a storage
-	// packed is how many values of the last dimension an element holds; a scalar has the
-	// shape [packed].
+	// packed is the number of values of the last dimension in an element. A scalar has
+	// the shape [packed].
 	packed int64
 }
 
-// dtypeOf returns the dtype of torch's name.
-func dtypeOf(word string) (dtype, bool) {
-	switch word {
+// dtypeOf returns the dtype that has that name in torch.
+func dtypeOf(name string) (dtype, bool) {
+	switch name {
 	case "float4_e2m1fn_x2":
-		return dtype{d: tensor.F4E2M1FN, word: word, size: 1, packed: 2}, true
+		return dtype{d: tensor.F4E2M1FN, name: name, size: 1, packed: 2}, true
 	case "quint4x2", "quint2x4", // torch packs them, and counts other elements than it stores
 		"int1", "int2", "int3", "int4", "int5", "int6", "int7",
 		"uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7":
-		return dtype{word: word, size: 1, packed: 1}, true
+		return dtype{name: name, size: 1, packed: 1}, true
 	}
-	d, err := tensor.ParseDType(word)
-	if err != nil || d.String() != word || d.Size() == 0 {
+	d, err := tensor.ParseDType(name)
+	if err != nil || d.String() != name || d.Size() == 0 {
 		return dtype{}, false
 	}
-	return dtype{d: d, word: word, size: int64(d.Size()), packed: 1}, true
+	return dtype{d: d, name: name, size: int64(d.Size()), packed: 1}, true
 }
 
-// unpacked returns the dimensions of the values of a tensor, false where they overflow.
+// unpacked returns the shape of the values of a tensor, false if it overflows.
 func (d dtype) unpacked(shape tensor.Shape) (tensor.Shape, bool) {
 	if d.packed <= 1 {
 		return shape, true
@@ -56,7 +56,8 @@ func (d dtype) unpacked(shape tensor.Shape) (tensor.Shape, bool) {
 	return shape, ok
 }
 
-// storageTypes are the dtypes of torch's classes of storages, without their "Storage".
+// storageTypes has the dtypes of torch's classes of storages, by their names without
+// "Storage".
 var storageTypes = map[string]string{
 	"Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
 	"Long": "int64", "Int": "int32", "Short": "int16",
@@ -66,17 +67,17 @@ var storageTypes = map[string]string{
 	"QUInt4x2": "quint4x2", "QUInt2x4": "quint2x4",
 }
 
-// storageType returns the dtype of a class of storages; untyped is true where the class
-// counts bytes.
+// storageType returns the dtype of a class of storages. untyped reports whether its
+// elements are bytes.
 func storageType(g *global) (d dtype, untyped, ok bool) {
 	if g.kind != storageClass {
 		return dtype{}, false, false
 	}
-	word, ok := storageTypes[strings.TrimSuffix(g.name, "Storage")]
+	name, ok := storageTypes[strings.TrimSuffix(g.name, "Storage")]
 	if !ok { // UntypedStorage, TypedStorage
-		return dtype{d: tensor.U8, word: "uint8", size: 1, packed: 1}, true, true
+		return dtype{d: tensor.U8, name: "uint8", size: 1, packed: 1}, true, true
 	}
-	d, ok = dtypeOf(word)
+	d, ok = dtypeOf(name)
 	return d, false, ok
 }
 
@@ -88,29 +89,28 @@ type storage struct {
 	count   int64 // elements
 }
 
-// bytes is the size of the storage; persistentStorage checked the product.
+// bytes returns the size of the storage in bytes; persistent has checked the product.
 func (s *storage) bytes() int64 { return s.count * s.size }
 
-// A payload is the bytes of a storage in the file, which a pickle names before it is
-// known where they are.
+// A payload is the bytes of a storage. A pickle names it before its place is known.
 type payload struct {
 	key    string
 	size   int64
 	count  int64           // elements of the first reference
 	dtype  string          // of the first reference; "" for bytes
-	src    *source.Source  // nil: blob
-	at     int64           // in the file, as it is stored
-	stored int64           // bytes there; 0 of what is in the pickle
-	file   string          // src is not the file itself
-	member *zipfile.Member // nil: of no archive
+	src    *source.Source  // nil if blob has the bytes
+	at     int64           // offset in the file
+	stored int64           // bytes in the file; 0 if they are in the pickle
+	file   string          // name of src; "" for the opened file
+	member *zipfile.Member // nil if it is not in an archive
 	blob   tensor.Blob
 	bigEnd bool
-	listed bool   // a tensor in the list refers to it
-	hidden string // a tensor that is not of the state of its module
+	listed bool   // a listed tensor refers to it
+	hidden string // name of its tensor, if that is not in the state_dict of its module
 }
 
-// section returns n bytes, which are inside the payload. Bytes that are stored plainly
-// are a range of the file, the same for all that share it.
+// section returns n bytes, which are inside the payload. If the payload is not
+// compressed, they are a range of the file.
 func (p *payload) section(off, n int64) (tensor.Blob, error) {
 	if p.src == nil {
 		return p.blob.Section(off, n)
@@ -125,8 +125,8 @@ func (p *payload) section(off, n int64) (tensor.Blob, error) {
 	return tensor.NewBlob(&inMember{x, p}), nil
 }
 
-// inMember is a range of a member, whose local header is checked before it is read, or of
-// another file.
+// An inMember is a range of another file, or of a member, whose local header is checked
+// before it is read.
 type inMember struct {
 	source.Extent
 	payload *payload
@@ -153,7 +153,7 @@ func (e *inMember) Bytes() ([]byte, bool) {
 	return e.Extent.Bytes()
 }
 
-// Memory is Bytes where they are the caller's own memory.
+// Memory returns the bytes if they are memory of the caller.
 func (e *inMember) Memory() ([]byte, bool) {
 	if e.payload.check() != nil {
 		return nil, false
@@ -171,7 +171,7 @@ func (e *inMember) ReadAt(p []byte, off int64) (int, error) {
 func (e *inMember) ReadInto(p []byte) error      { return tensor.ReadFull(e, p) }
 func (e *inMember) Open() (io.ReadCloser, error) { return tensor.Stream(e), nil }
 
-// storages are those that a pickle names, by key.
+// storages are the storages that a pickle names.
 type storages struct {
 	byKey map[string]*payload
 	order []*payload
@@ -187,25 +187,26 @@ func (s *storages) add(p *payload) {
 	s.order = append(s.order, p)
 }
 
-// maxKey bounds the key of a storage, which is a number.
+// maxKey is the maximum length of the key of a storage, which is a number.
 const maxKey = 1 << 8
 
-// persistent makes the storage of a persistent id: ("storage", class, key, location,
-// elements), and in a legacy stream, last, None or (key, first, elements) of a view.
+// persistent returns the storage of a persistent id: ("storage", class, key, location,
+// elements). In a legacy stream the last item is None, or (key, first, elements) of a
+// view.
 func (s *storages) persistent(id any) (any, error) {
 	items, ok := tupleOf(id)
 	if !ok || len(items) == 0 {
 		return nil, malformed("a persistent id that is not a tuple")
 	}
-	word, _ := textOf(items[0])
-	if word == "module" && s.views && len(items) > 1 {
-		return items[1], nil // and its source code: nothing is made of it
+	kind, _ := textOf(items[0])
+	if kind == "module" && s.views && len(items) > 1 {
+		return items[1], nil // without its source code
 	}
 	want := 5
 	if s.views {
 		want = 6
 	}
-	if word != "storage" || len(items) != want && len(items) != 5 {
+	if kind != "storage" || len(items) != want && len(items) != 5 {
 		return nil, malformed("a persistent id that is not of a storage")
 	}
 	class, ok := items[1].(*global)
@@ -213,7 +214,7 @@ func (s *storages) persistent(id any) (any, error) {
 		return nil, malformed("a storage without a class")
 	}
 	key, ok1 := textOf(items[2])
-	_, ok2 := textOf(items[3]) // where the tensor was: the bytes are in the file
+	_, ok2 := textOf(items[3]) // the device, which has no meaning here
 	count, ok3 := countOf(items[4])
 	if !ok1 || !ok2 || !ok3 || len(key) > maxKey {
 		return nil, malformed("a storage without key, location and number of elements")
@@ -227,24 +228,23 @@ func (s *storages) persistent(id any) (any, error) {
 	if !ok {
 		return nil, malformed("a storage of %d elements", count)
 	}
-	if d.word == "quint4x2" || d.word == "quint2x4" {
+	if d.name == "quint4x2" || d.name == "quint2x4" {
 		untyped = true
 	}
-	kind := d.word
+	elements := d.name
 	if untyped {
-		kind = ""
+		elements = ""
 	}
 	p := s.byKey[key]
 	switch {
 	case p == nil:
-		p = &payload{key: key, size: size, count: count, dtype: kind}
+		p = &payload{key: key, size: size, count: count, dtype: elements}
 		s.add(p)
 	case p.size != size:
 		return nil, malformed("storage %s has %d bytes, and had %d before", naming.Quote(key),
-			size,
-			p.size)
-	case p.dtype != kind && p.dtype != "" && kind != "" && size > 0:
-		s.warn(fmt.Sprintf("storage %s is of %s and of %s", naming.Quote(key), p.dtype, kind))
+			size, p.size)
+	case p.dtype != elements && p.dtype != "" && elements != "" && size > 0:
+		s.warn(fmt.Sprintf("storage %s is of %s and of %s", naming.Quote(key), p.dtype, elements))
 	}
 	st.payload = p
 	if len(items) == 6 && items[5] != nil {
@@ -268,7 +268,7 @@ func (s *storage) view(v any) error {
 	return nil
 }
 
-// A stringSource is bytes of the pickle itself.
+// A stringSource is data in the pickle itself.
 type stringSource string
 
 func (s stringSource) Size() int64            { return int64(len(s)) }
@@ -296,8 +296,8 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
 }
 
-// unlisted yields a warning for each storage that no tensor in the list refers to: of
-// those that a pickle names, and of members that no pickle names.
+// unlisted yields a warning for each storage that no listed tensor refers to, and for
+// each member with elements that no pickle names.
 func (c *checkpoint) unlisted() iter.Seq[error] {
 	return func(yield func(error) bool) {
 		named := map[*zipfile.Member]bool{}

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// keyText is the part of a name that a key gives: text as it is, everything else as
+// keyText returns the part of a name for a key: a string itself, any other value as
 // Python writes it.
 func keyText(v any) string {
 	switch v := v.(type) {
@@ -49,7 +49,7 @@ func keyText(v any) string {
 	return string(appendJSON(nil, v, math.MaxInt))
 }
 
-// isScalars reports whether no value has others in it.
+// isScalars reports whether no item contains other values.
 func isScalars(items []any) bool {
 	for _, v := range items {
 		switch v.(type) {
@@ -60,10 +60,10 @@ func isScalars(items []any) bool {
 	return true
 }
 
-// attributeText returns a value as text: a string as it is, which is shared with the
-// pickle, everything else in JSON, which may take as much as left has.
+// attributeText returns a value as text: a string itself, whose memory is in the pickle,
+// or any other value in JSON. It fails if that takes more memory than is left.
 func attributeText(v any, left *memory) (string, error) {
-	const copies = 3 // as it grows, and a string
+	const copies = 3 // of the bytes: two while they grow, and the string
 	if s, ok := v.(string); ok && utf8.ValidString(s) {
 		return s, nil
 	} else if ok {
@@ -76,9 +76,9 @@ func attributeText(v any, left *memory) (string, error) {
 	return string(b), nil
 }
 
-// appendJSON appends a scalar, or a list of scalars, which ends where it has more than
-// most bytes. What JSON has no form for is an object of one key that begins with $.
-func appendJSON(b []byte, v any, most int64) []byte {
+// appendJSON appends a scalar, or a list of scalars, which it cuts after limit bytes. A
+// value that JSON has no form for is an object with one key that begins with $.
+func appendJSON(b []byte, v any, limit int64) []byte {
 	switch v := v.(type) {
 	case nil:
 		return append(b, "null"...)
@@ -105,7 +105,7 @@ func appendJSON(b []byte, v any, most int64) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b = appendJSON(b, v, most); int64(len(b)) > most {
+			if b = appendJSON(b, v, limit); int64(len(b)) > limit {
 				break
 			}
 		}
@@ -113,7 +113,7 @@ func appendJSON(b []byte, v any, most int64) []byte {
 	case *global:
 		return appendString(b, v.module+"."+v.name)
 	case *numpyType:
-		return appendString(b, v.word)
+		return appendString(b, v.name)
 	case string:
 		return appendString(b, v)
 	}

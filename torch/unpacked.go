@@ -31,7 +31,7 @@ func (r *Reader) companion(name string) (*source.Source, error) {
 	return source.OfReaderAt(in, size)
 }
 
-// runFile runs the pickle that is all of the file.
+// runFile executes a file that is a pickle.
 func (c *checkpoint) runFile(name string) (any, error) {
 	if limit := min(c.limits.MaxMetadata, maxPickle); c.size > limit {
 		return nil, errs.At(0, name, tensor.ErrLimit, "%d bytes, the limit is %d", c.size,

@@ -11,8 +11,7 @@ import (
 )
 
 // The values of a pickle are nil, bool, int64, bigInt, float64, complex128, string,
-// bytestring, and pointers to the types below: the memo shares a container, never copies
-// it.
+// bytestring, and pointers to the types below, because several values may refer to one.
 type (
 	bigInt     string // an integer beyond int64, in text
 	bytestring string // Python's bytes
@@ -26,32 +25,32 @@ type (
 	// A dict has its items in the order of the pickle; see unique.
 	dict struct {
 		items      []item
-		attributes any // of an OrderedDict: what BUILD gave it
+		attributes any // that BUILD gave an OrderedDict
 		ordered    bool
 		isUnique   bool
 	}
 	item struct{ key, value any }
 
-	// A global is a name that the pickle refers to. Nothing is behind it.
+	// A global is the name of a class or function of Python, and no more.
 	global struct {
 		module, name string
 		kind         globalKind
 		at           int  // of its opcode in the pickle
-		made         bool // an instance is made of it, without a call
+		made         bool // an instance of it is made without a call
 		called       bool
-		member       bool // each call has one argument, as for an enumeration
-		risky        bool // of getattr: it is called for more than a nested class
+		member       bool // each call has one argument, as for members of an enumeration
+		risky        bool // getattr is called for more than a nested class
 	}
 
-	// An object is what a pickle would make of a class or by a call, as data.
+	// An object is an instance of a class, or the result of a call, as data.
 	object struct {
-		class    *global // nil where only a state is known
+		class    *global // nil if only a state is known
 		args     []any
-		of       any  // a value that the class and the state are given to
-		subclass bool // a tensor whose elements are in its state: args: of the call
+		of       any  // the tensor that has this class and state; nil for other objects
+		subclass bool // a tensor whose elements are in its state; see func subclass
 		state    any
-		dict     dict  // what SETITEMS gave it
-		list     []any // what APPENDS gave it
+		dict     dict  // items of SETITEMS
+		list     []any // items of APPENDS
 	}
 )
 
@@ -63,11 +62,11 @@ const (
 	setKind
 )
 
-// String returns the two names in quotes where they need them.
+// String returns the module and the name, quoted if they are not printable.
 func (g *global) String() string { return printable(g.module) + "." + printable(g.name) }
 
-// printable returns a name of the file as it is, or quoted where a terminal would not
-// print it plainly.
+// printable returns a name of the file, quoted if it has characters that a terminal does
+// not print.
 func printable(name string) string {
 	if q := naming.Quote(name); len(q) != len(name)+2 {
 		return q
@@ -104,13 +103,13 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// countOf returns an integer that is not negative.
+// countOf returns v if it is an integer that is not negative.
 func countOf(v any) (int64, bool) {
 	n, ok := v.(int64)
 	return n, ok && n >= 0
 }
 
-// countsOf returns the integers of a list or tuple, one a dimension, none of them
+// countsOf returns the items of a list or tuple of at most maxRank integers that are not
 // negative.
 func countsOf(v any) ([]int64, bool) {
 	items, ok := itemsOf(v)
@@ -126,13 +125,13 @@ func countsOf(v any) ([]int64, bool) {
 	return counts, true
 }
 
-// maxTupleKey bounds a tuple that is a key, with those in it: 8 for an element, and its
-// text.
+// maxTupleKey bounds a tuple that is a key, and the tuples in it: 8 bytes for each
+// element, and the bytes of its text.
 const maxTupleKey = 512
 
-// keyOf returns a text that is equal for keys that are equal in Python, as 1, True and
-// 1.0 are: a string as it is, other values after a zero byte. It fails for values that
-// cannot be keys.
+// keyOf returns equal text for keys that are equal in Python, such as 1, True and 1.0.
+// For a string it is the string, for other values it begins with a zero byte. It fails
+// for values that cannot be keys.
 func keyOf(v any) (string, error) {
 	kind, text := byte(0), ""
 	switch v := v.(type) {
@@ -175,7 +174,7 @@ func keyOf(v any) (string, error) {
 
 var errKey = malformed("a key that cannot be hashed")
 
-// appendKey appends a text that is equal for equal tuples.
+// appendKey appends equal text for equal tuples.
 func appendKey(b []byte, s *sequence, left *int) ([]byte, error) {
 	if s.kind != tupleKind {
 		return nil, errKey
@@ -206,14 +205,13 @@ func appendKey(b []byte, s *sequence, left *int) ([]byte, error) {
 	return append(b, ')'), nil
 }
 
-// add adds an item, whose key was checked.
+// add adds an item. checkKey has checked its key.
 func (d *dict) add(m *machine, key, value any) {
 	m.charge(keyBytes)
 	d.items, d.isUnique = extend(m, d.items, item{key, value}), false
 }
 
-// unique returns the items without those whose keys came before: the last value counts,
-// at the place of the first.
+// unique returns the items, each key once: at its first place, with its last value.
 func (d *dict) unique() []item {
 	if d.isUnique {
 		return d.items
@@ -239,7 +237,7 @@ func (d *dict) unique() []item {
 	return kept
 }
 
-// lookup returns the value of a key that is a string, nil where there is none.
+// lookup returns the value of a key that is a string, nil if there is none.
 func (d *dict) lookup(key string) any {
 	for _, it := range d.unique() {
 		if k, ok := textOf(it.key); ok && k == key {

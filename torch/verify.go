@@ -10,11 +10,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reports every function that the file would call in Python as an error, and every
-// class of no library of tensors, and the other Warnings, as a warning. It checks the
-// CRC-32 of each member, that bools are 0 or 1 and that sparse tensors are sound, and
-// reads all data. A wrong CRC is a warning where it is 0, which torch writes on
-// request. opts may be nil.
+// Verify reads all data. A function that Python would call is an error; the other
+// Warnings are warnings. It checks the CRC-32 of each member, that bools are 0 or 1, and
+// that sparse tensors are valid. A wrong CRC is an error, or a warning if it is 0, which
+// torch writes on request. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
@@ -61,7 +60,7 @@ type verifier struct {
 	done, total int64
 }
 
-// count sums up what will be read, under the limit.
+// count adds up the bytes that will be read. It fails if they exceed the limit.
 func (v *verifier) count(r *Reader) error {
 	size := r.Size()
 	for _, spans := range r.ShardSpans() {
@@ -126,7 +125,8 @@ func (v *verifier) members(c *checkpoint) error {
 	return nil
 }
 
-// tensor reads the data of a tensor. torch takes any byte but 0 of a bool for true.
+// tensor reads the data of a tensor. A bool that is neither 0 nor 1 is a warning, because
+// torch reads it as true.
 func (v *verifier) tensor(t *tensor.Tensor) error {
 	err := v.read(t.Data)
 	if t.DType == tensor.Bool && err == nil {
@@ -157,7 +157,7 @@ func (v *verifier) tensor(t *tensor.Tensor) error {
 	return nil
 }
 
-// read streams data.
+// read reads all of data.
 func (v *verifier) read(data tensor.Blob) error {
 	_, err := format.ReadBlob(v.ctx, data, tensor.Unknown, v.buf, func(n int64) {
 		if v.done += n; n > 0 && v.list.Options.Progress != nil {
