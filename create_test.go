@@ -98,8 +98,8 @@ func TestCreateRefusesOptionsThatAFormatLacks(t *testing.T) {
 	}
 }
 
-// TestStringOfUnknownConstants: no String panics.
-func TestStringOfUnknownConstants(t *testing.T) {
+// TestUnknownConstantsPrintTheirNumber: no String panics.
+func TestUnknownConstantsPrintTheirNumber(t *testing.T) {
 	for _, c := range []struct {
 		s    fmt.Stringer
 		want string

@@ -46,7 +46,7 @@ type failingAt struct{ err error }
 
 func (f failingAt) ReadAt(p []byte, off int64) (int, error) { return 0, f.err }
 
-func TestDetectOfUnknownAndUnreadableFiles(t *testing.T) {
+func TestDetectReportsUnknownFormatsAndTheFirstReadError(t *testing.T) {
 	for _, b := range [][]byte{nil, []byte("x"), []byte("plain text, and nothing else\n"),
 		make([]byte, 4096)} {
 		if f, err := Detect(bytes.NewReader(b), int64(len(b))); !errors.Is(err,

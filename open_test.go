@@ -425,7 +425,7 @@ func TestNoLinksRefusesFilesBehindLinks(t *testing.T) {
 }
 
 // A link out of the directory is found in the middle of a path too, and after many steps.
-func TestNoLinksOnTheWay(t *testing.T) {
+func TestNoLinksRefusesALinkInTheMiddleOfAPath(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model")
 	for _, name := range []string{"outside", "model", "model/real"} {
@@ -571,7 +571,7 @@ func TestRecognizeNamesWhatIsNoTensorFile(t *testing.T) {
 
 // A distributed checkpoint in the form of safetensors opens as one file: the committed
 // one, and the one of interop/torch.sh when TENSORFILE_TORCH names its directory.
-func TestShardsOfTorch(t *testing.T) {
+func TestShardsOfTorchOpenAsOneFile(t *testing.T) {
 	dir := "testdata/torch/shards"
 	if d := os.Getenv("TENSORFILE_TORCH"); d != "" {
 		dir = filepath.Join(d, "shards")
@@ -612,7 +612,7 @@ func TestShardsOfTorch(t *testing.T) {
 }
 
 // A shard that is missing leaves a hole.
-func TestMissingShardOfTorch(t *testing.T) {
+func TestMissingShardOfTorchIsMalformed(t *testing.T) {
 	dir := t.TempDir()
 	names, err := filepath.Glob("testdata/torch/shards/*.safetensors")
 	if err != nil || len(names) < 5 {
@@ -640,7 +640,7 @@ func TestMissingShardOfTorch(t *testing.T) {
 }
 
 // The directory and the metadata of a distributed checkpoint are the same file.
-func TestOpenDirectoryOfTorch(t *testing.T) {
+func TestDirectoryAndMetadataOfTorchOpenTheSame(t *testing.T) {
 	for _, name := range []string{"testdata/torch/dcp", "testdata/torch/dcp/.metadata"} {
 		f, err := Open(name, nil)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // The indices of a sparse tensor of 1.0 have no dtype in the file: they are
 // uint64, as in every other version.
-func TestSparseOfUntypedIndices(t *testing.T) {
+func TestUntypedIndicesBecomeUint64(t *testing.T) {
 	u64s := func(x ...uint64) tensor.Blob {
 		return tensor.New("", tensor.Shape{int64(len(x))}, x).Data
 	}
@@ -62,7 +62,7 @@ func TestSparseOfUntypedIndices(t *testing.T) {
 
 // From primitiv to primitiv paths stay as they are, also those that their joined
 // names do not tell; and statistics survive without their values.
-func TestPathsOfPrimitiv(t *testing.T) {
+func TestPathsOfPrimitivStayAsTheyAre(t *testing.T) {
 	value := func(path ...string) *primitiv.Parameter {
 		v := tensor.New("", tensor.Shape{2}, []float32{1, 2})
 		batched := tensor.New("", tensor.Shape{2, 3}, []float32{1, 2, 3, 4, 5, 6})
@@ -111,7 +111,7 @@ func TestPathsOfPrimitiv(t *testing.T) {
 }
 
 // A parameter of primitiv has none below it: names that say otherwise are losses.
-func TestPathsBelowAnother(t *testing.T) {
+func TestPathsBelowAParameterOfPrimitivAreRenamed(t *testing.T) {
 	var all []*tensor.Tensor
 	for i, name := range []string{"a", "a.b", "a.b.c", "a:m", "a.b:m", "a_", "ab"} {
 		all = append(all, tensor.New(name, tensor.Shape{2}, []float32{float32(i), 0}))

@@ -53,7 +53,7 @@ func TestChooseTakesTheSmallestDTypeWithAllValues(t *testing.T) {
 }
 
 // The panels of a gatherer, joined, are what tensor.Reordered gives.
-func TestGathererAgainstReordered(t *testing.T) {
+func TestGathererGivesWhatReorderedGives(t *testing.T) {
 	for _, s := range []tensor.Shape{nil, {7}, {3, 5}, {2, 3, 4}, {3000, 1500}, {1, 2000, 1, 1300},
 		{5, 100, 30, 70}, {2_500_000, 2}} {
 		if testing.Short() && len(s) == 2 && s[0] > 1000 {
@@ -100,7 +100,7 @@ func TestGathererAgainstReordered(t *testing.T) {
 
 // A source that does not say its size may hold less than its shape takes, which only
 // reading shows.
-func TestReorderedOtherSize(t *testing.T) {
+func TestReorderingDataOfAnotherSizeIsMalformed(t *testing.T) {
 	for _, n := range []int{0, 7, 799, 801, 9 << 20} {
 		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20},
 			Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {
@@ -117,7 +117,7 @@ func TestReorderedOtherSize(t *testing.T) {
 }
 
 // A tensor that is made sparse is row-major before, whatever it was.
-func TestSparseOfAnotherOrder(t *testing.T) {
+func TestTensorsAreRowMajorBeforeTheyAreMadeSparse(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2, 3}, []float32{1, 4, 0, 5, 3, 6}) // 1 0 3, 4 5 6
 	x.Order = tensor.ColumnMajor(2)
 	for _, scheme := range []string{"sparse_csr", "sparse_coo"} {

@@ -24,7 +24,7 @@ func extractor(t *testing.T, dir string, opts *convert.ExtractOptions) *convert.
 	return x
 }
 
-func TestExtractorNamesAndDTypes(t *testing.T) {
+func TestExtractedFilesHaveSafeNamesAndDTypesOfNumPy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	x := extractor(t, dir, nil)
 	bf16 := &tensor.Tensor{DType: tensor.BF16, Shape: tensor.Shape{2},

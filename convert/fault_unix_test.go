@@ -55,7 +55,7 @@ func convertible(t *testing.T) (names []string, files [][]byte) {
 
 // A file that is truncated while it is mapped and read is an error of Write: the process
 // survives.
-func TestPlanWriteOfTruncatedSource(t *testing.T) {
+func TestWriteOfATruncatedSourceIsAnError(t *testing.T) {
 	names, files := convertible(t)
 	dir, failed := t.TempDir(), 0
 	for i, b := range files {
@@ -126,7 +126,7 @@ func writeTruncated(t *testing.T, at string, target form, opts Options, n int,
 
 // The same at random moments, as often as $TENSORFILE_TRUNCATIONS says, with sources of
 // some MiB.
-func TestPlanWriteOfSourceTruncatedAtAnyTime(t *testing.T) {
+func TestWriteSurvivesASourceTruncatedAtAnyTime(t *testing.T) {
 	runs, _ := strconv.Atoi(os.Getenv("TENSORFILE_TRUNCATIONS"))
 	runs = max(runs, 4)
 	dir := t.TempDir()

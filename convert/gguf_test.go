@@ -203,7 +203,7 @@ func TestQuantizeMakesBlocksOfFloats(t *testing.T) {
 }
 
 // The gguf package for Python cannot open a file with a bfloat16 without dimensions.
-func TestScalarsInGGUF(t *testing.T) {
+func TestBFloat16ScalarsGetADimensionInGGUF(t *testing.T) {
 	src := tensorfile.FromTensors([]*tensor.Tensor{
 		tensor.New("brain", tensor.Shape{}, []tensor.BFloat16{tensor.NewBFloat16(1)}),
 		tensor.New("single", tensor.Shape{}, []float32{1}),
@@ -237,7 +237,7 @@ func TestScalarsInGGUF(t *testing.T) {
 }
 
 // Blocks are made after Map and Dequantize, whatever these return.
-func TestQuantizeAfterMapAndDequantize(t *testing.T) {
+func TestQuantizeFollowsMapAndDequantize(t *testing.T) {
 	x := tensor.New("w", tensor.Shape{2, 32}, slices.Repeat([]float32{1, 2.5, -3, 1.0 / 3}, 16))
 	half, err := tensor.As(x, tensor.BF16)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Safetensors that are made of a checkpoint name PyTorch as their library, which Hugging
 // Face's transformers requires; others name none.
-func TestFormatOfSafetensors(t *testing.T) {
+func TestSafetensorsOfACheckpointNamePyTorch(t *testing.T) {
 	checkpoint := openFile(t, "../testdata/torch/values.pt")
 	plain := tensorfile.FromTensors([]*tensor.Tensor{tensor.New("w", nil, []float32{1})}, nil)
 	given := map[string]string{"license": "MIT"}

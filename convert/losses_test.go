@@ -200,7 +200,7 @@ func TestEachKindOfLossIsNamedRefusedAndAllowed(t *testing.T) {
 	}
 }
 
-func TestAllLossesAtOnce(t *testing.T) {
+func TestAllLossesAreReportedAtOnce(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "2"}, []*tensor.Tensor{
 		tensor.New("a", tensor.Shape{2}, []complex128{1, 1}),
 		tensor.New("b", tensor.Shape{2}, []tensor.BFloat16{1, 1}),
@@ -220,7 +220,7 @@ func TestAllLossesAtOnce(t *testing.T) {
 	}
 }
 
-func TestTargetsThatAreNotWritten(t *testing.T) {
+func TestTargetsThatAreNotWrittenAreUnsupported(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"},
 		[]*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []float32{1}),
 			tensor.New("b", tensor.Shape{1}, []float32{1})}, nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestMetadataThatLlamaCppRefuses: it is left out of a .gguf, as a loss with a name, and
-// what llama.cpp reads is kept without one.
-func TestMetadataThatLlamaCppRefuses(t *testing.T) {
+// TestMetadataThatLlamaCppRefusesIsANamedLoss: it is left out of a .gguf, as a loss
+// with a name, and what llama.cpp reads is kept without one.
+func TestMetadataThatLlamaCppRefusesIsANamedLoss(t *testing.T) {
 	for name, want := range map[string]struct {
 		loss string // of attributes; "" for none
 		key  string // that is kept
@@ -65,8 +65,9 @@ func TestMetadataThatLlamaCppRefuses(t *testing.T) {
 	}
 }
 
-// TestStringsThatAreNotUTF8: CBOR has no such text, so that the loss is named.
-func TestStringsThatAreNotUTF8(t *testing.T) {
+// TestStringsThatAreNotUTF8AreANamedLoss: CBOR has no such text, so that the loss is
+// named.
+func TestStringsThatAreNotUTF8AreANamedLoss(t *testing.T) {
 	f, err := tensorfile.Open(filepath.Join("..", "testdata", "gguf", "warned", "badtok.gguf"),
 		nil)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestONNXKeepsItsValuesAndNamesItsLosses(t *testing.T) {
 
 // A file that is missing fails the conversion, with the name, before anything is
 // complete.
-func TestFromONNXWithoutItsData(t *testing.T) {
+func TestMissingDataOfONNXFailsTheWrite(t *testing.T) {
 	f, err := onnx.Open("../testdata/onnx/external.onnx", &onnx.ReaderOptions{
 		Companion: func(string) (io.ReaderAt, int64, error) { return nil, 0, errors.New("gone") }})
 	if err != nil {

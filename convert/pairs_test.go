@@ -34,7 +34,8 @@ func TestValuesSurviveConversionAndBack(t *testing.T) {
 						if !from.caps().ZeroDims && i == 3 || d.Size() == 0 && i < 3 && i > 0 {
 							continue
 						}
-						// which becomes [1] in .gguf: TestScalarsInGGUF
+						// which becomes [1] in .gguf:
+						// TestBFloat16ScalarsGetADimensionInGGUF
 						if d == tensor.BF16 && len(shape) == 0 &&
 							(from.format == tensorfile.GGUF ||
 								to.format == tensorfile.GGUF) {

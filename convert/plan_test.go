@@ -21,7 +21,7 @@ import (
 )
 
 // A format that holds one tensor is not written with none.
-func TestNothingToWrite(t *testing.T) {
+func TestNPYOfNoTensorIsRefused(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "2"}, nil, map[string]string{"k": "v"})
 	p, err := NewPlan(t.Context(), src, tensorfile.NPY, &Options{Allow: LossAll})
 	if err == nil {
@@ -142,7 +142,7 @@ func TestPrimitivKeepsItsKind(t *testing.T) {
 
 // A byte that is no bool is refused by every target, and copied by none.
 // NumPy reads one array for w and w.npy.
-func TestNamesThatNumPyConfuses(t *testing.T) {
+func TestNamesThatNumPyConfusesAreALoss(t *testing.T) {
 	for _, names := range [][2]string{{"w", "w.npy"}, {"w.npy", "w"}} {
 		src := write(t, form{tensorfile.ZTensor, "2"}, []*tensor.Tensor{
 			tensor.New(names[0], tensor.Shape{1}, []float32{1}),
@@ -176,7 +176,7 @@ func TestInvalidBoolsAreMalformed(t *testing.T) {
 	}
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicatesAreCombinedAsAsked(t *testing.T) {
 	x := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{3}, Scheme: "sparse_coo",
 		Parts: []tensor.Part{
 			{Role: "values", DType: tensor.F32,

@@ -19,7 +19,7 @@ import (
 // Writes random files of every format, converted to every other, into the directory
 // $TENSORFILE_CONVERSIONS, and what a reader of the target is to find in each: for
 // interop/convert.sh.
-func TestConversionsForReferences(t *testing.T) {
+func TestConversionsForReferencesAreWritten(t *testing.T) {
 	dir := os.Getenv("TENSORFILE_CONVERSIONS")
 	if dir == "" {
 		t.Skip("writes files for interop/convert.sh: set TENSORFILE_CONVERSIONS to a directory")

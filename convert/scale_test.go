@@ -179,7 +179,7 @@ func TestNamesOfScalesInOrdinaryNetworksAreNoLoss(t *testing.T) {
 }
 
 // A target that lacks the dtype, and blocks, lose the scale as well; --allow is by name.
-func TestScaleOfOtherTargets(t *testing.T) {
+func TestScaleIsLostWhereTheDTypeIsLost(t *testing.T) {
 	src := tensorfile.FromTensors([]*tensor.Tensor{zeros("l.weight", tensor.F8E4M3FN, 4, 32),
 		zeros("l.weight_scale_inv", tensor.F32, 1, 1)}, nil)
 	for name, c := range map[string]struct {

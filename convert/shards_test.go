@@ -96,7 +96,7 @@ func TestFirstShardTakesTheOthersAlong(t *testing.T) {
 	}
 }
 
-func TestShardsOfZTensor(t *testing.T) {
+func TestShardsOfZTensorAreCountedByTheirRoot(t *testing.T) {
 	dir := t.TempDir()
 	names := shardsIn(t, dir, tensorfile.ZTensor)
 	for _, name := range names {
@@ -118,7 +118,7 @@ func TestShardsOfZTensor(t *testing.T) {
 }
 
 // A split .gguf says so itself, whatever its name is.
-func TestShardsOfGGUFByItsKeys(t *testing.T) {
+func TestShardsOfGGUFAreFoundByItsKeys(t *testing.T) {
 	names := shardsIn(t, t.TempDir(), tensorfile.GGUF)
 	for i, name := range names {
 		f := openFile(t, name)

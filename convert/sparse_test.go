@@ -377,7 +377,7 @@ func TestConversionOfSparseTensorsEndsWithItsContext(t *testing.T) {
 }
 
 // A plan that reads, which it does of sparse tensors, ends too.
-func TestCancelWhilePlanning(t *testing.T) {
+func TestPlanOfSparseTensorsEndsWithItsContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "one.zt")
 	s := scattered{rows: 1 << 9, cols: 1 << 10, nnz: 1 << 18, stride: 0x9e3779b1}
 	s.file(t, name, "1.2", false)
@@ -456,7 +456,7 @@ func TestErrorsNameATensorOnce(t *testing.T) {
 
 // A target that is slow is not waited for in memory, where digests are made of what is
 // not mapped.
-func TestStreamsToASlowTarget(t *testing.T) {
+func TestSlowTargetsTakeBoundedMemory(t *testing.T) {
 	readtest.Measure(t)
 	name := filepath.Join(t.TempDir(), "w.zt")
 	var all []*tensor.Tensor
@@ -485,7 +485,7 @@ func TestStreamsToASlowTarget(t *testing.T) {
 
 // And where the target is compressed, whatever comes out: weights, of which most remains,
 // and what repeats.
-func TestStreamsIntoCompressed(t *testing.T) {
+func TestCompressedTargetsTakeBoundedMemory(t *testing.T) {
 	readtest.Measure(t)
 	name := filepath.Join(t.TempDir(), "w.zt")
 	func() {
@@ -540,7 +540,7 @@ func (slow) Write(p []byte) (int, error) {
 
 // Tensors that are made sparse have the dtype that Map returned; one that stays sparse
 // keeps its own.
-func TestDTypeOfSparse(t *testing.T) {
+func TestTensorsMadeSparseHaveTheDTypeOfMap(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2, 3}, []float32{0, 1, 0, 2, 0, 0})
 	half := dtypes(map[tensor.DType]tensor.DType{tensor.F32: tensor.F16})
 	end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{x}, nil),

@@ -52,7 +52,7 @@ func TestSplitReportsProgress(t *testing.T) {
 
 // The shards of a directory that are one model are split as a file is: with an index, or
 // with the keys of gguf-split and the types of metadata.
-func TestSplitOfADirectory(t *testing.T) {
+func TestSplitTakesADirectoryAsOneModel(t *testing.T) {
 	number, err := gguf.NewValue(uint32(7))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestSplitOfADirectory(t *testing.T) {
 }
 
 // A file of a version that is not written is split into files of the default version.
-func TestSplitOfAVersionThatIsNotWritten(t *testing.T) {
+func TestSplitWritesTheDefaultVersionForOnesThatAreOnlyRead(t *testing.T) {
 	for _, name := range []string{"crate-0.1.0-digests", "crate-0.1.0-dtypes", "crate-0.1.0-empty",
 		"crate-0.1.0-fields", "crate-0.1.0-zstd", "wheel-0.1.4-numpy"} {
 		src, err := tensorfile.Open(filepath.Join("..", "testdata", "ztensor", name+".zt"), nil)

@@ -61,7 +61,7 @@ func TestWriteEndsWithItsContext(t *testing.T) {
 
 // A file that is not mapped takes its time: the end does not wait until the tensor is
 // in its temporary file, or the indices were seen.
-func TestCancelBeforeTheFirstByte(t *testing.T) {
+func TestWriteEndsWithItsContextBeforeTheFirstByte(t *testing.T) {
 	spool := t.TempDir()
 	t.Setenv("TMPDIR", spool)
 	at := make([]byte, 16<<20)

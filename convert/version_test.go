@@ -13,7 +13,7 @@ import (
 
 // A .zt that becomes a .zt keeps its version if that is written, else becomes version 2,
 // unless another is asked for. A version that is only read cannot be asked for.
-func TestVersionOfZTensorToZTensor(t *testing.T) {
+func TestZTensorKeepsItsVersionIfItIsWritten(t *testing.T) {
 	for file, version := range map[string]string{"crate-0.1.0-dtypes": "2",
 		"crate-1.0.0-dtypes": "1.0", "crate-1.1.1-dtypes": "2", "crate-1.2.3-dtypes": "2",
 		"crate-2.1.1-dtypes": "2"} {

@@ -61,7 +61,7 @@ func version12(t *testing.T, attributes, own map[string]any) *tensorfile.File {
 }
 
 // Version 2 requires columns that ascend, and one value for an element.
-func TestSparseTensorsOfVersion1InNoOrder(t *testing.T) {
+func TestUnsortedSparseTensorsAreSortedForVersion2(t *testing.T) {
 	u8 := func(v ...uint8) tensor.Blob { return tensor.BlobOf(v) }
 	csr := func(name string, columns ...uint8) *tensor.Tensor {
 		return &tensor.Tensor{Name: name, DType: tensor.U8, Shape: tensor.Shape{2, 4},

@@ -81,7 +81,7 @@ func TestEditsApplyTogether(t *testing.T) {
 	}
 }
 
-func TestWhatAnEditRefuses(t *testing.T) {
+func TestEditRefusesWrongValues(t *testing.T) {
 	e := NewEdit(small(t))
 	for name, c := range map[string]struct{ err, want error }{
 		"a number too large":         {e.SetAttribute("n", "4294967296"), tensor.ErrDType},
@@ -132,7 +132,7 @@ func TestWhatAnEditRefuses(t *testing.T) {
 }
 
 // Holes, another order, unknown types, long names and old versions: written anew, packed.
-func TestEditOfUnusualFiles(t *testing.T) {
+func TestEditPacksUnusualFilesAnew(t *testing.T) {
 	long := strings.Repeat("x", 70)
 	v1 := begin(1, 1, 2)
 	short := func(s string) { v1.u32(uint32(len(s))); v1.b = append(v1.b, s...) }

@@ -15,7 +15,7 @@ import (
 )
 
 // The blocks of the gguf package, for ties, subnormal and infinite numbers too.
-func TestQuantizeAsTheReference(t *testing.T) {
+func TestBlocksAreMadeAsTheReferenceMakesThem(t *testing.T) {
 	dir := "../testdata/gguf"
 	if d := os.Getenv("TENSORFILE_GGUF"); d != "" {
 		dir = d
@@ -102,7 +102,7 @@ func TestQuantizeRefusesWhatNoEncoderTakes(t *testing.T) {
 
 // Values that a type has come back, whatever the dtype, and small numbers of MXFP4 do not
 // wrap around.
-func TestQuantizeAndBack(t *testing.T) {
+func TestQuantizedValuesComeBack(t *testing.T) {
 	f16 := make([]tensor.Float16, 1024)
 	for i := range f16 {
 		f16[i] = tensor.NewFloat16(float32(i%9) - 4)

@@ -38,7 +38,7 @@ type want struct {
 
 // The files of the gguf package: the committed ones, or the files of
 // interop/gguf.sh when TENSORFILE_GGUF names their directory.
-func TestFilesOfTheReference(t *testing.T) {
+func TestFilesOfTheReferenceHaveItsValues(t *testing.T) {
 	dir := "../testdata/gguf"
 	if d := os.Getenv("TENSORFILE_GGUF"); d != "" {
 		dir = d
@@ -315,7 +315,7 @@ func TestMalformedFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadWithAWarning(t *testing.T) {
+func TestDeviationsAreReadWithAWarning(t *testing.T) {
 	const model = "general.architecture"
 	for name, b := range map[string][]byte{
 		"a hole": begin(3, 2, 1).kv(model, "x").tensor("a", 24, 0, 1).
@@ -355,8 +355,9 @@ func TestWhatIsReadWithAWarning(t *testing.T) {
 	}
 }
 
-// TestFilesThatLlamaCppRefuses: each has one finding, which is an error under Strict.
-func TestFilesThatLlamaCppRefuses(t *testing.T) {
+// TestFilesThatLlamaCppRefusesHaveOneFinding: each has one finding, which is an error
+// under Strict.
+func TestFilesThatLlamaCppRefusesHaveOneFinding(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, text string
 		atOpen      bool // it is one of Warnings, too
@@ -401,9 +402,9 @@ func TestFilesThatLlamaCppRefuses(t *testing.T) {
 	}
 }
 
-// TestStringsOfAnyBytes: they are read as they are, escaped in JSON, and kept by an
-// Edit.
-func TestStringsOfAnyBytes(t *testing.T) {
+// TestStringsOfAnyBytesAreKept: they are read as they are, escaped in JSON, and kept by
+// an Edit.
+func TestStringsOfAnyBytesAreKept(t *testing.T) {
 	r, err := Open("../testdata/gguf/warned/badtok.gguf", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -494,7 +495,7 @@ func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	}
 }
 
-func TestAHeaderLongerThanTheWindow(t *testing.T) {
+func TestHeaderLongerThanTheWindowTakesTwoReads(t *testing.T) {
 	b := begin(3, 1, 1).str("tokens").u32(9).u32(8).u64(50_000)
 	for i := range 50_000 {
 		b.str(fmt.Sprint("token", i))

@@ -86,7 +86,7 @@ func TestWriteShardsKeepsToItsLimits(t *testing.T) {
 	}
 }
 
-func TestShardsThatAreRefused(t *testing.T) {
+func TestWriteShardsRefusesBeforeItWrites(t *testing.T) {
 	dir := t.TempDir()
 	x := tensor.New("x", tensor.Shape{1}, []int8{1})
 	for name, c := range map[string]struct {
@@ -145,7 +145,7 @@ func TestMergeRefusesShardsOfTwoIDs(t *testing.T) {
 	}
 }
 
-func TestMergeOfWrongShards(t *testing.T) {
+func TestMergeRefusesWrongShards(t *testing.T) {
 	shard := func(name string, metadata ...KeyValue) *Reader {
 		var out bytes.Buffer
 		w := NewWriter(&out, &WriterOptions{Metadata: metadata})

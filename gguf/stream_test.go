@@ -65,7 +65,7 @@ func TestReadHeaderTakesTheHeaderFromAStream(t *testing.T) {
 	}
 }
 
-func TestReadHeaderRefuses(t *testing.T) {
+func TestReadHeaderRefusesLongAndBrokenHeaders(t *testing.T) {
 	b := golden(t, "types.gguf")
 	limited := func(l tensor.Limits) *ReaderOptions { return &ReaderOptions{Limits: l} }
 	for what, c := range map[string]struct {

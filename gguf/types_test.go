@@ -100,7 +100,7 @@ func TestQ2OfTwoSizesIsToldApart(t *testing.T) {
 	}
 }
 
-func TestValuesOfPQ2(t *testing.T) {
+func TestPQ2IsDecodedAndNotWritten(t *testing.T) {
 	b := packed(t, info{name: "w", shape: tensor.Shape{2, 128}, kind: pq2, size: 68})
 	at := len(b) - 96
 	copy(b[at+34:], []byte{0, 0x3c, 0b11100100}) // a scale of 1, and codes 0 to 3

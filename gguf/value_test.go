@@ -57,7 +57,7 @@ func TestValuesHaveTheTypesOfTheFile(t *testing.T) {
 }
 
 // Arrays of arrays, of unlike lengths, and empty ones, keep their types.
-func TestValueOfNestedArrays(t *testing.T) {
+func TestNestedArraysKeepTheirTypes(t *testing.T) {
 	le := binary.LittleEndian
 	array := func(elem ValueType, n uint64, rest ...byte) []byte {
 		return append(le.AppendUint64(le.AppendUint32(nil, uint32(elem)), n), rest...)
@@ -89,7 +89,7 @@ func TestValueOfNestedArrays(t *testing.T) {
 }
 
 // What JSON lacks is written as docs/json.md says.
-func TestValueThatJSONLacks(t *testing.T) {
+func TestValuesThatJSONLacksAreMarked(t *testing.T) {
 	v, err := NewValue([]float32{1, float32(math.NaN()), float32(math.Inf(1)),
 		float32(math.Inf(-1))})
 	want := `[1,{"$float":"nan"},{"$float":"inf"},{"$float":"-inf"}]`
@@ -142,7 +142,7 @@ func TestGettersReturnFalseForOtherTypes(t *testing.T) {
 	}
 }
 
-func TestNewValueOfInts(t *testing.T) {
+func TestNewValueMakesInt32OfInts(t *testing.T) {
 	for _, c := range []struct {
 		x        any
 		want     any

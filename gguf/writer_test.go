@@ -30,7 +30,7 @@ func rewritten(t testing.TB, r *Reader, opts *WriterOptions) []byte {
 
 // Files of the gguf package are written again to the byte: no byte of them is free. A
 // big-endian file becomes the little-endian one with the same content.
-func TestWriterAsTheReference(t *testing.T) {
+func TestFilesAreWrittenAsTheReferenceWritesThem(t *testing.T) {
 	dir := "../testdata/gguf"
 	if d := os.Getenv("TENSORFILE_GGUF"); d != "" {
 		dir = d
@@ -75,7 +75,7 @@ func TestWriterAsTheReference(t *testing.T) {
 	}
 }
 
-func TestWhatTheWriterRefuses(t *testing.T) {
+func TestWriterRefusesWhatTheFormatLacks(t *testing.T) {
 	ok := tensor.New("a", tensor.Shape{2}, []float32{1, 2})
 	column := tensor.New("c", tensor.Shape{2, 2}, []int8{1, 2, 3, 4})
 	column.Order = tensor.ColumnMajor(2)
@@ -214,7 +214,7 @@ func TestWriterKeepsShapesAndNames(t *testing.T) {
 	}
 }
 
-func TestWriterWithoutTensors(t *testing.T) {
+func TestWriterWithoutTensorsWritesTheHeader(t *testing.T) {
 	var out bytes.Buffer
 	if err := NewWriter(&out, nil).Close(); err != nil || out.Len() != 24 {
 		t.Errorf("%d bytes, %v", out.Len(), err)

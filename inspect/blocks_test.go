@@ -8,8 +8,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestStatsOfBlocks checks that quantised blocks are measured by their values.
-func TestStatsOfBlocks(t *testing.T) {
+// TestStatsOfBlocksAreOfTheirValues checks that quantised blocks are measured by their
+// values.
+func TestStatsOfBlocksAreOfTheirValues(t *testing.T) {
 	r, err := gguf.Open("../testdata/gguf/types.gguf", nil)
 	if err != nil {
 		t.Fatal(err)

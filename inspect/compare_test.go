@@ -107,7 +107,7 @@ func compareByDefinition(t *testing.T, a, b *tensor.Tensor,
 }
 
 // Such as text in an .npz, whose elements have a size and no dtype.
-func TestCompareUnknownDType(t *testing.T) {
+func TestCompareRefusesAnUnknownDType(t *testing.T) {
 	x := &tensor.Tensor{Name: "x", Shape: tensor.Shape{2}, Data: tensor.BlobOf(make([]byte, 8))}
 	if c, err := Compare(t.Context(), x, x, nil); !errors.Is(err, tensor.ErrDType) {
 		t.Errorf("%v, %v", c, err)

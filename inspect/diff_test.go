@@ -66,7 +66,7 @@ func TestEveryFileEqualsItself(t *testing.T) {
 	}
 }
 
-func TestDiffOfTensorsByName(t *testing.T) {
+func TestDiffMatchesTensorsByName(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2}, []float32{1, 2})
 	y := tensor.New("y", tensor.Shape{2}, []float32{1, 2})
 	near := tensor.New("x", tensor.Shape{2}, []float32{1, 2.25})
@@ -104,7 +104,7 @@ func TestDiffOfTensorsByName(t *testing.T) {
 	}
 }
 
-func TestDiffOfSparseAndDense(t *testing.T) {
+func TestDiffComparesSparseWithDense(t *testing.T) {
 	dense := tensor.New("s", tensor.Shape{3, 2}, []float32{0, 1, 0, 0, 2, 0})
 	for _, scheme := range []string{sparse.CSR, sparse.COO} {
 		s, err := sparse.Sparsify(t.Context(), dense, scheme, nil)
@@ -128,7 +128,7 @@ func TestDiffOfSparseAndDense(t *testing.T) {
 
 // A module of PyTorch and its state_dict have the same content; of two modules attributes
 // are compared, too.
-func TestDiffOfModules(t *testing.T) {
+func TestModulesEqualTheirState(t *testing.T) {
 	files := map[string]*tensorfile.File{}
 	for _, name := range []string{"modules", "modules_state", "module"} {
 		f, err := tensorfile.Open("../testdata/torch/"+name+".pt", nil)
@@ -154,7 +154,7 @@ func TestDiffOfModules(t *testing.T) {
 	}
 }
 
-func TestDiffOfAttributesAndPrograms(t *testing.T) {
+func TestDiffFindsAttributesAndProgramsThatDiffer(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{1}, []float32{1})
 	a := tensorfile.FromTensors([]*tensor.Tensor{x}, map[string]string{"k": "1", "only": "a"})
 	b := tensorfile.FromTensors([]*tensor.Tensor{x}, map[string]string{"k": "2"})
@@ -268,7 +268,7 @@ func TestLargestBeginsWithWhatBecameNaN(t *testing.T) {
 }
 
 // Integers that a float64 does not tell apart are different nevertheless.
-func TestDistanceOfIntegers(t *testing.T) {
+func TestIntegersAreComparedExactly(t *testing.T) {
 	x := tensor.New("", tensor.Shape{4}, []int64{1<<53 + 1, math.MinInt64, -1, 5})
 	y := tensor.New("", tensor.Shape{4}, []int64{1 << 53, math.MinInt64, -1, 5})
 	z := tensor.New("", tensor.Shape{4}, []uint64{1<<53 + 1, 1 << 63, math.MaxUint64, 5})

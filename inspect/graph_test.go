@@ -167,7 +167,7 @@ func TestEdgesNeverCrossNodes(t *testing.T) {
 	}
 }
 
-func TestGraphsOfPrograms(t *testing.T) {
+func TestEveryProgramHasAGraph(t *testing.T) {
 	found := 0
 	for _, dir := range []string{"pte", "rten"} {
 		names, err := filepath.Glob("../testdata/" + dir + "/*." + dir)

@@ -63,7 +63,7 @@ func TestHistogramAgreesWithTheDefinition(t *testing.T) {
 }
 
 // The quotient of bins and range is infinite where the range is subnormal.
-func TestHistogramOfSubnormalNumbers(t *testing.T) {
+func TestHistogramSeparatesSubnormalNumbers(t *testing.T) {
 	tiny := math.SmallestNonzeroFloat64
 	for _, values := range [][]float64{{0, tiny}, {-tiny, tiny}, {1e-300, 2e-300}, {0, 1e-310}} {
 		x := tensor.New("x", tensor.Shape{2}, values)
@@ -74,7 +74,7 @@ func TestHistogramOfSubnormalNumbers(t *testing.T) {
 	}
 }
 
-func TestHistogramOfNoFiniteElements(t *testing.T) {
+func TestHistogramOfNoFiniteElementsIsEmpty(t *testing.T) {
 	for _, values := range [][]float32{{}, {float32(math.NaN()), float32(math.Inf(-1))}} {
 		x := tensor.New("x", tensor.Shape{int64(len(values))}, values)
 		h, err := Histogram(t.Context(), x, &HistogramOptions{Bins: 3})

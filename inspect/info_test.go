@@ -11,7 +11,7 @@ import (
 
 // Every format has the field that is named after it, and no other; totals are the totals
 // of the dtypes.
-func TestInfoOfEachFormat(t *testing.T) {
+func TestInfoHasTheFieldOfItsFormatOnly(t *testing.T) {
 	for name, field := range map[string]string{
 		"pte/export-1.5.1-xnnpack.pte": "pte", "ptd/et-0.6.0-basic.ptd": "ptd",
 		"rten/convert-0.10.0-basic.rten":           "rten",
@@ -47,7 +47,7 @@ func TestInfoOfEachFormat(t *testing.T) {
 }
 
 // Attributes are in the order of the file, whatever they are.
-func TestAttributesAsJSON(t *testing.T) {
+func TestAttributesAreJSONInTheOrderOfTheFile(t *testing.T) {
 	b, err := json.Marshal(inspect.AttributeList{{Key: "z", Value: 1},
 		{Key: "a\"\xff", Value: "<x>"}})
 	if want := `{"z":1,"a\"\ufffd":"\u003cx\u003e"}`; err != nil || string(b) != want {

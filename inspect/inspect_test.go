@@ -122,7 +122,7 @@ func TestStatsAgreeWithTheDefinition(t *testing.T) {
 	}
 }
 
-func TestQuantilesOfSmallIntegersAndZeros(t *testing.T) {
+func TestQuantilesOfSmallIntegersAndZerosAreExact(t *testing.T) {
 	for _, x := range []*tensor.Tensor{tensor.New("x", tensor.Shape{3}, []int64{-3, 0, 255}),
 		tensor.New("x", tensor.Shape{4}, []float32{-3, 0, 0, 255})} {
 		s, err := Stats(t.Context(), x, &StatsOptions{Quantiles: []float64{0.5}})
@@ -165,7 +165,7 @@ func TestStatsKeepAllDigitsOfIntegers(t *testing.T) {
 	}
 }
 
-func TestStatsOfValuesNearTheEndOfTheRange(t *testing.T) {
+func TestStatsDoNotOverflowNearTheEndOfTheRange(t *testing.T) {
 	s, err := Stats(t.Context(),
 		tensor.New("x", tensor.Shape{2}, []float64{math.MaxFloat64, math.MaxFloat64 / 2}), nil)
 	if err != nil || !near(float64(*s.Mean), 0.75*math.MaxFloat64) ||
@@ -429,7 +429,7 @@ func TestContentIsTheSameInEveryFormat(t *testing.T) {
 	check(filepath.Join(dir, "z.zt"))
 }
 
-func TestHashOfNothing(t *testing.T) {
+func TestHashOfNoBytesIsTheEmptyDigest(t *testing.T) {
 	const want = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	got, err := Hash(t.Context(), tensor.Blob{}, nil)
 	if err != nil || got.String() != want {

@@ -15,9 +15,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// TestStatsOfATruncatedMapping: workers read the mapping in place, frames of zTensor
-// included, and a page that is gone is an error.
-func TestStatsOfATruncatedMapping(t *testing.T) {
+// TestStatsOfATruncatedMappingAreAnError: workers read the mapping in place, frames of
+// zTensor included, and a page that is gone is an error.
+func TestStatsOfATruncatedMappingAreAnError(t *testing.T) {
 	if os.Getenv("TENSORFILE_EMULATOR") != "" {
 		t.Skip("qemu does not pass faults of a mapping on")
 	}

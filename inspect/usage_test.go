@@ -68,7 +68,7 @@ func TestGroupsAreAsDeepAsItTakes(t *testing.T) {
 	}
 }
 
-func TestUsageOfShards(t *testing.T) {
+func TestUsageAddsUpShards(t *testing.T) {
 	dir := t.TempDir()
 	var ts []*tensor.Tensor
 	for _, name := range []string{"a", "b", "c"} {
@@ -86,7 +86,7 @@ func TestUsageOfShards(t *testing.T) {
 }
 
 // A filter is for groups and shards alone: the other sums stay sums of all files.
-func TestUsageOfChosenTensors(t *testing.T) {
+func TestUsageOfChosenTensorsKeepsOtherSums(t *testing.T) {
 	group := func(name string, bytes int64) UsageGroup { return UsageGroup{name, 1, bytes} }
 	for _, c := range []struct {
 		file, names    string

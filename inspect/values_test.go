@@ -112,7 +112,7 @@ func TestTextIsPrinted(t *testing.T) {
 	}
 }
 
-func TestValuesAsJSON(t *testing.T) {
+func TestValuesAreNestedJSONArrays(t *testing.T) {
 	for _, c := range []struct {
 		x    *tensor.Tensor
 		want string

@@ -23,8 +23,8 @@ proves "they are written byte for byte" TestFilesOfTheReferenceAreWrittenByteFor
 proves "tensors of 1 MiB and more, 2000 parameters, random bits: the same both ways" TestReferenceLargeModelIsReadAndWrittenByteForByte
 proves "the library loads what we write, and saves the same bytes" TestReferenceLoadsWhatWeWriteAndSavesTheSameBytes
 proves "it loads edited models and settings" TestReferenceLoadsEditedFiles
-proves "every type code in every place gets its verdict" TestEveryTypeCodeInEveryPlace
-proves "malformed files get its verdict" TestMalformed
+proves "every type code in every place gets its verdict" TestEveryTypeCodeHasTheVerdictOfTheReference
+proves "malformed files get its verdict" TestMalformedFilesGetTheirVerdict
 proves "damaged files get its verdict" TestDamagedFilesGetTheVerdictOfTheReference
 echo "interop primitiv: $passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -38,7 +38,7 @@ const (
 	snapshot   = repository + "/snapshots/" + commit
 )
 
-func TestSnapshotOfACache(t *testing.T) {
+func TestSnapshotOfACacheIsCheckedByItsDigests(t *testing.T) {
 	files := hub(with(tiny(t), map[string]any{"README.md": "tiny", "onnx/model.onnx": "x"}))
 	for _, dir := range []string{repository, snapshot} {
 		m := openFixture(t, files, dir, nil)
@@ -160,7 +160,7 @@ func TestRevisionsNameTheirSnapshot(t *testing.T) {
 	wantFindings(t, m.Findings(), "missing-snapshot snapshots/"+commit)
 }
 
-func TestLocalDirectoryOfADownload(t *testing.T) {
+func TestLocalDirectoryIsCheckedByItsDownloadMetadata(t *testing.T) {
 	files := with(tiny(t), map[string]any{"README.md": "tiny"})
 	const meta = ".cache/huggingface/download/"
 	for name, v := range tiny(t) {
@@ -182,8 +182,9 @@ func TestLocalDirectoryOfADownload(t *testing.T) {
 		"size-mismatch "+shard1, "digest-mismatch "+shard2)
 }
 
-// TestCacheOnDisk does with links of the system what the other tests do without.
-func TestCacheOnDisk(t *testing.T) {
+// TestCacheOnDiskIsFollowedThroughItsLinks does with links of the system what the other
+// tests do without.
+func TestCacheOnDiskIsFollowedThroughItsLinks(t *testing.T) {
 	dir := t.TempDir()
 	files := hub(with(tiny(t), map[string]any{"README.md": "tiny"}))
 	files[snapshot+"/extra.safetensors"] = link(filepath.Join(dir, "elsewhere.safetensors"))

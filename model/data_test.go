@@ -285,7 +285,7 @@ func zt(t *testing.T) (dir string, names []string) {
 	return dir, names
 }
 
-func TestZTensorRoot(t *testing.T) {
+func TestZTensorRootAndItsShardsAreChecked(t *testing.T) {
 	dir, names := zt(t)
 	for _, fsys := range []func() (*Model, error){
 		func() (*Model, error) { return Open(dir, nil) },

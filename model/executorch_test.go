@@ -39,7 +39,7 @@ func ptdOf(t *testing.T, all ...*tensor.Tensor) string {
 	return out.String()
 }
 
-func TestProgramsAndTheirExternalTensors(t *testing.T) {
+func TestProgramsNameTheirMissingExternalTensors(t *testing.T) {
 	weight := func(name string) *tensor.Tensor {
 		return tensor.New(name, tensor.Shape{2, 3}, make([]float32, 6))
 	}
@@ -134,7 +134,7 @@ func TestProgramsAndTheirExternalTensors(t *testing.T) {
 }
 
 // The tensors of these are all there, and every command opens them.
-func TestFindingsThatAreNoDamage(t *testing.T) {
+func TestWholeIgnoresFindingsThatAreNoDamage(t *testing.T) {
 	m, err := OpenFS(fixture(map[string]any{"m.pte": programOf(t, "a")}), ".", nil)
 	if err != nil {
 		t.Fatal(err)

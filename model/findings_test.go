@@ -58,7 +58,7 @@ func TestSoundDirectoriesHaveNoFindings(t *testing.T) {
 	}
 }
 
-func TestFindingsOfHeaders(t *testing.T) {
+func TestHeadersHaveTheFindingsOfTheTable(t *testing.T) {
 	weights := file32(t, "a", "b")
 	const suffix = ".tensorfile-journal"
 	journal := func(index, file string) string {
@@ -312,9 +312,9 @@ func TestUnsafePathsAreNotOpened(t *testing.T) {
 	}
 }
 
-// TestLinksToNoRegularFile checks that a link out of the directory to what is no file
-// is not only a warning.
-func TestLinksToNoRegularFile(t *testing.T) {
+// TestLinksToNoRegularFileAreErrors checks that a link out of the directory to what is
+// no file is not only a warning.
+func TestLinksToNoRegularFileAreErrors(t *testing.T) {
 	const device = "outside-link? "
 	for _, c := range []struct {
 		name string
@@ -353,9 +353,9 @@ func TestLinksToNoRegularFile(t *testing.T) {
 	}
 }
 
-// TestNoLinksOnTheWay checks that nothing is read through a link in the middle of a
-// path.
-func TestNoLinksOnTheWay(t *testing.T) {
+// TestNoLinksRefusesALinkInTheMiddleOfAPath checks that nothing is read through a link
+// in the middle of a path.
+func TestNoLinksRefusesALinkInTheMiddleOfAPath(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, data string) {
 		name = filepath.Join(root, filepath.FromSlash(name))

@@ -85,7 +85,7 @@ func TestWholeNamesTheTensor(t *testing.T) {
 	}
 }
 
-func TestSummaryOfShards(t *testing.T) {
+func TestSummaryAddsUpShards(t *testing.T) {
 	m := openFixture(t, tiny(t), ".", nil)
 	s := m.Summary()
 	if s.Shards != 3 || s.Tensors != 6 || s.Parameters != 96 || s.StoredElements != 96 ||
@@ -181,7 +181,7 @@ func TestOpenFailsWhereNothingIs(t *testing.T) {
 	}
 }
 
-func TestSetAsOneFile(t *testing.T) {
+func TestSetOpensAsOneFile(t *testing.T) {
 	m := openFixture(t, map[string]any{
 		"m-00001-of-00002.gguf": ggufFile([]string{"a"}, "general.architecture", "llama",
 			"split.no", uint16(0), "split.count", uint16(2), "split.tensors.count", int32(2)),

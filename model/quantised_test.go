@@ -27,7 +27,7 @@ func quantisedModel(t *testing.T, name string) map[string]any {
 }
 
 // Parameters count weights, not what they are stored as; scales are none.
-func TestParametersOfQuantisedModels(t *testing.T) {
+func TestParametersOfQuantisedModelsCountWeights(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		parameters int64 // of the weight, and of what is stored as it is
@@ -144,7 +144,7 @@ func TestScalesOfMissingShardsAreNotReported(t *testing.T) {
 }
 
 // An index lists a scale that no shard has: the weight is not read without it.
-func TestScaleThatTheIndexListsAndNoShardHas(t *testing.T) {
+func TestScaleThatNoShardHasIsMissing(t *testing.T) {
 	const shard = "model-00001-of-00001.safetensors"
 	weight := &tensor.Tensor{Name: "a.weight", DType: tensor.F8E4M3FN, Shape: tensor.Shape{2, 2},
 		Data: tensor.BlobOf(make([]byte, 4))}
@@ -170,7 +170,7 @@ func TestScaleThatTheIndexListsAndNoShardHas(t *testing.T) {
 
 // The index of a checkpoint lists tensors of subclasses by their names, not by what they
 // have in their state.
-func TestIndexOfTensorsOfSubclasses(t *testing.T) {
+func TestIndexListsSubclassesByTheirNames(t *testing.T) {
 	b, err := os.ReadFile("../testdata/quant/ao-pickled-int8-channel.bin")
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestIndexOfTensorsOfSubclasses(t *testing.T) {
 }
 
 // The weights of a model are found once.
-func TestQuantizationOfAModel(t *testing.T) {
+func TestQuantizationOfAModelIsFoundOnce(t *testing.T) {
 	m := openFixture(t, quantisedModel(t, "fp8-block-ragged"), ".", nil)
 	if got := m.Quantization().Method(); got != "fp8" {
 		t.Error(got)

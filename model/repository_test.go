@@ -54,7 +54,7 @@ func TestRepositoryOpensWithDigestsOfItsListing(t *testing.T) {
 	}
 }
 
-func TestRepositoryWithAWrongDigest(t *testing.T) {
+func TestWrongDigestOfARepositoryIsAFinding(t *testing.T) {
 	l := repositoryOf(t)
 	for name := range l.MapFS {
 		if isWeights(name) {
@@ -75,7 +75,7 @@ func TestRepositoryWithAWrongDigest(t *testing.T) {
 }
 
 // A manifest is compared with the digests of a repository without reading a file.
-func TestRepositoryAgainstAManifest(t *testing.T) {
+func TestManifestIsComparedWithoutReadingARepository(t *testing.T) {
 	l := repositoryOf(t)
 	manifest := ""
 	name := ""

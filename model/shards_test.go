@@ -56,7 +56,7 @@ func TestShardsNamesTheFilesThatAreThere(t *testing.T) {
 }
 
 // Shards of two sets, whose writer gave them IDs, are not one model.
-func TestShardsOfTwoSets(t *testing.T) {
+func TestShardsOfTwoSetsAreNotOneModel(t *testing.T) {
 	ts := tensor.Of(tensor.New("a", tensor.Shape{8}, make([]float32, 8)),
 		tensor.New("b", tensor.Shape{8}, make([]float32, 8)))
 	for name, write := range map[string]func(name, id string) ([]string, error){

@@ -215,7 +215,7 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 }
 
-func TestBoolsThatAreNone(t *testing.T) {
+func TestBoolsThatAreNoneAreMalformed(t *testing.T) {
 	b := array("{'descr': '|b1', 'fortran_order': False, 'shape': (3,)}", "\x00\x01\x02")
 	r, err := OpenBytes(b, nil)
 	if err != nil {

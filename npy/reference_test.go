@@ -32,7 +32,7 @@ type want struct {
 // NumPy's arrays, read and written again: the committed ones, and the arrays of
 // interop/npy.sh when TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where
 // the rewritten ones go.
-func TestArraysOfNumPy(t *testing.T) {
+func TestArraysOfNumPyHaveItsValues(t *testing.T) {
 	dir, out := "../testdata/npy", t.TempDir()
 	if d := os.Getenv("TENSORFILE_NPY"); d != "" {
 		dir, out = d, os.Getenv("TENSORFILE_NPY_OUT")

@@ -10,7 +10,7 @@ import (
 
 const header = `, 'fortran_order': False, 'shape': (2,), }`
 
-func TestDTypesBySpellingsOfNumPy(t *testing.T) {
+func TestSpellingsOfNumPyNameTheirDTypes(t *testing.T) {
 	for descr, want := range map[string]tensor.DType{
 		"float64": tensor.F64, "int8": tensor.I8, "bool": tensor.Bool, "complex64": tensor.C64,
 		"?": tensor.Bool, "l": tensor.I64, "<d": tensor.F64, ">e": tensor.F16, "|b": tensor.I8,

@@ -88,7 +88,7 @@ func TestEditCopiesWhatItDoesNotChange(t *testing.T) {
 	}
 }
 
-func TestEditOfAnArchive(t *testing.T) {
+func TestEditRenamesRemovesAndReplaces(t *testing.T) {
 	r, err := OpenBytes(golden(t, "deflated.npz"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestEditOfAnArchive(t *testing.T) {
 	}
 }
 
-func TestEditOfBlobs(t *testing.T) {
+func TestEditRenamesAndRemovesBlobs(t *testing.T) {
 	r, err := OpenBytes(archive(t, entry{"a", []byte("1"), nil},
 		entry{"a.npy", golden(t, "le-f4.npy"), nil}, entry{"b", []byte("2"), nil},
 		entry{"c", []byte("3"), nil}), nil)

@@ -197,7 +197,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 }
 
 // NumPy refuses a member whose local header has another name than the directory.
-func TestOtherNameInLocalHeader(t *testing.T) {
+func TestOtherNameInLocalHeaderIsMalformed(t *testing.T) {
 	b := archive(t, entry{name: "a.npy", data: array("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "x")})
 	if _, err := OpenBytes(b, nil); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestOtherNameInLocalHeader(t *testing.T) {
 }
 
 // NumPy reads an archive that other bytes follow.
-func TestBytesAfterTheEnd(t *testing.T) {
+func TestBytesAfterTheEndAreAWarning(t *testing.T) {
 	b := archive(t, entry{name: "a.npy", data: array("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }", "x")})
 	size := int64(len(b))
 	b = append(b, "more"...)

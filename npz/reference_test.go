@@ -34,7 +34,7 @@ type want struct {
 // NumPy's archives, read and written again: the committed ones, and the archives of
 // interop/npy.sh when TENSORFILE_NPY names their directory and TENSORFILE_NPY_OUT where
 // the rewritten ones go.
-func TestArchivesOfNumPy(t *testing.T) {
+func TestArchivesOfNumPyHaveItsValues(t *testing.T) {
 	dir, out := "../testdata/npy", t.TempDir()
 	if d := os.Getenv("TENSORFILE_NPY"); d != "" {
 		dir, out = d, os.Getenv("TENSORFILE_NPY_OUT")

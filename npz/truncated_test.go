@@ -86,7 +86,7 @@ func TestTruncatedDeflateStreamEndsInAnError(t *testing.T) {
 
 // All elements are there and the end of the compressed stream is not: what reads to the
 // end says so, as an error that has a class.
-func TestMissingEndOfDeflateStream(t *testing.T) {
+func TestMissingEndOfDeflateStreamIsTruncated(t *testing.T) {
 	for _, descr := range []string{"<u2", ">u2"} {
 		r, err := OpenBytes(truncatedDeflate(t, descr, 8), nil)
 		if err != nil {
@@ -111,7 +111,7 @@ func TestMissingEndOfDeflateStream(t *testing.T) {
 
 // Compressed data that is damaged within the header of an array is damage of the file,
 // not an error of the system.
-func TestDamagedDeflateOfAHeader(t *testing.T) {
+func TestDamagedDeflateOfAHeaderIsMalformed(t *testing.T) {
 	b := truncatedDeflate(t, "<u2", 8)
 	begin := 30 + len("a.npy")
 	b[begin] |= 6 // a block of the reserved kind

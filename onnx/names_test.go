@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNamesOfTensors(t *testing.T) {
+func TestTensorsAreNamedByTheirPlace(t *testing.T) {
 	inAttribute := func(name string, field int) []byte {
 		return msg(5, msg(1, name), msg(field, num(1, 1), num(2, 2), msg(rawData, "x"), msg(8,
 			"own")))

@@ -36,7 +36,7 @@ type wantedTensor struct {
 
 // The models of the reference: the committed ones, or the models of interop/onnx.sh where
 // TENSORFILE_ONNX names their directory.
-func TestModelsOfTheReference(t *testing.T) {
+func TestModelsOfTheReferenceHaveItsValues(t *testing.T) {
 	dir, least := "../testdata/onnx", 16
 	if d := os.Getenv("TENSORFILE_ONNX"); d != "" {
 		dir, least = d, 1

@@ -32,7 +32,7 @@ func opened(b []byte) error {
 	return nil
 }
 
-func TestWireRulesAtOpening(t *testing.T) {
+func TestWireRulesHoldAtOpening(t *testing.T) {
 	name := msg(8, "w")
 	for what, c := range map[string]struct {
 		b      []byte

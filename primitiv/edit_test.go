@@ -42,7 +42,7 @@ func TestEditOfNothingKeepsEveryByte(t *testing.T) {
 	}
 }
 
-func TestEditOfAModel(t *testing.T) {
+func TestEditMovesAValueWithItsStatistics(t *testing.T) {
 	files, _ := goldens(t)
 	data := files["model-nested.primitiv"]
 	column := tensor.New("", tensor.Shape{2}, []float32{5, 6})
@@ -180,7 +180,7 @@ func TestEditRefusesWhatAFileCannotHave(t *testing.T) {
 	}
 }
 
-func TestEditOfOtherKinds(t *testing.T) {
+func TestEditChangesOptimizersTensorsAndParameters(t *testing.T) {
 	files, _ := goldens(t)
 	optimizer := edited(t, open(t, files["optimizer-Adam-default.primitiv"]),
 		func(e *primitiv.Edit) error {

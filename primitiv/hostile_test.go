@@ -94,7 +94,7 @@ func TestNegativeSizesAreErrors(t *testing.T) {
 }
 
 // It is written over, longer, replaced or gone; what was read when it was opened stays.
-func TestFileIsAnother(t *testing.T) {
+func TestOpenFilesSurviveAChangeOfTheFile(t *testing.T) {
 	files, _ := goldens(t)
 	data := files["model-nested.primitiv"]
 	names := func(r *primitiv.Reader) (all []string) {
@@ -147,7 +147,7 @@ func TestFileIsAnother(t *testing.T) {
 }
 
 // Files that are not regular.
-func TestNoRegularFile(t *testing.T) {
+func TestOpenRefusesIrregularFiles(t *testing.T) {
 	dir := t.TempDir()
 	if socket, err := net.Listen("unix", filepath.Join(dir, "socket")); err == nil {
 		defer socket.Close()
@@ -209,7 +209,7 @@ func model(n int, path func(i int) string, tail ...any) []byte {
 }
 
 // Names of every kind, a million parameters, limits.
-func TestNamesAndLimits(t *testing.T) {
+func TestNamesOfEveryKindAreReadWithinLimits(t *testing.T) {
 	name := func(s string) string { return string(item(0xdb, 0, s, 0, nil)) }
 	long := strings.Repeat("n", 1<<20)
 	data := model(1, func(int) string { return "\x91" + name(long) }, 0)

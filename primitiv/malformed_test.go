@@ -189,7 +189,7 @@ var malformed = []struct {
 
 // Every row of the table, in memory and through a reader, without memory, and the
 // reference's column if there is a reference.
-func TestMalformed(t *testing.T) {
+func TestMalformedFilesGetTheirVerdict(t *testing.T) {
 	var files [][]byte
 	for _, m := range malformed {
 		files = append(files, m.file)

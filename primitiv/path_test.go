@@ -30,7 +30,7 @@ func ownersByDefinition(names []string, fixed int) []int {
 	return owner
 }
 
-func TestOwnersOfStatistics(t *testing.T) {
+func TestOwnersOfStatisticsFollowTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
 		names := make([]string, r.IntN(12))

@@ -139,7 +139,7 @@ func pair(i int) []byte { return join(name(i), i) }
 
 // Every type code in every place, with the verdict of the reference, which verdicts.txt
 // holds.
-func TestEveryTypeCodeInEveryPlace(t *testing.T) {
+func TestEveryTypeCodeHasTheVerdictOfTheReference(t *testing.T) {
 	file := filepath.Join(testdata, "verdicts.txt")
 	var text strings.Builder
 	fmt.Fprintf(&text, "# The verdicts of primitiv on every MessagePack type code, 00 to ff, in every place: A accepts, R refuses. See verdict_test.go.\n")

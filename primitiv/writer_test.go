@@ -71,7 +71,7 @@ func TestEveryKindIsWritten(t *testing.T) {
 }
 
 // Tensors from anywhere are placed by their names.
-func TestAddByName(t *testing.T) {
+func TestAddPlacesTensorsByTheirNames(t *testing.T) {
 	add := []*tensor.Tensor{scalar("b:0:m", 1), scalar("w:0", 2), scalar("a.w", 3),
 		scalar("a.w:Adam.m1", 4), scalar("b:0", 5), scalar("a.w:x:y", 6)}
 	data := bytesOf(t, nil, func(w *primitiv.Writer) error {
@@ -160,7 +160,7 @@ func TestCheckRefusesWhatAddRefuses(t *testing.T) {
 	}
 }
 
-func TestWhatTheFormatCannotHold(t *testing.T) {
+func TestAddRefusesWhatTheFormatCannotHold(t *testing.T) {
 	huge := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{1 << 30},
 		Data: tensor.BlobFunc(4<<30,
 			func() (io.ReadCloser, error) { return nil, errors.New("not read") })}
@@ -294,7 +294,7 @@ func TestWriterFailsAtEveryByte(t *testing.T) {
 
 // NoReplace keeps a file that is there; the last call of Progress has all bytes of the
 // file.
-func TestNoReplaceAndProgress(t *testing.T) {
+func TestNoReplaceKeepsTheFileAndProgressReachesTheTotal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	var done, total int64
 	opts := &primitiv.WriterOptions{NoReplace: true,
@@ -337,7 +337,7 @@ func TestSettingsOfOptimizersAreSet(t *testing.T) {
 }
 
 // One small read a tensor, and no byte of a payload that is not next to a header.
-func TestReadsThroughAReaderAt(t *testing.T) {
+func TestListingTakesOneSmallReadATensor(t *testing.T) {
 	var m parameters
 	for i := range 20 {
 		m = append(m, primitiv.Parameter{Path: []string{fmt.Sprintf("p%02d", i)},

@@ -11,7 +11,7 @@ import (
 
 // Every exported accessor is safe for concurrent use, also of values used after the
 // loop that yielded them. The race detector reports a race.
-func TestAccessorsFromSeveralGoroutines(t *testing.T) {
+func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 	called := map[string]bool{}
 	for name, data := range goldens(t) {
 		file := filepath.Join(t.TempDir(), "f")

@@ -27,7 +27,7 @@ func open(t testing.TB, name string) *ptd.Reader {
 	return r
 }
 
-func TestSaveAndLoadAMap(t *testing.T) {
+func TestLoadGivesTheMapThatWasSaved(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.ptd")
 	want := map[string]*tensor.Tensor{
 		"b":     tensor.New("ignored", tensor.Shape{2}, []float32{1, 2}),
@@ -100,7 +100,7 @@ func TestEditBringsAFileOf06UpToDate(t *testing.T) {
 	}
 }
 
-func TestRealignInPlace(t *testing.T) {
+func TestEditRealignsAFileInPlace(t *testing.T) {
 	data, err := os.ReadFile("../testdata/ptd/et-1.5.1-shared.ptd")
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestEditRefusesWhatAFileCannotHave(t *testing.T) {
 }
 
 // Edits of every entry cost as much a step as of one.
-func TestEditOfManyEntries(t *testing.T) {
+func TestEditCostsTheSameForEachEntry(t *testing.T) {
 	n := readtest.Entries(50_000)
 	es := make([]ptd.Entry, n)
 	for i := range es {

@@ -36,8 +36,9 @@ var (
 	limit       = tensor.ErrLimit
 )
 
-// TestDuplicateNamesOf06 is of a tensor and a blob, which are in two vectors there.
-func TestDuplicateNamesOf06(t *testing.T) {
+// TestDuplicateNamesOf06AreRefused is of a tensor and a blob, which are in two vectors
+// there.
+func TestDuplicateNamesOf06AreRefused(t *testing.T) {
 	var b fb.Builder
 	b.Begin()
 	b.Scalar(6, 8, 4, 0)

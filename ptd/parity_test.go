@@ -10,9 +10,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// TestSameBytesAsExecuTorch holds our bytes against the hashes of files that ExecuTorch's
-// serializer in Python made.
-func TestSameBytesAsExecuTorch(t *testing.T) {
+// TestBytesAreTheSameAsExecuTorchWrites holds our bytes against the hashes of files
+// that ExecuTorch's serializer in Python made.
+func TestBytesAreTheSameAsExecuTorchWrites(t *testing.T) {
 	one := []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}}
 	pair := []ptd.Entry{
 		{Name: "a", Layout: float(2, 2), Data: floats(3, 3, 3, 3)},

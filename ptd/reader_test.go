@@ -171,7 +171,7 @@ func TestEverySourceReadsTheSame(t *testing.T) {
 	})
 }
 
-func TestArgumentsOfNewReader(t *testing.T) {
+func TestNewReaderRefusesWrongArguments(t *testing.T) {
 	if _, err := ptd.NewReader(nil, 100, nil); err == nil {
 		t.Error("no reader, and no error")
 	}
@@ -328,7 +328,7 @@ func TestTensorsOfUnknownTypesKeepTheirBytes(t *testing.T) {
 
 // The C++ writer takes any alignment; 3 puts the FlatBuffer where no verifier of a
 // whole file would like it: after 42 bytes in place of 48.
-func TestFlatBufferOutOfAlignment(t *testing.T) {
+func TestFlatBufferOutOfAlignmentIsReadWithAWarning(t *testing.T) {
 	data := write(t, []ptd.Entry{{Name: "w", Layout: float(2), Data: floats(1, 2)}},
 		ptd.WriterOptions{})
 	data = slices.Delete(data, 50, 56)

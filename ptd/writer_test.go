@@ -48,7 +48,7 @@ func writeFile(name string, entries []ptd.Entry) error {
 }
 
 // A writer that fails at any byte, and one that claims less than it got.
-func TestWriterThatFails(t *testing.T) {
+func TestWriterFailsAtEveryByte(t *testing.T) {
 	do := func(w io.Writer) error {
 		x := ptd.NewWriter(w, &ptd.WriterOptions{SegmentAlignment: 16})
 		for _, e := range []ptd.Entry{
@@ -79,7 +79,7 @@ func TestWriterThatFails(t *testing.T) {
 
 // Sources that are shorter or longer than promised, fail, or panic. Nothing appears,
 // and what was there stays.
-func TestSourceThatFails(t *testing.T) {
+func TestSourceThatFailsLeavesTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "x.ptd")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
@@ -158,7 +158,7 @@ func TestAbortLeavesNoFile(t *testing.T) {
 }
 
 // A tensor that cannot be written is an error when it is added.
-func TestRefusedByTheWriter(t *testing.T) {
+func TestWriterRefusesWhatTheFormatLacks(t *testing.T) {
 	bytesOf := func(n int) tensor.Blob { return tensor.BlobOf(make([]byte, n)) }
 	for what, c := range map[string]struct {
 		add  func(w *ptd.Writer) error
@@ -291,7 +291,7 @@ func TestEntriesOfTheSameMemoryShareASegment(t *testing.T) {
 
 // NoReplace keeps a file that is there; the last call of Progress has all bytes of the
 // file.
-func TestNoReplaceAndProgress(t *testing.T) {
+func TestNoReplaceKeepsTheFileAndProgressReachesTheTotal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f.ptd")
 	var done, total int64
 	opts := &ptd.WriterOptions{NoReplace: true,
@@ -351,7 +351,7 @@ func TestManyEntriesAreWrittenAndRead(t *testing.T) {
 
 // An index that no FlatBuffer can hold is refused before anything is written, and
 // before memory is taken for it. The names are pieces of one string.
-func TestIndexBeyond2GiB(t *testing.T) {
+func TestIndexBeyond2GiBIsRefused(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	dir := t.TempDir()
 	w, err := ptd.Create(filepath.Join(dir, "x.ptd"), nil)
@@ -375,7 +375,7 @@ func TestIndexBeyond2GiB(t *testing.T) {
 }
 
 // A pipe cannot seek, and takes what the other side has room for.
-func TestWriteIntoAPipe(t *testing.T) {
+func TestPipesGetTheBytesOfAFile(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Skipf("no pipes here: %v", err)
@@ -403,9 +403,9 @@ func TestWriteIntoAPipe(t *testing.T) {
 	}
 }
 
-// TestLargeFileInLittleMemory writes a file of 4 GiB whose data is made while it is
-// written.
-func TestLargeFileInLittleMemory(t *testing.T) {
+// TestLargeFilesAreWrittenInLittleMemory writes a file of 4 GiB whose data is made
+// while it is written.
+func TestLargeFilesAreWrittenInLittleMemory(t *testing.T) {
 	readtest.Measure(t)
 	size := int64(64 << 20)
 	if os.Getenv("TENSORFILE_LARGE") != "" {

@@ -43,7 +43,7 @@ func badCall(t *testing.T, operator string, n int) []byte {
 	return bytes.Replace(w.Bytes(), []byte("?"), []byte(operator[:1]), 1)
 }
 
-func TestVerifyArgumentCount(t *testing.T) {
+func TestWriteAndVerifyCheckArgumentCounts(t *testing.T) {
 	for _, c := range []struct {
 		operator string
 		n        int
@@ -103,9 +103,9 @@ func TestArgumentCountsAreFound(t *testing.T) {
 	}
 }
 
-// TestRuntimeArgumentCounts has every kernel of the runtime say how many arguments it
-// needs.
-func TestRuntimeArgumentCounts(t *testing.T) {
+// TestRuntimeNeedsTheArgumentCountsOfTheTable has every kernel of the runtime say how
+// many arguments it needs.
+func TestRuntimeNeedsTheArgumentCountsOfTheTable(t *testing.T) {
 	runtime := etrun(t)
 	list, err := exec.Command(runtime, "ops").Output()
 	if err != nil {

@@ -464,7 +464,7 @@ func TestWritingDoesNotChangeTheBuilder(t *testing.T) {
 
 // A constant, a payload or a blob that changes before Write is an error of it, not
 // another program.
-func TestMemoryThatChangesBeforeWrite(t *testing.T) {
+func TestMemoryThatChangesBeforeWriteIsAnError(t *testing.T) {
 	for name, add := range map[string]func(b *Builder, m *MethodBuilder, data []byte){
 		"constant": func(_ *Builder, m *MethodBuilder, data []byte) {
 			m.Return(m.Constant(tensor.New("w", tensor.Shape{3}, data)))

@@ -89,7 +89,7 @@ func TestBundlesAreWritten(t *testing.T) {
 }
 
 // The test cases around the same program in a new guise.
-func TestBundleAroundAnotherProgram(t *testing.T) {
+func TestBundleKeepsItsTestCasesAroundAnotherProgram(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-bundled.bpte")
 	e := NewEdit(r)
 	e.Unwrap()

@@ -78,7 +78,7 @@ func TestTinyFilesAndOtherMagicsAreRefused(t *testing.T) {
 	}
 }
 
-func TestBytesBeforeAndAfterAProgram(t *testing.T) {
+func TestBytesBeforeAProgramAreRefusedAndAfterItWarned(t *testing.T) {
 	lean := base(t, "lean")
 	if err := look(append([]byte("x"), lean...)); err == nil {
 		t.Error("a leading byte is accepted")
@@ -89,7 +89,7 @@ func TestBytesBeforeAndAfterAProgram(t *testing.T) {
 	}
 }
 
-func TestEveryNumberAtItsLimits(t *testing.T) {
+func TestEveryNumberAtItsLimitsIsReadOrRefused(t *testing.T) {
 	for _, name := range goldens {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestVtablesOfWrongSizesAreRefused(t *testing.T) {
 	}
 }
 
-func TestFieldsStringsAndVectors(t *testing.T) {
+func TestFieldsStringsAndVectorsAreVerified(t *testing.T) {
 	lean := base(t, "lean")
 	root := ptefb.GetRootAsProgram(lean, 0)
 	var plan ptefb.ExecutionPlan
@@ -202,7 +202,7 @@ func eachField(t *testing.T, name string, do func(path string, b []byte)) {
 	}
 }
 
-func TestEveryFieldMissing(t *testing.T) {
+func TestEveryFieldMayBeMissing(t *testing.T) {
 	for _, name := range []string{"lean", "rich"} {
 		n := 0
 		eachField(t, name, func(path string, b []byte) {
@@ -224,7 +224,7 @@ func TestEveryFieldMissing(t *testing.T) {
 	}
 }
 
-func TestCanaryBehindTheBuffer(t *testing.T) {
+func TestBytesBehindTheBufferAreNeverShown(t *testing.T) {
 	const canary = "SECRET-TOKEN-of-another-request"
 	for _, name := range []string{"lean", "export-1.5.1-no-weights.pte"} {
 		data := base(t, name)

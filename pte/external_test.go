@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestExternalizeAndBack(t *testing.T) {
+func TestInternalizeUndoesExternalize(t *testing.T) {
 	for _, name := range append(programs(t), oldPrograms(t)...) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			r := openFile(t, name)
@@ -90,7 +90,7 @@ func TestExternalizeAndBack(t *testing.T) {
 }
 
 // The result of a method is given memory by its callers unless it says that it has some.
-func TestExternalConstantsThatAreReturned(t *testing.T) {
+func TestReturnedExternalConstantsKeepTheirMemory(t *testing.T) {
 	b := NewBuilder()
 	m := b.Method("forward")
 	w := tensor.New("w", tensor.Shape{2}, []float32{1, 2})
@@ -197,7 +197,7 @@ func TestExternalKeysAreRenamed(t *testing.T) {
 	}
 }
 
-func TestExternalizeAfterReplace(t *testing.T) {
+func TestExternalizeHandsOutReplacedBytes(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
 	x := *r.Tensor("forward/0")
 	x.Data = tensor.BlobOf(bytes.Repeat([]byte{1}, int(x.Data.Size())))
@@ -215,8 +215,9 @@ func TestExternalizeAfterReplace(t *testing.T) {
 	}
 }
 
-// TestExternalizeWithRename has both on one tensor: the program and the .ptd must agree.
-func TestExternalizeWithRename(t *testing.T) {
+// TestExternalizeUsesTheNamesOfRename has both on one tensor: the program and the .ptd
+// must agree.
+func TestExternalizeUsesTheNamesOfRename(t *testing.T) {
 	r := openFile(t, "../testdata/pte/export-1.5.1-linear.pte")
 	e := NewEdit(r)
 	if err := e.Rename("forward/0", "first"); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestOffsetAndLengthWrap(t *testing.T) {
+func TestOffsetsAndLengthsThatWrapAreRefused(t *testing.T) {
 	// Nothing at the very end is allowed, one byte is not.
 	at := craft(t, base(t, "lean"),
 		func(c crafted) { c.segments = append(c.segments, dataSegment{}) })
@@ -199,7 +199,7 @@ func TestManyEmptySegmentsTakeLittleMemory(t *testing.T) {
 	}
 }
 
-func TestLengthOfTheExtendedHeader(t *testing.T) {
+func TestLengthOfTheExtendedHeaderIsChecked(t *testing.T) {
 	lean := base(t, "lean")
 	root := binary.LittleEndian.Uint32(lean)
 	for _, n := range []uint32{0, 8, 23, 24, 31, 32, 40, 1 << 31} {

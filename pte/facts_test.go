@@ -211,7 +211,7 @@ func TestFactsOfEveryGenerationEqualTheReference(t *testing.T) {
 			if _, err := r.Verify(t.Context(), nil); err != nil &&
 				!strings.Contains(name, "/odd-") &&
 				(r.Version() == "0" || !errors.Is(err, errors.ErrUnsupported)) {
-				// of odd ones TestOddProgramsRuntime knows which must
+				// of odd ones TestRuntimeLoadsOddProgramsThatVerify knows which must
 				t.Errorf("does not verify: %v", err)
 			}
 			compareGeneration(t, r, name)
@@ -219,9 +219,9 @@ func TestFactsOfEveryGenerationEqualTheReference(t *testing.T) {
 	}
 }
 
-// TestOddProgramsRuntime holds Verify against the runtime: it loads every method of a
-// program that verifies and lacks nothing.
-func TestOddProgramsRuntime(t *testing.T) {
+// TestRuntimeLoadsOddProgramsThatVerify holds Verify against the runtime: it loads
+// every method of a program that verifies and lacks nothing.
+func TestRuntimeLoadsOddProgramsThatVerify(t *testing.T) {
 	run := etrun(t)
 	files, err := filepath.Glob(os.Getenv("TENSORFILE_PTE_GENERATIONS") + "/odd-*/load-*.pte")
 	if err != nil || len(files) == 0 {

@@ -102,8 +102,9 @@ func TestFlowFollowsElidedViews(t *testing.T) {
 	}
 }
 
-// TestFlowOfDelegates has arguments whose direction only their memory and later use say.
-func TestFlowOfDelegates(t *testing.T) {
+// TestFlowOfDelegatesFollowsTheirMemory has arguments whose direction only their memory
+// and later use say.
+func TestFlowOfDelegatesFollowsTheirMemory(t *testing.T) {
 	b := NewBuilder()
 	m := b.Method("forward")
 	x := m.Input(tensor.F32, tensor.Shape{4}).Place(1, 0)
@@ -127,9 +128,9 @@ func TestFlowOfDelegates(t *testing.T) {
 	}
 }
 
-// TestFlowOfNamelessState has a buffer as the exporter writes it by default: a planned
+// TestFlowFindsNamelessState has a buffer as the exporter writes it by default: a planned
 // value without name and initial data, read before the call's end writes it.
-func TestFlowOfNamelessState(t *testing.T) {
+func TestFlowFindsNamelessState(t *testing.T) {
 	b := NewBuilder()
 	m := b.Method("forward")
 	x := m.Input(tensor.F32, tensor.Shape{4}).Place(1, 0)

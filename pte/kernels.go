@@ -76,8 +76,9 @@ func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 	return ptefb.Tensor{}, false
 }
 
-// kernels lists the operators of ExecuTorch 1.5.1's kernels, sorted, each with the number
-// of arguments without which it does not run: TestRuntimeArgumentCounts checks each.
+// kernels lists the operators of ExecuTorch 1.5.1's kernels, sorted, each with the
+// number of arguments without which it does not run:
+// TestRuntimeNeedsTheArgumentCountsOfTheTable checks each.
 //
 //go:embed arguments.txt
 var kernels string

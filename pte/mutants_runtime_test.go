@@ -13,9 +13,10 @@ import (
 	"testing"
 )
 
-// TestMutantsAgainstTheRuntime changes programs at random. What Verify passes the runtime
-// must load; the runtime may lack an operator or a backend whose name was changed.
-func TestMutantsAgainstTheRuntime(t *testing.T) {
+// TestRuntimeLoadsMutantsThatVerify changes programs at random. What Verify passes the
+// runtime must load; the runtime may lack an operator or a backend whose name was
+// changed.
+func TestRuntimeLoadsMutantsThatVerify(t *testing.T) {
 	run := etrun(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	file := filepath.Join(t.TempDir(), "p.pte")

@@ -255,7 +255,7 @@ func TestEditRefusesWhatAPackageCannotHave(t *testing.T) {
 	}
 }
 
-func TestEditOfAProgram(t *testing.T) {
+func TestEditOfAProgramRenamesAndRefusesToReplace(t *testing.T) {
 	p := sound()
 	packed(p)
 	b := p.bytes(t)
@@ -315,9 +315,9 @@ func TestEditWriteFails(t *testing.T) {
 	}
 }
 
-// TestEditsForTheReference edits the packages that the reference wrote, for its own
-// reader to judge: interop/ptn.sh.
-func TestEditsForTheReference(t *testing.T) {
+// TestEditsForTheReferenceAreWritten edits the packages that the reference wrote, for
+// its own reader to judge: interop/ptn.sh.
+func TestEditsForTheReferenceAreWritten(t *testing.T) {
 	in, out := os.Getenv("TENSORFILE_PTN"), os.Getenv("TENSORFILE_PTN_OUT")
 	if out == "" {
 		in, out = "../testdata/ptn", t.TempDir()

@@ -33,9 +33,9 @@ type expected struct {
 	Wrong   *string // what its checks say of the program
 }
 
-// TestFilesOfTheReference reads the files of testdata/ptn, and those that interop/ptn.sh
-// makes, as ExecuTorch reads them.
-func TestFilesOfTheReference(t *testing.T) {
+// TestFilesOfTheReferenceHaveItsValues reads the files of testdata/ptn, and those that
+// interop/ptn.sh makes, as ExecuTorch reads them.
+func TestFilesOfTheReferenceHaveItsValues(t *testing.T) {
 	dirs := []string{"../testdata/ptn"}
 	if dir := os.Getenv("TENSORFILE_PTN"); dir != "" {
 		dirs = append(dirs, dir)

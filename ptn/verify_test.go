@@ -328,7 +328,7 @@ func TestVerifyFindsEveryBrokenRule(t *testing.T) {
 	}
 }
 
-func TestVerifyChecksumAndContext(t *testing.T) {
+func TestVerifyChecksChecksumsUnlessStructureIsAsked(t *testing.T) {
 	b := archived(t, member{programMember, sound().bytes(t)}, member{weightsMember, weight()})
 	r, err := OpenBytes(b, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // Quantised tensors of torch have the values that torch dequantises them to, bit for bit:
 // the files of testdata, and of interop/torch.sh when TENSORFILE_TORCH names their
 // directory.
-func TestQuantizedTensorsOfTorch(t *testing.T) {
+func TestQuantizedTensorsOfTorchHaveItsValues(t *testing.T) {
 	dir := "../testdata/torch"
 	if d := os.Getenv("TENSORFILE_TORCH"); d != "" {
 		dir = d
@@ -49,7 +49,7 @@ func TestQuantizedTensorsOfTorch(t *testing.T) {
 }
 
 // A quantised tensor whose parts do not fit has no values.
-func TestQuantizedTensorsOfTorchThatAreWrong(t *testing.T) {
+func TestQuantizedTensorsOfTorchThatAreWrongHaveNoValues(t *testing.T) {
 	part := func(role string, x *tensor.Tensor) tensor.Part {
 		return tensor.Part{Role: role, DType: x.DType, Data: x.Data}
 	}

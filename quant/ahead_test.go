@@ -84,7 +84,7 @@ func TestLayoutsAreReadTogether(t *testing.T) {
 }
 
 // An error of reading what a layout depends on is the error of that weight alone.
-func TestLayoutThatCannotBeRead(t *testing.T) {
+func TestLayoutThatCannotBeReadFailsItsWeightAlone(t *testing.T) {
 	broken := errors.New("broken")
 	var all []*tensor.Tensor
 	for i := range 3 {

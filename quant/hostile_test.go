@@ -262,7 +262,7 @@ func TestPatternsAreBoundedAndLinear(t *testing.T) {
 }
 
 // Work is in proportion to names, whatever they are.
-func TestNamesOfManySegments(t *testing.T) {
+func TestNamesOfManySegmentsTakeLinearTime(t *testing.T) {
 	name := strings.Repeat("a.", 200_000)
 	m := of(list(t, name+"weight F8E4M3FN 4 4", name+"weight_scale F32 1")...).
 		with("_quantization_metadata", `{"layers":{"b":{"format":"nvfp4"}}}`)
@@ -271,7 +271,7 @@ func TestNamesOfManySegments(t *testing.T) {
 	floats(t, one(t, quant.Find(m, cfg)))
 }
 
-func TestConfigurationsThatAreNone(t *testing.T) {
+func TestConfigurationsThatAreNoneAreRefused(t *testing.T) {
 	for _, s := range []string{"", "[]", "{", `{"a":1,"a":2}`, `{} {}`, "\xff",
 		`{"quantization_config":{"bits":4,"bits":8}}`} {
 		if _, err := quant.ParseConfig([]byte(s)); err == nil {
@@ -349,7 +349,7 @@ func TestPartsHaveTheValuesOfTheWhole(t *testing.T) {
 }
 
 // A range of bytes may begin and end within a number.
-func TestEveryRangeOfBytes(t *testing.T) {
+func TestEveryRangeOfBytesHasTheBytesOfTheWhole(t *testing.T) {
 	w := one(t, quant.Find(of(list(t, "a.weight F8E4M3FN 3 3", "a.weight_scale F32 3 1")...), nil))
 	whole, err := w.Tensor.Data.ReadAll()
 	if err != nil {

@@ -111,7 +111,7 @@ func TestConfigurationMakesNoTensorQuantised(t *testing.T) {
 
 // compressed-tensors stores weights that were rounded, and not compressed, with their
 // scales.
-func TestScalesOfWeightsThatAreNotCompressed(t *testing.T) {
+func TestScalesOfRoundedWeightsAreNoOrphans(t *testing.T) {
 	for format, want := range map[string]int{"dense": 0, "float-quantized": 1} {
 		set := quant.Find(of(list(t, "a.weight BF16 4 4", "a.weight_scale BF16 4 1",
 			"b.weight F8E4M3FN 4 4", "b.weight_scale BF16 4 1")...), config(t, fmt.Sprintf(
@@ -153,7 +153,7 @@ func TestParametersAreLogical(t *testing.T) {
 	}
 }
 
-func TestLogicalDType(t *testing.T) {
+func TestLogicalDTypeFollowsConfigurationAndScale(t *testing.T) {
 	for _, c := range []struct {
 		config, scale string
 		want          tensor.DType

@@ -44,7 +44,7 @@ func TestMissingScaleNextToOtherScalesIsAnError(t *testing.T) {
 }
 
 // A weight of the same kind whose configuration is wrong shows the kind all the same.
-func TestMissingScaleNextToARefusedWeight(t *testing.T) {
+func TestMissingScaleIsFoundNextToARefusedWeight(t *testing.T) {
 	set := quant.Find(of(list(t, "a.weight_packed I32 2 4", "a.weight_shape I64 2",
 		"b.weight_packed I32 2 4", "b.weight_scale F32 2 1", "b.weight_shape I64 2")...), nil)
 	if len(set.Findings) != 2 || set.Findings[1].Code != quant.MissingScale ||
@@ -172,7 +172,7 @@ func TestNibblesAreNotSwapped(t *testing.T) {
 
 // The first of two columns in a byte is in the low bits, except for ComfyUI and
 // bitsandbytes.
-func TestFirstNibbleOfEachProducer(t *testing.T) {
+func TestFirstNibbleIsTheOneOfItsProducer(t *testing.T) {
 	codes := make([]byte, 16)
 	codes[0] = 0x21 // .5 and 1 from the low bits on
 	bytesAs := func(name string, d tensor.DType, shape ...int64) *tensor.Tensor {
@@ -368,7 +368,7 @@ func TestByteScalesAreExponents(t *testing.T) {
 }
 
 // The exponent 255 is NaN; references make an infinity of it. 0 is 2^-127.
-func TestExponentsAtTheEnds(t *testing.T) {
+func TestExponentsAtTheEndsAreNaNAndSubnormal(t *testing.T) {
 	for _, c := range []struct {
 		exponent byte
 		want     float32
@@ -425,7 +425,7 @@ func TestOldPackingIsNotReadAsNew(t *testing.T) {
 }
 
 // A weight_shape larger than the words is accepted, and gives wrong values.
-func TestShapeLargerThanTheWords(t *testing.T) {
+func TestShapeLargerThanTheWordsIsRefused(t *testing.T) {
 	for _, shape := range [][]int64{{1, 64}, {2, 32}, {-1, 32}, {1, -32}, {1 << 62, 1 << 62}, {1,
 		1 << 62}} {
 		m := of(append(list(t, "a.weight_packed I32 1 4", "a.weight_scale F32 1 1"),
@@ -440,7 +440,7 @@ func TestShapeLargerThanTheWords(t *testing.T) {
 }
 
 // The first version of GPTQ stores zero points less 1, the second as they are.
-func TestZeroPointOfBothVersions(t *testing.T) {
+func TestZeroPointsFollowTheVersionOfGPTQ(t *testing.T) {
 	for version, want := range map[string]float32{"": 2, `,"checkpoint_format":"gptq"`: 2,
 		`,"checkpoint_format":"gptq_v2"`: 3} {
 		m := of(tensor.New("a.qweight", tensor.Shape{1, 8}, []int32{7, 0, 0, 0, 0, 0, 0, 0}),
@@ -652,7 +652,7 @@ func TestMissingPartOfTorchAOIsAnError(t *testing.T) {
 
 // A checkpoint has the tensors of torchao's classes under names that say nothing: their
 // class tells, and a part that is missing is not left out.
-func TestClassesOfTorchAOInACheckpoint(t *testing.T) {
+func TestClassesOfTorchAOTellWhatTheirPartsAre(t *testing.T) {
 	parts := []string{"w.qdata I8 4 8", "w.scale F32 4 2", "w.zero_point I8 4 2", "b F32 4"}
 	attributes := map[string]string{"w.class": "torchao.quantization.Int8Tensor",
 		"w.dtype": "torch.float16", "w.shape": "[4,8]", "w.block_size": "[1,4]"}

@@ -118,7 +118,7 @@ func TestMessagesKeepSecrets(t *testing.T) {
 	}
 }
 
-func TestRedirectsThatAreNotFollowed(t *testing.T) {
+func TestWrongRedirectsAreNotFollowed(t *testing.T) {
 	s := serve(t, 1000)
 	for name, to := range map[string]string{
 		"in a circle":      s.URL + "/f",
@@ -171,7 +171,7 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 
 // A name that a redirect leads to is looked up, and its address checked where the
 // connection is made.
-func TestRedirectToANameOfThisMachine(t *testing.T) {
+func TestRedirectsToNamesOfThisMachineAreRefused(t *testing.T) {
 	for address, refused := range map[string]bool{
 		"127.0.0.1:443": true, "[::1]:443": true, "0.0.0.0:443": true,
 		"[::ffff:127.0.0.1]:443": true, "[::]:443": true,
@@ -206,7 +206,7 @@ func TestRedirectToANameOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNotAsked(t *testing.T) {
+func TestAddressesOfOtherSchemesAndHostsAreRefused(t *testing.T) {
 	for _, address := range []string{"", "f", "/etc/passwd", "file:///etc/passwd",
 		"ftp://localhost/f", "http://example.org/f", "http://10.0.0.1/f",
 		"http://localhost.example.org/f", "https://", "https:///f", "https:opaque", "http://[::1",

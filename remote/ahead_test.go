@@ -105,7 +105,7 @@ func TestReadingInOrderHasSeveralRequestsUnderWay(t *testing.T) {
 }
 
 // Workers that take the next tensor in turn read the file in order together.
-func TestReadingInOrderByTurns(t *testing.T) {
+func TestReadingInOrderByTurnsIsReadAhead(t *testing.T) {
 	const size, piece = 96 << 20, 2_000_000
 	s := serve(t, size)
 	g := &gate{}
@@ -137,7 +137,7 @@ func TestReadingInOrderByTurns(t *testing.T) {
 }
 
 // A worker that falls behind fetches nothing again of what the others have read.
-func TestReadingInOrderWithASlowWorker(t *testing.T) {
+func TestSlowWorkersFetchNothingAgain(t *testing.T) {
 	const size, step = 96 << 20, 1 << 20
 	for _, late := range []int{0, 1 << 20, 9 << 20, 17 << 20} {
 		if testing.Short() && late != 9<<20 {
@@ -211,7 +211,7 @@ func TestReadingAheadIsProportional(t *testing.T) {
 	}
 }
 
-func TestReadingAheadThatFails(t *testing.T) {
+func TestReadingAheadThatFailsIsTheErrorOfItsRead(t *testing.T) {
 	s := serve(t, 64<<20)
 	for name, want := range map[string]error{"changes": ErrChanged, "is gone": nil} {
 		s.behave(nil)

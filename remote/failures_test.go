@@ -15,7 +15,7 @@ import (
 
 // Each of these answers must be refused at once: asking again would be asking for the
 // same.
-func TestAnswersThatAreRefused(t *testing.T) {
+func TestWrongAnswersAreRefusedAtOnce(t *testing.T) {
 	const size = 200_000
 	status := func(code int) func(*server, http.ResponseWriter, *http.Request) bool {
 		return func(_ *server, w http.ResponseWriter,
@@ -197,7 +197,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestRetryAfterADate(t *testing.T) {
+func TestRetryAfterTakesADate(t *testing.T) {
 	now := time.Date(2026, 11, 23, 5, 0, 0, 0, time.UTC)
 	for _, want := range []time.Duration{40 * time.Second, 0} {
 		if got := retryAfter(now.Add(want).Format(http.TimeFormat), now); got != want {
@@ -285,7 +285,7 @@ func TestServersThatSendOneByteAreGivenUp(t *testing.T) {
 }
 
 // The address that a redirect led to was signed for a while only.
-func TestARedirectThatExpires(t *testing.T) {
+func TestARedirectThatExpiresIsFollowedAgain(t *testing.T) {
 	s := serve(t, 3_000_000)
 	valid := "1"
 	s.behave(func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -384,7 +384,7 @@ func TestSilentServersTimeOut(t *testing.T) {
 	}
 }
 
-func TestContextAndClose(t *testing.T) {
+func TestContextAndCloseEndAllReads(t *testing.T) {
 	s := serve(t, 3_000_000)
 	entered, release := make(chan bool, 10), make(chan bool)
 	defer close(release)

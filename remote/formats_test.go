@@ -33,7 +33,7 @@ func model(n, size int) (ts []*tensor.Tensor) {
 
 // The cost of listing a model of 146 tensors, and then of one of them, with what the
 // reader of each format asks for.
-func TestRequestsOfEachFormat(t *testing.T) {
+func TestListingTakesFewRequestsInEachFormat(t *testing.T) {
 	const size = 300_000
 	ts := model(146, size)
 	floats := make([]*tensor.Tensor, len(ts)) // for those that have no bytes
@@ -158,7 +158,7 @@ func TestRequestsOfEachFormat(t *testing.T) {
 	})
 }
 
-func TestListingOfManyTensors(t *testing.T) {
+func TestListingOfManyTensorsTakesTwoRequests(t *testing.T) {
 	ts := model(5000, 64)
 	for name, c := range map[string]struct {
 		write func(name string) error

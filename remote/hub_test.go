@@ -384,7 +384,7 @@ func TestHubRepositoriesAreOpenedAtOneCommit(t *testing.T) {
 	defer next.(io.Closer).Close()
 }
 
-func TestHubListingsThatLie(t *testing.T) {
+func TestHubListingsThatLieAreRefused(t *testing.T) {
 	file := func(path string, size int) map[string]any {
 		return map[string]any{"type": "file", "path": path, "size": size, "oid": "x"}
 	}
@@ -447,7 +447,7 @@ func TestHubListingsThatLie(t *testing.T) {
 	}
 }
 
-func TestHFFromEnv(t *testing.T) {
+func TestHFFromEnvTakesEndpointAndToken(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"HF_ENDPOINT", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN",
 		"HF_TOKEN_PATH", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {

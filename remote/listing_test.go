@@ -79,7 +79,7 @@ func TestPagesAreJoinedUpToALimit(t *testing.T) {
 }
 
 // Pages without an entry take no memory, but time.
-func TestPagesThatDoNotEnd(t *testing.T) {
+func TestPagesThatDoNotEndAreALimit(t *testing.T) {
 	client, err := NewClient(nil)
 	if err != nil {
 		t.Fatal(err)

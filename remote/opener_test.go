@@ -52,7 +52,7 @@ func (s *fakeStore) List(_ context.Context, prefix string) iter.Seq2[Entry, erro
 	}
 }
 
-func TestFileSystemOfAnOpener(t *testing.T) {
+func TestOpenFSListsTheObjectsOfAnOpener(t *testing.T) {
 	s := &fakeStore{objects: map[string]string{
 		"x://bucket/llama/config.json": "{}", "x://bucket/llama/a/b": "weights",
 		"x://bucket/llama/a/": "", "x://bucket/other": "no",
@@ -148,7 +148,7 @@ func TestEachAttemptIsSignedForItsHostOnly(t *testing.T) {
 	}
 }
 
-func TestStatusErrorsOfStores(t *testing.T) {
+func TestStatusErrorsHaveTheCodeOfTheStore(t *testing.T) {
 	for body, want := range map[string]string{
 		"<Error><Code>NoSuchKey</Code><Message>x</Message></Error>": "NoSuchKey",
 		"<Error><Code>\x1b[31m</Code></Error>":                      "",

@@ -41,7 +41,7 @@ func TestListingTakesOneOrTwoRequests(t *testing.T) {
 	}
 }
 
-func TestBothEndsAtOnce(t *testing.T) {
+func TestBothEndsAreAskedForAtOnce(t *testing.T) {
 	s := serve(t, file)
 	r := s.mustOpen("model.zt", nil)
 	s.wantRead(r, 0, 8)
@@ -61,7 +61,7 @@ func TestBothEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestBothEndsFromServersThatKnowOneRange(t *testing.T) {
+func TestBothEndsAreReadFromServersThatKnowOneRange(t *testing.T) {
 	for name, instead := range map[string]func(s *server, w http.ResponseWriter,
 		r *http.Request) bool{
 		"refuse": func(_ *server, w http.ResponseWriter, _ *http.Request) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // A sharded model opens like any file: its Reader finds the shards next to the index.
-func TestShardsNextToTheFile(t *testing.T) {
+func TestShardsAreFoundNextToTheFile(t *testing.T) {
 	dir := t.TempDir()
 	ts := model(6, 1000)
 	_, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "model.safetensors"),

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestAFileThatChanges(t *testing.T) {
+func TestAFileThatChangesIsAnError(t *testing.T) {
 	const size = 500_000
 	for name, change := range map[string]func(s *server, w http.ResponseWriter,
 		r *http.Request) bool{
@@ -61,7 +61,7 @@ func TestAFileThatChanges(t *testing.T) {
 }
 
 // A server without versions says when the file was last changed.
-func TestAFileThatChangesItsDate(t *testing.T) {
+func TestAFileThatChangesItsDateIsAnError(t *testing.T) {
 	s := serve(t, 500_000)
 	date := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	weak := ""

@@ -32,7 +32,7 @@ func TestAccessorsRunConcurrently(t *testing.T) {
 	}
 }
 
-func TestConstantsOutsideTheirLoop(t *testing.T) {
+func TestConstantsAreSafeForConcurrentUseAfterTheirLoop(t *testing.T) {
 	r := openBytes(t, manyConstants(t, 4000))
 	var list []Constant
 	for c := range r.Model().Constants() {

@@ -29,10 +29,10 @@ func walk(b []byte) error {
 	return err
 }
 
-// TestEveryTruncationAndBit tries every truncation, every bit, and bytes set to 0x00,
-// 0x7f, 0x80 and 0xff: of goldens of up to 3 KiB, else of their first 200 bytes, and of
-// all of them with TENSORFILE_FULL=1.
-func TestEveryTruncationAndBit(t *testing.T) {
+// TestEveryTruncationAndBitIsReadOrRefused tries every truncation, every bit, and bytes
+// set to 0x00, 0x7f, 0x80 and 0xff: of goldens of up to 3 KiB, else of their first 200
+// bytes, and of all of them with TENSORFILE_FULL=1.
+func TestEveryTruncationAndBitIsReadOrRefused(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

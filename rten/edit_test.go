@@ -282,7 +282,7 @@ func TestSharedWeightsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestRenameAndRemove(t *testing.T) {
+func TestRenameAndRemoveRefuseWhatDoesNotFit(t *testing.T) {
 	r := openBytes(t, golden(t, "convert-0.22.0-control"))
 	write := func(change func(p *Edit) error) error {
 		p := NewEdit(r)

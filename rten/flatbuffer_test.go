@@ -47,7 +47,7 @@ func TestFlatbufferStructureIsVerified(t *testing.T) {
 	refuse(t, "a string of 2^32-1", with(name-4, 0xff, 0xff, 0xff, 0xff), tensor.ErrMalformed)
 }
 
-func TestCycleByWrappedOffsets(t *testing.T) {
+func TestCycleByWrappedOffsetsIsRefused(t *testing.T) {
 	var b raw
 	b.Begin()
 	b.force(rtenfb.SlotGraphNodes, 4, 0) // becomes the way back
@@ -217,7 +217,7 @@ func TestUnionsWithoutTypeOrDataAreRefused(t *testing.T) {
 	}
 }
 
-func TestRequiredAndOptionalFields(t *testing.T) {
+func TestRequiredFieldsAreRequired(t *testing.T) {
 	var b raw
 	refuse(t, "no graph", b.model(0, 1), tensor.ErrMalformed)
 	b = raw{}

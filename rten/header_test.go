@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestHeadersAndOtherFiles(t *testing.T) {
+func TestHeadersAndOtherFilesAreRefused(t *testing.T) {
 	good := golden(t, "convert-0.22.0-basic")
 	for _, n := range []int{0, 1, 3, 4, 7, 8, 11, 15, 16, 31} {
 		refuse(t, fmt.Sprintf("%d bytes", n), good[:n], io.ErrUnexpectedEOF)

@@ -85,7 +85,7 @@ func TestLayoutsOfOtherWritersAreRead(t *testing.T) {
 	}
 }
 
-func TestVersion1WithAnyIdentifier(t *testing.T) {
+func TestVersion1HasAnyIdentifier(t *testing.T) {
 	for _, identifier := range []string{"", "RTEN", "ABCD"} {
 		data := oddModel(identifier)
 		r := openBytes(t, data)

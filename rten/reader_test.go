@@ -26,7 +26,7 @@ func TestAllSourcesSayTheSame(t *testing.T) {
 	}
 }
 
-func TestReadsToOpen(t *testing.T) {
+func TestOpeningTakesTwoReadsAtMost(t *testing.T) {
 	small := golden(t, "convert-0.22.0-basic")
 	for _, c := range []struct {
 		name string

@@ -66,7 +66,7 @@ func TestLayoutIsTheConverters(t *testing.T) {
 	}
 }
 
-func TestAbsentAndDefaultAttributes(t *testing.T) {
+func TestAbsentAttributesHaveTheirDefaults(t *testing.T) {
 	attrs := func(r *Reader, node int) string {
 		op, _ := r.Model().Graph().Node(node).Operator()
 		var s []string
@@ -134,7 +134,7 @@ func TestAbsentAndDefaultAttributes(t *testing.T) {
 
 // The messages of mistakes of a program, which have no fields of a file, name the
 // operator, attribute or value that is wrong.
-func TestMessagesOfBuilderMistakes(t *testing.T) {
+func TestBuilderMistakesNameWhatIsWrong(t *testing.T) {
 	outer := NewGraphBuilder()
 	foreign := outer.Input("x", tensor.F32)
 	for name, c := range map[string]struct {
@@ -465,7 +465,7 @@ func TestWriteFileKeepsWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestNoReplaceAndProgress(t *testing.T) {
+func TestNoReplaceKeepsTheFileAndProgressReachesTheTotal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.rten")
 	ts := tensor.Sorted(map[string]*tensor.Tensor{"w": ramp(4, 5)})
 	var done, total int64

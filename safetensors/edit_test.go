@@ -125,7 +125,7 @@ func TestEditsApplyAtOnce(t *testing.T) {
 	}
 }
 
-func TestEditOfShards(t *testing.T) {
+func TestEditOfShardsWritesOneFile(t *testing.T) {
 	dir := t.TempDir()
 	writeCheckpoint(t, dir, 5, 1)
 	r, err := Open(filepath.Join(dir, testIndex), nil)

@@ -361,7 +361,7 @@ func TestMemoryOfOpeningFollowsTheHeader(t *testing.T) {
 	}
 }
 
-func TestIndexesThatDiffer(t *testing.T) {
+func TestIndexesThatDifferFromTheirShardsAreFindings(t *testing.T) {
 	dir := t.TempDir()
 	ts := []*tensor.Tensor{tensor.New("a", tensor.Shape{1}, []uint8{1}),
 		tensor.New("b", tensor.Shape{1}, []uint8{2})}

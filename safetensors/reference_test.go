@@ -28,7 +28,7 @@ type want struct {
 // The reference's files, read and written back: the committed files, and the files of
 // interop/safetensors.sh when TENSORFILE_SAFETENSORS names their directory and
 // TENSORFILE_SAFETENSORS_OUT where the rewritten ones go.
-func TestFilesOfTheReference(t *testing.T) {
+func TestFilesOfTheReferenceHaveItsValues(t *testing.T) {
 	dir, out := "../testdata/safetensors", t.TempDir()
 	if d := os.Getenv("TENSORFILE_SAFETENSORS"); d != "" {
 		dir, out = d, os.Getenv("TENSORFILE_SAFETENSORS_OUT")

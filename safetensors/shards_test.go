@@ -131,7 +131,7 @@ func TestShardsComeBack(t *testing.T) {
 	}
 }
 
-func TestIndexAfterWhiteSpace(t *testing.T) {
+func TestIndexAfterWhiteSpaceIsDetected(t *testing.T) {
 	dir := t.TempDir()
 	files, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
 		tensor.Of(checkpoint(2, 1)...), &ShardOptions{MaxSize: 40})
@@ -255,7 +255,7 @@ func TestShardsThatFailLeaveTheOldSet(t *testing.T) {
 	}
 }
 
-func TestShardIDs(t *testing.T) {
+func TestShardsOfAnotherIDAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(dir, id string) {
 		t.Helper()
@@ -473,7 +473,7 @@ func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 }
 
 // Hugging Face's cache has the files of a model as links to blobs.
-func TestShardsThatAreLinks(t *testing.T) {
+func TestShardsThatAreLinksAreFollowed(t *testing.T) {
 	cache := t.TempDir()
 	blobs, snapshot := filepath.Join(cache, "blobs"), filepath.Join(cache, "snapshots", "main")
 	for _, dir := range []string{blobs, snapshot} {
@@ -560,7 +560,7 @@ func TestIndexIsReadWhole(t *testing.T) {
 }
 
 // Loaders take a tensor that a shard has and the index does not.
-func TestIndexThatLacksATensor(t *testing.T) {
+func TestIndexThatLacksATensorIsAWarning(t *testing.T) {
 	dir := t.TempDir()
 	index := filepath.Join(dir, testIndex)
 	ts := tensor.Of(tensor.New("a", tensor.Shape{1}, []int8{1}),
@@ -584,7 +584,7 @@ func TestIndexThatLacksATensor(t *testing.T) {
 	}
 }
 
-func TestIndexTotalSize(t *testing.T) {
+func TestTotalSizeOfAnIndexIsANumberOfBytes(t *testing.T) {
 	for text, want := range map[string]int64{
 		`{"weight_map":{}}`:                                    -1,
 		`{"weight_map":{},"metadata":{}}`:                      -1,
@@ -612,7 +612,7 @@ func TestIndexTotalSize(t *testing.T) {
 	}
 }
 
-func TestParseIndexRefuses(t *testing.T) {
+func TestParseIndexRefusesWhatIsNoIndex(t *testing.T) {
 	for _, text := range []string{
 		``, `[]`, `{}`, `{"weight_map":[]}`, `{"weight_map":{"a":1}}`, `{"weight_map":{}} x`,
 		`{"weight_map":{"a":"1","a":"2"}}`, `{"weight_map":{},"weight_map":{}}`,
@@ -625,7 +625,7 @@ func TestParseIndexRefuses(t *testing.T) {
 	}
 }
 
-func TestCheckShardName(t *testing.T) {
+func TestCheckShardNameRefusesPathsThatLeave(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a.safetensors": true, "b/a.safetensors": true, "a..b": true, "./a": true,
 		"": false, ".": false, "/a": false, "../a": false, "b/../a": false, `b\a`: false,

@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestLoadAndSave(t *testing.T) {
+func TestLoadGivesTheMapThatWasSaved(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.safetensors")
 	if err := Save(name, map[string]*tensor.Tensor{"b": tensor.New("other", tensor.Shape{2},
 		[]float32{1, 2}), "a": tensor.New("", nil, []int8{3})}); err != nil {

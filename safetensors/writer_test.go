@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestWhatTheWriterRefuses(t *testing.T) {
+func TestWriterRefusesWhatTheFormatLacks(t *testing.T) {
 	ok := tensor.New("a", tensor.Shape{2}, []float32{1, 2})
 	column := tensor.New("c", tensor.Shape{2, 2}, []uint8{1, 2, 3, 4})
 	column.Order = tensor.ColumnMajor(2)

@@ -122,7 +122,7 @@ func TestDenseStreamsInPieces(t *testing.T) {
 }
 
 // A shape that no memory has costs nothing.
-func TestDensifyHugeShape(t *testing.T) {
+func TestDenseStreamOfAHugeShapeTakesLittleMemory(t *testing.T) {
 	x := coo(tensor.Shape{1 << 30, 1 << 30}, []uint8{7, 8}, 0, 1<<30-1, 3, 1<<30-1)
 	in, err := sparse.Open(t.Context(), x, &sparse.Options{MaxMemory: 64})
 	if err != nil {
@@ -167,7 +167,7 @@ func TestSortPutsElementsInRowMajorOrder(t *testing.T) {
 
 // The indices of ONNX, which has the coordinates of a value together, or the number of
 // its element.
-func TestIndicesOfONNX(t *testing.T) {
+func TestIndicesOfONNXAreRead(t *testing.T) {
 	onnx := func(indices ...int64) *tensor.Tensor {
 		return &tensor.Tensor{Name: "s", DType: tensor.I16, Shape: tensor.Shape{3, 5},
 			Scheme: sparse.COO,
@@ -253,7 +253,7 @@ func TestDuplicatesAreAddedOrRefused(t *testing.T) {
 }
 
 // Every value of a tensor without dimensions is for its only element.
-func TestDuplicatesOfScalar(t *testing.T) {
+func TestDuplicatesOfAScalarAreCombined(t *testing.T) {
 	x := coo(tensor.Shape{}, []uint8{3, 4})
 	for d, want := range map[sparse.Duplicates]byte{sparse.First: 3, sparse.Sum: 7} {
 		if got := denseOf(t, x, &sparse.Options{Duplicates: d}); !bytes.Equal(got, []byte{want}) {
@@ -473,7 +473,7 @@ func TestIndexTypesMeanTheSame(t *testing.T) {
 
 // A blob that does not say its size may hold more or less than the shape: nothing is
 // made of it.
-func TestSparsifyOtherSize(t *testing.T) {
+func TestSparsifyRefusesDataOfAnotherSize(t *testing.T) {
 	for _, n := range []int{0, 7, 796, 801, 1 << 20} {
 		x := &tensor.Tensor{Name: "x", DType: tensor.F32, Shape: tensor.Shape{10, 20},
 			Data: tensor.BlobFunc(-1, func() (io.ReadCloser, error) {

@@ -157,7 +157,7 @@ func TestEmptyBlobsHaveNoBytes(t *testing.T) {
 	}
 }
 
-func TestStreamsThatDoNotKeepTheirPromise(t *testing.T) {
+func TestStreamsThatDoNotKeepTheirPromiseAreErrors(t *testing.T) {
 	short, long := BlobFunc(17, opener("0123456789abcdef")),
 		BlobFunc(15, opener("0123456789abcdef"))
 	if _, err := short.ReadAll(); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -312,7 +312,7 @@ func (a answers) Open() (io.ReadCloser, error)          { return Stream(a), nil 
 func (a answers) ReadAt(p []byte, _ int64) (int, error) { return a.n(len(p)), nil }
 func (a answers) Read(p []byte) (int, error)            { return a.n(len(p)), nil }
 
-func TestSourcesThatMiscount(t *testing.T) {
+func TestSourcesThatMiscountAreErrors(t *testing.T) {
 	for name, n := range map[string]func(int) int{
 		"nothing":  func(int) int { return 0 },
 		"negative": func(int) int { return -1 },

@@ -126,7 +126,7 @@ func TestDequantizerReadsAtAnyOffset(t *testing.T) {
 	}
 }
 
-func TestQuantisedBlocksThatAreNot(t *testing.T) {
+func TestWrongQuantisedBlocksAreRefused(t *testing.T) {
 	for name, change := range map[string]func(q *Tensor){
 		"short":                func(q *Tensor) { q.Parts[0].Data = BlobOf(make([]byte, 35)) },
 		"rows of half a block": func(q *Tensor) { q.Shape = Shape{4, 16} },

@@ -92,7 +92,7 @@ func TestConvertToFloat64DecodesEveryDType(t *testing.T) {
 
 // Elements of less than a byte: every code, at every place in a byte (OCP MX
 // specification, 5.3).
-func TestConvertPackedFloats(t *testing.T) {
+func TestConvertDecodesEveryPackedFloat(t *testing.T) {
 	for d, want := range map[DType][]float64{
 		F4E2M1FN: {0, 0.5, 1, 1.5, 2, 3, 4, 6},
 		F6E2M3FN: {0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.125, 1.25, 1.375, 1.5,
@@ -130,7 +130,7 @@ func TestConvertPackedFloats(t *testing.T) {
 }
 
 // Integers of less than a byte: every code at every place in a byte, there and back.
-func TestConvertPackedIntegers(t *testing.T) {
+func TestConvertDecodesEveryPackedInteger(t *testing.T) {
 	for _, c := range []struct {
 		d      DType
 		packed string // of values
@@ -253,7 +253,7 @@ func TestConvertRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestConvertIntegers(t *testing.T) {
+func TestConvertKeepsIntegersExactly(t *testing.T) {
 	got, err := Convert[uint64](New("x", Shape{3}, []float64{0, 1 << 53, 1 << 63}))
 	if err != nil || !slices.Equal(got, []uint64{0, 1 << 53, 1 << 63}) {
 		t.Error(got, err)

@@ -31,7 +31,7 @@ func TestEveryDTypeHasANameThatParses(t *testing.T) {
 	}
 }
 
-func TestParseDTypeRefuses(t *testing.T) {
+func TestParseDTypeRefusesUnknownNames(t *testing.T) {
 	for _, s := range []string{"", "unknown", "float", "float3", "FLOAT32", "\x1b[31m"} {
 		if d, err := ParseDType(s); !errors.Is(err, ErrDType) || d != Unknown ||
 			strings.Contains(err.Error(), "\x1b") {
@@ -62,7 +62,7 @@ func TestDTypeMarshalsAsText(t *testing.T) {
 	}
 }
 
-func TestDTypeBytes(t *testing.T) {
+func TestBytesOfElementsAreRoundedUp(t *testing.T) {
 	for _, c := range []struct {
 		d    DType
 		n    int64

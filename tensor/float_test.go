@@ -145,7 +145,7 @@ func TestRoundingBetweenAllAdjacentValues(t *testing.T) {
 	}
 }
 
-func TestNaNPayloads(t *testing.T) {
+func TestNaNsStayNaNsInSmallFloats(t *testing.T) {
 	for _, c := range []struct {
 		in   uint32
 		f16  Float16

@@ -53,7 +53,7 @@ func slice(text string, x *tensor.Tensor) ([]int64, tensor.Shape, error) {
 	return v, part.Shape, err
 }
 
-func TestSlicesOfSeveralDimensions(t *testing.T) {
+func TestSlicesOfSeveralDimensionsHaveTheirShape(t *testing.T) {
 	x := tensor.New("x", tensor.Shape{2, 3, 4}, make([]int64, 24))
 	for text, want := range map[string]string{
 		"0":           "[3, 4]",

@@ -76,7 +76,7 @@ func TestOrderGivesStrides(t *testing.T) {
 	}
 }
 
-func TestShapeInJSON(t *testing.T) {
+func TestShapeIsAnArrayInJSON(t *testing.T) {
 	for want, s := range map[string]Shape{"[]": nil, "[2,3]": {2, 3}, "[0]": {0}} {
 		b, err := json.Marshal(struct{ Shape Shape }{s})
 		if err != nil || string(b) != `{"Shape":`+want+`}` {

@@ -227,7 +227,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestSliceOfPackedElements(t *testing.T) {
+func TestSliceTakesPackedElements(t *testing.T) {
 	for _, d := range []DType{F4E2M1FN, F6E2M3FN, F6E3M2FN} {
 		x := randomTensor(d, 60, 5)
 		x.Shape = Shape{5, 12}

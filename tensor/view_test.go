@@ -74,7 +74,7 @@ func TestViewLoadAndNewOfEveryElement(t *testing.T) {
 	roundTrip(t, []Float8E8M0FNU{0x38, 2}, []byte{0x38, 2})
 }
 
-func TestWhatCannotBeViewed(t *testing.T) {
+func TestViewAndLoadReportWhatTheyCannotDo(t *testing.T) {
 	f := func(name string, tt *Tensor, view, load error) {
 		t.Helper()
 		if _, err := View[float32](tt); !errors.Is(err, view) {
@@ -222,7 +222,7 @@ func TestConvertOfEveryNumericType(t *testing.T) {
 	}
 }
 
-func TestReorderedAgainstStrides(t *testing.T) {
+func TestReorderedAgreesWithStrides(t *testing.T) {
 	shapes := []Shape{nil, {1}, {5}, {2, 3}, {3, 1, 2}, {2, 3, 4}, {70, 41}, {2, 33, 5, 3}, {0, 3},
 		{4, 0, 2}}
 	for _, s := range shapes {
@@ -328,7 +328,7 @@ func TestReorderedRefusesWhatHasNoOrder(t *testing.T) {
 	}
 }
 
-func TestSizeAndParts(t *testing.T) {
+func TestSizeAddsUpParts(t *testing.T) {
 	x := &Tensor{Scheme: "sparse_coo",
 		Parts: []Part{{"values", F32, BlobOf(make([]byte, 8))},
 			{"coords", U64, BlobOf(make([]byte, 32))}}}

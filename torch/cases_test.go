@@ -120,7 +120,7 @@ func TestSparseLayoutsAreRead(t *testing.T) {
 
 // A tensor that torch conjugates or negates has values; the same at any place, and in any
 // order.
-func TestSignsOfValues(t *testing.T) {
+func TestNegatedAndConjugatedTensorsHaveTheirValues(t *testing.T) {
 	tensorWith := func(class string, n int64, marks ...string) string {
 		metadata := "}("
 		for _, m := range marks {
@@ -180,7 +180,7 @@ func TestSignsOfValues(t *testing.T) {
 }
 
 // Arrays of protocol 5, and where they are.
-func TestNumPyBuffers(t *testing.T) {
+func TestNumPyBuffersAreRead(t *testing.T) {
 	dtype := func(order string) string {
 		return call(name("numpy", "dtype"), str("i2"), "\x89", "\x88") + tup("K\x03", str(order),
 			"N", "N", "N", "J\xff\xff\xff\xff", "J\xff\xff\xff\xff", "K\x00") + "b"

@@ -150,7 +150,7 @@ func TestOpeningReadsNoStorage(t *testing.T) {
 }
 
 // Archives whose directories are wrong are refused.
-func TestDirectoriesThatAreWrong(t *testing.T) {
+func TestWrongDirectoriesAreRefused(t *testing.T) {
 	b := archive(floats(4))
 	at := bytes.LastIndex(b, []byte("PK\x01\x02"))
 	set := func(off int, v ...byte) []byte {
@@ -180,7 +180,7 @@ func TestDirectoriesThatAreWrong(t *testing.T) {
 }
 
 // Names are what the file says; errors quote them.
-func TestNamesOfTheFile(t *testing.T) {
+func TestNamesAreAsInTheFile(t *testing.T) {
 	names := []string{"../../etc/passwd", "a\nb", "", "\x1b[31m", "\xff"}
 	pickle := "}("
 	for _, n := range names {

@@ -158,7 +158,7 @@ func TestDistributedIsRefused(t *testing.T) {
 }
 
 // Code in .metadata, and in an entry, is found and not run.
-func TestForeignGlobalsOfDistributed(t *testing.T) {
+func TestForeignGlobalsOfDistributedAreFoundAndNotRun(t *testing.T) {
 	value := string(archive(dictWith("a", reinvoked)))
 	index := dataclass("MetadataIndex", "fqn", str("v"), "offset", "N", "index",
 		"N") + storageInfo("0", 0, int64(len(value)))

@@ -139,7 +139,7 @@ func TestFunctionsThatPythonWouldRunAreFindings(t *testing.T) {
 
 // Classes of libraries of tensors are no finding, nor are the functions by which NumPy
 // and torch make their objects.
-func TestGlobalsWithoutAFinding(t *testing.T) {
+func TestGlobalsOfTensorLibrariesAreNoFinding(t *testing.T) {
 	for _, pickle := range []string{
 		name("torch.nn.modules.linear", "Linear") + ")\x81",
 		name("torch.distributed.tensor", "DTensor"),
@@ -191,7 +191,7 @@ func TestForeignCallsAreData(t *testing.T) {
 }
 
 // Scanners of pickles stop at these, and torch does not.
-func TestArchivesThatScannersMisread(t *testing.T) {
+func TestArchivesThatScannersMisreadAreReadAsTorchDoes(t *testing.T) {
 	plain := archive(dictWith("a", reinvoked))
 	at := bytes.Index(plain, []byte("PK\x01\x02"))
 	otherName := bytes.Replace(bytes.Clone(plain), []byte("x/data.pkl"), []byte("x/data.txt"), 1)
@@ -222,7 +222,7 @@ func TestArchivesThatScannersMisread(t *testing.T) {
 }
 
 // torch writes a CRC of 0 on request: that is a warning.
-func TestMemberWithoutCRC(t *testing.T) {
+func TestMemberWithoutCRCIsAWarning(t *testing.T) {
 	b := archive(floats(4))
 	at := bytes.LastIndex(b, []byte("PK\x01\x02"))
 	copy(b[at+16:], "\x00\x00\x00\x00")

@@ -253,7 +253,7 @@ func ndarray(shape, word, data string) string {
 			"B"+string(binary.LittleEndian.AppendUint32(nil, uint32(len(data))))+data) + "b"
 }
 
-func TestDeviationsThatAreRead(t *testing.T) {
+func TestDeviationsAreReadUnlessStrict(t *testing.T) {
 	strict := func(b []byte) error {
 		_, err := OpenBytes(b, &ReaderOptions{Strict: true})
 		return err
@@ -316,7 +316,7 @@ func TestExpandedTensorIsLimited(t *testing.T) {
 	}
 }
 
-func TestSparseIndexOutside(t *testing.T) {
+func TestSparseIndexOutsideIsMalformed(t *testing.T) {
 	coords := tensorOf(storageOf("LongStorage", "1", 2), 0, []int64{1, 2}, []int64{2, 1})
 	values := tensorOf(storageOf("FloatStorage", "0", 4), 0, []int64{2}, []int64{1})
 	layout := call(name("torch.serialization", "_get_layout"), str("torch.sparse_coo"))
@@ -418,7 +418,7 @@ func TestEqualKeysAreOne(t *testing.T) {
 }
 
 // A tuple is a key by its items, one with a class, too; NaN is equal to nothing.
-func TestTuplesAsKeys(t *testing.T) {
+func TestTuplesAreKeys(t *testing.T) {
 	nan := "G\x7f\xf8\x00\x00\x00\x00\x00\x00"
 	dtype := name("torch", "float32") + "q\x00"
 	r, err := OpenBytes(archive("}("+tup(dtype, "K\x01")+"K\x05"+tup("h\x00", "\x88")+"K\x06"+
@@ -478,7 +478,7 @@ func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	}
 }
 
-func TestEveryWayOfReading(t *testing.T) {
+func TestEverySourceReadsTheSame(t *testing.T) {
 	for _, name := range []string{"values.pt", "legacy.pt", "kinds.pt", "deflated.pt",
 		"script.pt"} {
 		api.Same(t, golden(t, name), describe)

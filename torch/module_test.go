@@ -55,7 +55,7 @@ func moduleOf(parameters, buffers, modules, fields string) string {
 		buffers + str("_modules") + modules + fields + "ub"
 }
 
-func TestTensorsThatAreNotOfAStateDict(t *testing.T) {
+func TestTensorsOutsideOfAStateDictAreFound(t *testing.T) {
 	other := strings.Replace(floats(4), str("0"), str("1"), 1)
 	second := file{"x/data/1", "0123456789abcdef"}
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ type wanted struct {
 
 // The files of torch: the committed ones, and the files of interop/torch.sh when
 // TENSORFILE_TORCH names their directory.
-func TestFilesOfTheReference(t *testing.T) {
+func TestFilesOfTheReferenceHaveItsValues(t *testing.T) {
 	dir := "../testdata/torch"
 	if d := os.Getenv("TENSORFILE_TORCH"); d != "" {
 		dir = d

@@ -104,7 +104,7 @@ func TestSubclassesHaveTheTensorsOfTheirState(t *testing.T) {
 }
 
 // The state of a shared tensor is of the one parameter alone.
-func TestStateOfASharedTensor(t *testing.T) {
+func TestStateOfASharedTensorIsOfOneParameter(t *testing.T) {
 	r, err := OpenBytes(archive("}("+str("a")+floats(4)+"q\x00"+str("b")+
 		call(name("torch._utils", "_rebuild_parameter_with_state"), "h\x00", "\x88", "N",
 			dictWith("extra", floats(4)))+"u"), nil)

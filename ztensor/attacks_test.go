@@ -379,7 +379,7 @@ func attacks() []attack {
 	return all
 }
 
-func TestAttacksOnOpening(t *testing.T) {
+func TestAttacksOnOpeningAreRefusedOrWarned(t *testing.T) {
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
 			opts := &ReaderOptions{Strict: a.strict}

@@ -9,7 +9,7 @@ import (
 
 // What CBOR has and version 2 lacks: undefined becomes null, since fxamacker/cbor decodes
 // both to nil, and a map with an array for a key, which it does not decode, is refused.
-func TestAttributesOfUndefinedAndOfArrayKeys(t *testing.T) {
+func TestUndefinedBecomesNullAndArrayKeysAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, encoded, in2 string }{
 		{"undefined", "\xf7", "\xf6"},
 		{"undefined in an array", "\x81\xf7", "\x81\xf6"},

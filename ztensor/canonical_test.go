@@ -132,7 +132,7 @@ func TestFilesOfVersion2SurviveRewriting(t *testing.T) {
 	}
 }
 
-func TestStreamedTensorsOfVersion2(t *testing.T) {
+func TestStreamedTensorsOfVersion2MakeTheSameFile(t *testing.T) {
 	data := noise(5<<20+7, 1)
 	for _, o := range []WriterOptions{{Canonical: true}, {Level: 3}, {}} {
 		o.Version = "2"

@@ -36,7 +36,7 @@ func hole(start, end []byte, size int64) io.ReaderAt {
 	})
 }
 
-func TestListingAGibibyteOverAReader(t *testing.T) {
+func TestListingAGibibyteTakesFewReads(t *testing.T) {
 	const size = 1 << 30
 	for _, n := range []int{1, 100, 400, 10_000} {
 		for _, version := range []string{"1.0", "1.2"} {
@@ -324,7 +324,7 @@ func TestMemoryOfWritingIsBounded(t *testing.T) {
 
 // A file that does not fit into memory is written in little of it: 4 GiB with
 // TENSORFILE_LARGE=1.
-func TestLargeFileInLittleMemory(t *testing.T) {
+func TestLargeFilesAreWrittenInLittleMemory(t *testing.T) {
 	readtest.Measure(t)
 	size := int64(64 << 20)
 	if os.Getenv("TENSORFILE_LARGE") != "" {
@@ -391,7 +391,7 @@ func TestWeightsCompressAtEveryLevel(t *testing.T) {
 
 // Version 2 over a reader: one tensor is one read, compressed ones too, and a
 // slice of a compressed one takes the table, once, and the frames that it needs.
-func TestReadingVersion2OverAReader(t *testing.T) {
+func TestATensorOfVersion2IsOneRead(t *testing.T) {
 	const size = 8<<20 + 12345
 	data := noise(size, 3)
 	for _, level := range []int{0, 3} {

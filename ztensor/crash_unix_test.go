@@ -135,7 +135,7 @@ func wantEdition(t *testing.T, name string, mixed bool) (v int) {
 
 // kill -9 at any time leaves the old file or the new one. TENSORFILE_KILLS
 // says how often.
-func TestKilledAtAnyTime(t *testing.T) {
+func TestKilledAtAnyTimeLeavesOldOrNew(t *testing.T) {
 	kills := 12
 	if n, err := strconv.Atoi(os.Getenv("TENSORFILE_KILLS")); err == nil {
 		kills = n
@@ -168,7 +168,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 
 // A file that may not grow beyond any of forty sizes (EFBIG, as ENOSPC)
 // leaves the old one and nothing else.
-func TestLimitOnTheSizeOfFiles(t *testing.T) {
+func TestLimitOnTheSizeOfFilesLeavesTheOldFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
 	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...),
 		&WriterOptions{Version: "1.0"}); err != nil {

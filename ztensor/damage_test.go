@@ -11,7 +11,7 @@ import (
 // Every cut and every bit of every golden. Where a digest
 // covers the byte, no change passes unseen. TENSORFILE_FULL=1 takes all files;
 // without it those above 1 KiB have every 61st bit turned over.
-func TestEveryTruncationAndBitFlip(t *testing.T) {
+func TestEveryTruncationAndBitFlipIsFound(t *testing.T) {
 	var meta, padding, data readtest.Toll
 	unseen := 0
 	for _, g := range goldens(t, version1...) {
@@ -112,7 +112,7 @@ func glance(r *Reader) {
 }
 
 // Every byte of the metadata set to values that break arithmetic.
-func TestEveryByteOfTheMetadata(t *testing.T) {
+func TestEveryByteOfTheMetadataIsChecked(t *testing.T) {
 	for _, g := range goldens(t, version1...) {
 		r, err := OpenBytes(g.data, nil)
 		if err != nil {

@@ -98,9 +98,10 @@
 // # How it was checked
 //
 // Against the Rust crates and Python packages of every generation, in both directions
-// (interop/ztensor.sh), and of version 2 on wrong files too, which the crate must refuse
-// for the same rule, or list, read and verify as we do (TestSameAsCrate); against
-// fxamacker/cbor and against itself by fuzzing; against the attacks of attacks_test.go.
+// (interop/ztensor.sh), and of version 2 on wrong files too, which the crate must
+// refuse for the same rule, or list, read and verify as we do
+// (TestVerdictsAreTheSameAsCrate); against fxamacker/cbor and against itself by
+// fuzzing; against the attacks of attacks_test.go.
 //
 // Slices that Blob.Bytes and tensor.View return are borrowed: see package tensor.
 package ztensor

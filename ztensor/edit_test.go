@@ -206,7 +206,7 @@ func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	}
 }
 
-func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
+func TestVersionsThatAreOnlyReadHaveNoNewEdition(t *testing.T) {
 	for _, version := range []string{"0.1", "1.1", "1.2"} {
 		old := goldens(t, version)[0]
 		name := store(t, old.data)
@@ -253,7 +253,7 @@ func TestNewEditionsOfWhatCannotHaveOne(t *testing.T) {
 }
 
 // A component without bytes that comes last is not behind the manifest.
-func TestEditOfATensorWithoutBytesAtTheEnd(t *testing.T) {
+func TestEditKeepsATensorWithoutBytesAtTheEnd(t *testing.T) {
 	ctx := t.Context()
 	for _, o := range variants() {
 		name := store(t, write(t, &o, func(w *Writer) {
@@ -284,7 +284,7 @@ func TestEditOfATensorWithoutBytesAtTheEnd(t *testing.T) {
 }
 
 // Shards are next to their root: an edition elsewhere would not find them.
-func TestEditOfARootOfShards(t *testing.T) {
+func TestEditOfARootOfShardsStaysInItsDirectory(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	root := filepath.Join(dir, "m.zt")
 	_, err := WriteShards(ctx, root, tensor.Of(

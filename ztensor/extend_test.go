@@ -176,7 +176,7 @@ func TestAppendSharesAndRefuses(t *testing.T) {
 
 // An append that was given up leaves the file as it was; one that was cut off
 // anywhere leaves one that Recover makes so.
-func TestAppendsThatWereInterrupted(t *testing.T) {
+func TestInterruptedAppendsAreRecovered(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "x.zt")
 	file := write(t, &WriterOptions{Version: "2", Alignment: 4096},

@@ -68,7 +68,7 @@ func TestSmallSlicesOfFramesAreDecodedOnce(t *testing.T) {
 }
 
 // Rows in random order read, and so decode, at most three times as much as the file.
-func TestSlicesOfFramesInRandomOrder(t *testing.T) {
+func TestSlicesInRandomOrderDecodeLittle(t *testing.T) {
 	rows := 400
 	if os.Getenv("TENSORFILE_MEASURE") != "" {
 		rows = 10_000
@@ -103,7 +103,7 @@ func TestSlicesOfFramesInRandomOrder(t *testing.T) {
 	}
 }
 
-func TestConcurrentSlicesOfFrames(t *testing.T) {
+func TestConcurrentSlicesOfFramesHaveTheirBytes(t *testing.T) {
 	file, content := compressedRows(t)
 	r, err := OpenBytes(file, nil)
 	if err != nil {

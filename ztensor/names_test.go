@@ -160,7 +160,7 @@ func TestUnusualNamesAreRefusedOrReadBack(t *testing.T) {
 
 // Names that are taken are refused whatever the order of the calls, and names that become
 // free can be taken.
-func TestRenameToNamesThatAreTaken(t *testing.T) {
+func TestRenameRefusesNamesThatAreTaken(t *testing.T) {
 	ts := []*tensor.Tensor{
 		tensor.New("a", tensor.Shape{1}, []uint8{1}),
 		tensor.New("b", tensor.Shape{1}, []uint8{2}),

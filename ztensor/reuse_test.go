@@ -14,7 +14,7 @@ import (
 
 // One buffer for all tensors: what is in the file is what each was when it was
 // added, or writing fails.
-func TestWritersAndAReusedBuffer(t *testing.T) {
+func TestBuffersUsedAgainLeaveNoWrongValues(t *testing.T) {
 	buffer := make([]byte, 200_000)
 	fill := func(i int) *tensor.Tensor {
 		for k := range buffer {
@@ -84,7 +84,7 @@ func TestWritersAndAReusedBuffer(t *testing.T) {
 
 // Equal content is stored once in canonical form, also where it was compared
 // with memory that has changed since it was written.
-func TestSharingWithMemoryThatHasChanged(t *testing.T) {
+func TestSharingWithMemoryThatHasChangedIsAnError(t *testing.T) {
 	one, second := []byte{1, 2, 3}, []byte{1, 2, 3}
 	w := NewWriter(io.Discard, &WriterOptions{Version: "2", Canonical: true})
 	if err := w.AddAll(t.Context(), tensor.Of(tensor.New("a", tensor.Shape{3}, one))); err != nil {
@@ -98,7 +98,7 @@ func TestSharingWithMemoryThatHasChanged(t *testing.T) {
 }
 
 // An option that does not fit the version is an error whose message names both.
-func TestMessagesOfOptionsThatDoNotFitTheVersion(t *testing.T) {
+func TestOptionsThatDoNotFitTheVersionAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		o    WriterOptions
 		says []string

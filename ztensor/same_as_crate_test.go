@@ -341,10 +341,11 @@ type verdict struct {
 	}
 }
 
-// TestSameAsCrate holds what we make of wrong files of version 2 against upstream's
-// crate: which are refused, what is listed and read of the others, and whether that
-// verifies. TENSORFILE_MUTANTS is their number, TENSORFILE_SEED makes them other ones.
-func TestSameAsCrate(t *testing.T) {
+// TestVerdictsAreTheSameAsCrate holds what we make of wrong files of version 2 against
+// upstream's crate: which are refused, what is listed and read of the others, and
+// whether that verifies. TENSORFILE_MUTANTS is their number, TENSORFILE_SEED makes them
+// other ones.
+func TestVerdictsAreTheSameAsCrate(t *testing.T) {
 	crate := os.Getenv("TENSORFILE_ZTCRATE")
 	if crate == "" {
 		t.Skip("TENSORFILE_ZTCRATE does not name the ztensor crate's program: interop/ztensor.sh builds it, with TENSORFILE_FULL, and runs this test")

@@ -41,7 +41,7 @@ func openSharded(t *testing.T, opts *ReaderOptions, change func(dir string)) (*R
 	return r, err
 }
 
-func TestShardsThatAreNotWhatTheRootSays(t *testing.T) {
+func TestShardsThatAreNotWhatTheRootSaysAreRefused(t *testing.T) {
 	const one = "crate-2.1.1-sharded-00001.zt"
 	rename := func(to string) func(dir string) {
 		return func(dir string) {
@@ -170,7 +170,7 @@ func TestShardsAreLookedForOnce(t *testing.T) {
 }
 
 // In Hugging Face's cache the files of a model are links to blobs.
-func TestShardsThatAreLinks(t *testing.T) {
+func TestShardsThatAreLinksAreFollowed(t *testing.T) {
 	outside := t.TempDir()
 	names := []string{"crate-2.1.1-sharded.zt", "crate-2.1.1-sharded-00001.zt",
 		"crate-2.1.1-sharded-vision.zt"}
@@ -229,7 +229,7 @@ func TestShardsOfBytesAreNowhere(t *testing.T) {
 }
 
 // A store of content may be a link, or below one.
-func TestStoresThatAreLinks(t *testing.T) {
+func TestStoresThatAreLinksAreFollowedUnlessNoLinks(t *testing.T) {
 	const sum = "423d889f0340097e518ae70d1adf33f96f4b218594fe1c414678909a2244830c"
 	for _, link := range []string{"store", "store/blobs", "store/blobs/sha256", "blobs",
 		"blobs/sha256"} {
@@ -267,7 +267,7 @@ func TestStoresThatAreLinks(t *testing.T) {
 
 // Two files that are each other's shards, and one that is its own: each is read
 // once, and what a shard refers to is not followed.
-func TestShardsInACircle(t *testing.T) {
+func TestShardsInACircleAreReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	root := func(name, shard string, size int) made {
 		m := made{manifest: pairList{

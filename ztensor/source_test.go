@@ -49,7 +49,7 @@ func TestCancelledReadersAreNotAskedAgain(t *testing.T) {
 
 // Another file takes the name, or the file grows, while it is open: what
 // was opened is what is read.
-func TestFileReplacedAndExtended(t *testing.T) {
+func TestOpenFilesSurviveReplacementAndExtension(t *testing.T) {
 	old := write(t, &WriterOptions{Version: "1.0", Digest: CRC32C},
 		func(w *Writer) { w.AddAll(t.Context(), tensor.Of(samples()...)) })
 	for _, noMap := range []bool{false, true} {

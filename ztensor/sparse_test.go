@@ -142,7 +142,7 @@ func sparseFile(t *testing.T, scheme string, shape []any, parts map[string][]byt
 
 // A bomb of indices is read no further than a tensor of this shape can go, and none
 // decodes to more than the limit.
-func TestIndicesThatAreBombs(t *testing.T) {
+func TestIndicesThatAreBombsAreRefused(t *testing.T) {
 	bomb := make([]byte, 64<<20)
 	for _, c := range []struct {
 		scheme string
@@ -176,7 +176,7 @@ func TestIndicesThatAreBombs(t *testing.T) {
 
 // Each part has its digest checked, also one that is decoded before it is looked at, in
 // order and out of it.
-func TestDigestsOfPartsThatAreHeld(t *testing.T) {
+func TestDigestsOfHeldPartsAreChecked(t *testing.T) {
 	u64 := func(v ...uint64) []byte {
 		var b []byte
 		for _, x := range v {

@@ -367,7 +367,7 @@ func TestASetOfShardsIsReplacedTogether(t *testing.T) {
 	}
 }
 
-func TestAShardOfAnotherSet(t *testing.T) {
+func TestAShardOfAnotherSetIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(id string) string {
 		name := filepath.Join(dir, id, "m.zt")
@@ -411,7 +411,7 @@ func TestAShardOfAnotherSet(t *testing.T) {
 
 // A writer that was killed while it renamed its shards has left a journal: opening
 // says so, and the next writer finishes the work.
-func TestAnInterruptedSet(t *testing.T) {
+func TestAnInterruptedSetIsReportedAndFinished(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	name := filepath.Join(dir, "m.zt")
 	shards := func(dir, id string) []string {

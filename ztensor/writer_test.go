@@ -276,7 +276,7 @@ func TestCreateReplacesTheFileAtOnce(t *testing.T) {
 }
 
 // A file that exists is left alone if it is asked for, and progress ends with all bytes.
-func TestNoReplaceAndProgressOfWriters(t *testing.T) {
+func TestNoReplaceKeepsTheFileAndProgressReachesTheTotal(t *testing.T) {
 	for _, version := range editableVersions {
 		name := filepath.Join(t.TempDir(), "x.zt")
 		var done, total int64
@@ -304,7 +304,7 @@ func TestNoReplaceAndProgressOfWriters(t *testing.T) {
 
 // A tensor that comes piece by piece and is neither closed nor complete leaves no file,
 // and no other tensor can be added meanwhile.
-func TestATensorThatIsNotClosed(t *testing.T) {
+func TestATensorThatIsNotClosedLeavesNoFile(t *testing.T) {
 	for _, version := range editableVersions {
 		name := filepath.Join(t.TempDir(), "x.zt")
 		w, err := Create(name, &WriterOptions{Version: version})

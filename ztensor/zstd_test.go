@@ -136,7 +136,7 @@ var errAny = errors.New("any error")
 
 // The reader of 1.0.0 unpacks 256 MiB that hide in 8 KB of a sparse part,
 // whose size nothing gives.
-func TestSparseBombsWithoutSize(t *testing.T) {
+func TestSparseBombsWithoutSizeAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long where the machine is emulated or races are looked for")
 	}

@@ -86,7 +86,7 @@ func clearEnv(t *testing.T) {
 	}
 }
 
-func TestStoreWithTokens(t *testing.T) {
+func TestStoreRenewsTokensBeforeTheyEnd(t *testing.T) {
 	s := start(t, func(r *http.Request) bool {
 		return r.Header.Get("Authorization") == "Bearer eyJ.secret"
 	})
@@ -117,7 +117,7 @@ func TestStoreWithTokens(t *testing.T) {
 	}
 }
 
-func TestStoreWithASignatureInTheQuery(t *testing.T) {
+func TestStoreSendsTheSignatureOfTheQuery(t *testing.T) {
 	clearEnv(t)
 	s := start(t, func(r *http.Request) bool {
 		return r.URL.Query().Get("sig") == "se/cret=" && r.Header.Get("Authorization") == ""
@@ -132,7 +132,7 @@ func TestStoreWithASignatureInTheQuery(t *testing.T) {
 		"credentials of AZURE_STORAGE_CONNECTION_STRING", "se/cret", "se%2Fcret")
 }
 
-func TestStoreWithAKey(t *testing.T) {
+func TestStoreSignsWithTheKey(t *testing.T) {
 	clearEnv(t)
 	s := start(t, func(r *http.Request) bool {
 		return strings.HasPrefix(r.Header.Get("Authorization"), "SharedKey account:") &&
@@ -186,7 +186,7 @@ func TestEnvironmentNamesAccountAndKey(t *testing.T) {
 	}
 }
 
-func TestListingsOfOtherForms(t *testing.T) {
+func TestListingsOfOtherFormsAreReadOrRefused(t *testing.T) {
 	body := ""
 	s := start(t, func(*http.Request) bool { return true })
 	s.List = func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, body); return true }

@@ -152,7 +152,7 @@ func TestCreateWritesObjectsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestCreateThatFails(t *testing.T) {
+func TestFailedCreateAbortsTheUpload(t *testing.T) {
 	isPut := func(r *http.Request) bool { return r.Method == http.MethodPut }
 	location := func(address string) func(w http.ResponseWriter, r *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {

@@ -74,7 +74,7 @@ func clearEnv(t *testing.T) {
 	t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(machine.URL, "http://"))
 }
 
-func TestStore(t *testing.T) {
+func TestStoreOpensAndListsObjects(t *testing.T) {
 	s := start(t, "ya29.secret")
 	store, err := New(&Options{Endpoint: s.URL,
 		Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "ya29.secret"})})
@@ -98,7 +98,7 @@ func TestEmulatorOfTheEnvironmentIsUsed(t *testing.T) {
 	}
 }
 
-func TestCredentialsOfTheEnvironment(t *testing.T) {
+func TestCredentialsOfTheEnvironmentAreUsed(t *testing.T) {
 	clearEnv(t)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -141,7 +141,7 @@ func TestCreateWritesObjectsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestCreateThatFails(t *testing.T) {
+func TestFailedCreateAbortsTheUpload(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	isPart := func(r *http.Request) bool { return r.URL.Query().Has("partNumber") }

@@ -143,7 +143,7 @@ func clearEnv(t *testing.T) {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 }
 
-func TestStore(t *testing.T) {
+func TestStoreOpensAndListsObjects(t *testing.T) {
 	clearEnv(t)
 	s := start(t, "eu-west-3", "token/of+session")
 	t.Setenv("AWS_ENDPOINT_URL", s.URL)
@@ -159,7 +159,7 @@ func TestStore(t *testing.T) {
 		"token/of", testID)
 }
 
-func TestWrongCredentials(t *testing.T) {
+func TestWrongCredentialsAreAPermissionError(t *testing.T) {
 	clearEnv(t)
 	s := start(t, "us-east-1", "")
 	for name, c := range map[string]*credentials.Credentials{
@@ -180,7 +180,7 @@ func TestWrongCredentials(t *testing.T) {
 	}
 }
 
-func TestRegionThatTheStoreNames(t *testing.T) {
+func TestRegionThatTheStoreNamesIsUsed(t *testing.T) {
 	s := start(t, "ap-south-1", "")
 	store, err := New(&Options{Endpoint: s.URL, Credentials: credentials.NewStaticV4(testID,
 		testSecret, "")})
@@ -219,7 +219,7 @@ func TestRegionThatTheStoreNames(t *testing.T) {
 	}
 }
 
-func TestHostsOfAmazon(t *testing.T) {
+func TestHostsOfAmazonFollowBucketAndRegion(t *testing.T) {
 	for _, test := range []struct{ bucket, region, want string }{
 		{"models", "", "https://models.s3.us-east-1.amazonaws.com/"},
 		{"models", "eu-central-1", "https://models.s3.eu-central-1.amazonaws.com/"},
@@ -242,7 +242,7 @@ func TestHostsOfAmazon(t *testing.T) {
 	}
 }
 
-func TestListingsThatLie(t *testing.T) {
+func TestListingsThatLieAreRefused(t *testing.T) {
 	s := storetest.Start(t, nil)
 	body := ""
 	s.List = func(w http.ResponseWriter, r *http.Request) bool {
@@ -271,7 +271,7 @@ func TestListingsThatLie(t *testing.T) {
 }
 
 // The order is the order of AWS's tools, and the first that has credentials counts.
-func TestCredentialsOfTheEnvironment(t *testing.T) {
+func TestFirstCredentialsInTheOrderOfAWSAreUsed(t *testing.T) {
 	clearEnv(t)
 	get := func() (id, from string, err error) {
 		c := &chain{}

@@ -28,7 +28,7 @@ func TestUpRoundsToMultiplesAndReportsOverflow(t *testing.T) {
 	}
 }
 
-func TestProductsAndSums(t *testing.T) {
+func TestProductsAndSumsReportOverflow(t *testing.T) {
 	for _, c := range []struct {
 		a, b int64
 		mul  bool

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWriteInPiecesOfAnySize(t *testing.T) {
+func TestPiecesOfAnySizeMakeTheSameFile(t *testing.T) {
 	whole := content(5<<20 + 123)
 	for _, size := range []int{1, 7, 4096, pieceSize - 1, pieceSize, pieceSize + 1, 3 << 20,
 		len(whole)} {
@@ -132,7 +132,7 @@ func TestWriteAtPatchesAndWriteGoesOnAtTheEnd(t *testing.T) {
 	hasContent(t, name, []byte("count=12 tail\x00\x00\x00\x00\x00\x00\x00far!"))
 }
 
-func TestParallelWriteAt(t *testing.T) {
+func TestParallelWriteAtWritesEveryByte(t *testing.T) {
 	data := content(24<<20 + 5)
 	for _, reserve := range []int64{0, int64(len(data)), int64(len(data)) + 100<<20, 10 << 20} {
 		name := filepath.Join(t.TempDir(), "f")

@@ -101,7 +101,7 @@ func child(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
 	return readtest.Child(t, "TestChild", childTask+"="+task, childName+"="+name)
 }
 
-func TestKilledBeforeEachStep(t *testing.T) {
+func TestKilledBeforeEachStepLeavesOldOrNew(t *testing.T) {
 	data := content(newSize)
 	var olds, news, temps int
 	for k, step := range steps(t, data) {
@@ -136,7 +136,7 @@ func TestKilledBeforeEachStep(t *testing.T) {
 		news, temps)
 }
 
-func TestSetKilledBeforeEachStep(t *testing.T) {
+func TestSetKilledBeforeEachStepIsOldOrNew(t *testing.T) {
 	all := setSteps(t)
 	var olds, news, journals int
 	for k, step := range all {
@@ -181,7 +181,7 @@ func TestSetKilledBeforeEachStep(t *testing.T) {
 		news, journals)
 }
 
-func TestKilledAtAnyTime(t *testing.T) {
+func TestKilledAtAnyTimeLeavesAWholeFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
 	if err := os.WriteFile(name, version(0), 0o666); err != nil {
@@ -216,7 +216,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 	t.Logf("killed %d times, %d times with a new version in place, torn 0, %d temporary files left", kills, versions, temps)
 }
 
-func TestLimitOnTheSizeOfFiles(t *testing.T) {
+func TestLimitOnTheSizeOfFilesLeavesTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {

@@ -258,7 +258,7 @@ func TestTemporaryFilesCanBeRecognised(t *testing.T) {
 	}
 }
 
-func TestNamesThatCannotBeFiles(t *testing.T) {
+func TestNamesThatCannotBeFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", dir, dir + "/", filepath.Join(dir, "missing") + "/", ".",
 		"..", os.DevNull} {

@@ -91,7 +91,7 @@ func TestExtensionsThatAreGivenUpLeaveTheFileAsItWas(t *testing.T) {
 
 // If two write to one file, neither cuts off what the other wrote, and one learns of
 // it.
-func TestExtensionsOfOneFileByTwo(t *testing.T) {
+func TestSecondExtensionOfAFileFails(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
 		t.Fatal(err)

@@ -346,7 +346,7 @@ func TestLinksAreNoJournals(t *testing.T) {
 }
 
 // A set that lost a piece cannot be completed: whoever replaces it starts anew.
-func TestSetsThatLostAPiece(t *testing.T) {
+func TestSetsThatLostAPieceAreNotCompleted(t *testing.T) {
 	text := journalText(renameLine(temp("m-00001.zt"), "m-00001.zt"),
 		renameLine(temp(setIndex), setIndex), removeLine("m-00002.zt"))
 	dir := journalFor(t, text, temp(setIndex), "other", "m-00002.zt")

@@ -11,7 +11,7 @@ import (
 )
 
 // Written bytes are read back, and taken back, in any order with writing.
-func TestReadAtAndTruncate(t *testing.T) {
+func TestReadAtAndTruncateSeeWhatWasWritten(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	name := filepath.Join(t.TempDir(), "f")
 	for round := range 20 {

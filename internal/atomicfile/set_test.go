@@ -136,7 +136,7 @@ func TestSetFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-func TestSetsOfManyWriters(t *testing.T) {
+func TestSetsOfManyWritersAreNotMixed(t *testing.T) {
 	if !canLock {
 		t.Skip("no locks here")
 	}

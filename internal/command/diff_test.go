@@ -157,7 +157,7 @@ func TestDiffListsWhatTheOtherFormatCannotHold(t *testing.T) {
 }
 
 // Indices are compared as numbers, elements below a byte as what they are.
-func TestDiffOfParts(t *testing.T) {
+func TestDiffComparesIndicesAsNumbers(t *testing.T) {
 	dir := t.TempDir()
 	part := func(role string, d tensor.DType, b ...byte) tensor.Part {
 		return tensor.Part{Role: role, DType: d, Data: tensor.BlobOf(b)}

@@ -12,7 +12,7 @@ import (
 )
 
 // An extraction that the disk is too small for leaves no file, and lists none.
-func TestExtractOnFullDisk(t *testing.T) {
+func TestExtractOnAFullDiskLeavesNoFile(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to make a small disk")
 	}

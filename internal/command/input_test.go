@@ -26,7 +26,7 @@ func TestExpandGlobsKeepsNamesThatExist(t *testing.T) {
 }
 
 // One argument that stands for several files makes one object.
-func TestOneObjectForAPattern(t *testing.T) {
+func TestPatternsMakeOneObject(t *testing.T) {
 	dir := t.TempDir()
 	b, err := os.ReadFile("../../testdata/safetensors/rank8.safetensors")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestOneObjectForAPattern(t *testing.T) {
 }
 
 // Addresses of local files and paths as they are on Windows and elsewhere.
-func TestPathsOfWindows(t *testing.T) {
+func TestAddressesOfFilesBecomePathsOfTheSystem(t *testing.T) {
 	for _, c := range []struct{ goos, address, want string }{
 		{"windows", "file:///C:/models/x.zt", `C:\models\x.zt`},
 		{"windows", `file:///C:\models\x.zt`, `C:\models\x.zt`},

@@ -160,7 +160,7 @@ func TestKilledCommandsLeaveOldOrNewFiles(t *testing.T) {
 
 // A dtype that the format does not have is damage, since the reference refuses the file,
 // but the tensor is listed.
-func TestVerifyUnknownDType(t *testing.T) {
+func TestVerifyCallsAnUnknownDTypeDamage(t *testing.T) {
 	for _, dtype := range []string{"F128", "f32"} {
 		header := fmt.Sprintf(`{"a":{"dtype":%q,"shape":[1],"data_offsets":[0,2]}}`, dtype)
 		b := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header+"12"...)
@@ -183,7 +183,7 @@ func TestVerifyUnknownDType(t *testing.T) {
 }
 
 // A file that is cut is damage wherever its format still shows, within a header too.
-func TestVerifyFilesThatAreCut(t *testing.T) {
+func TestVerifyCallsFilesThatAreCutDamaged(t *testing.T) {
 	for _, file := range []string{"safetensors/dtypes.safetensors", "npy/le-f4.npy",
 		"npy/stored.npz", "gguf/types.gguf", "torch/values.pt", "torch/script.pt",
 		"torch/deflated.pt", "torch/legacy.pt", "ptd/et-1.5.1-dtypes.ptd",

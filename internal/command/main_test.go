@@ -35,7 +35,7 @@ func TestInterruptedCommandsExitWith130(t *testing.T) {
 }
 
 // Standard input that waits for more is given up at once, and the message says why.
-func TestInterruptedWhileReading(t *testing.T) {
+func TestInterruptEndsAWaitForStandardInput(t *testing.T) {
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
 		in, w := io.Pipe()
@@ -62,7 +62,7 @@ func TestWorseStatusWins(t *testing.T) {
 }
 
 // Output that cannot be written is no success.
-func TestStandardOutputThatFails(t *testing.T) {
+func TestStandardOutputThatFailsIsNoSuccess(t *testing.T) {
 	var stderr bytes.Buffer
 	if s := run(t.Context(), []string{"ls", "../../testdata/ztensor/crate-1.2.3-digests.zt"}, nil,
 		failingWriter{}, &stderr, os.Getenv); s == 0 {

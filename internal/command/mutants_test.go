@@ -173,7 +173,7 @@ func TestMutantsRunEveryCommandFlagAndTarget(t *testing.T) {
 
 // For any damage to a file, each command ends soon, with a status that is
 // documented and, where it is asked, with JSON.
-func TestMutants(t *testing.T) {
+func TestMutantsAreReadOrRefused(t *testing.T) {
 	seeds := allSeeds(t)
 	var names []string
 	var files [][]byte

@@ -10,7 +10,7 @@ import (
 
 // A call that a pickle would make, and an object of an unknown class, has one code in
 // each command.
-func TestCodesOfPickles(t *testing.T) {
+func TestCallsOfPicklesHaveOneCodeInEachCommand(t *testing.T) {
 	for code, c := range map[string]struct {
 		pickle           string
 		status           int // of check and verify

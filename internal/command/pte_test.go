@@ -58,9 +58,9 @@ func covers(path string, got, want any) string {
 	return ""
 }
 
-// TestProgramsAsTheReferenceSees compares info, ls and hash of the exporter's programs
-// with what ExecuTorch's own reader says of them.
-func TestProgramsAsTheReferenceSees(t *testing.T) {
+// TestProgramsAreShownAsTheReferenceSeesThem compares info, ls and hash of the
+// exporter's programs with what ExecuTorch's own reader says of them.
+func TestProgramsAreShownAsTheReferenceSeesThem(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/pte/export-*.*pte")
 	if err != nil || len(files) < 20 {
 		t.Fatalf("%d programs: %v", len(files), err)

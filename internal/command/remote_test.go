@@ -133,7 +133,7 @@ func hubOf(t *testing.T, dir string) *httptest.Server {
 }
 
 // --dequantize writes the same bytes from the Hub, from a server and from this machine.
-func TestDequantizeFromAddresses(t *testing.T) {
+func TestDequantizeWritesTheSameFromAnywhere(t *testing.T) {
 	for _, name := range []string{"fp8-block-ragged", "ct-int4-group", "gptq-4-act",
 		"mlx-affine-4", "bnb-nf4"} {
 		dir := t.TempDir()

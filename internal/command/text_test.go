@@ -98,7 +98,7 @@ func replaceEach(s string) string {
 }
 
 // Spaces and line ends are all that the layout adds to JSON, and elements are on lines.
-func TestLayoutOfJSON(t *testing.T) {
+func TestLayoutAddsOnlySpaceToJSON(t *testing.T) {
 	type inner struct {
 		X    int       `json:"x"`
 		Size knownSize `json:"size,omitzero"`

@@ -18,7 +18,7 @@ import (
 // A mapped file that is truncated at a random moment while a command works on it is
 // an error of the command: the process survives. $TENSORFILE_TRUNCATIONS says how
 // often this is tried.
-func TestCommandsOnFilesTruncatedAtAnyTime(t *testing.T) {
+func TestCommandsSurviveFilesTruncatedAtAnyTime(t *testing.T) {
 	runs, _ := strconv.Atoi(os.Getenv("TENSORFILE_TRUNCATIONS"))
 	runs = max(runs, 8)
 	small, large, dir, failed := allSeeds(t), largeSeeds(t), t.TempDir(), 0

@@ -30,10 +30,10 @@ var stricter = map[string]string{
 	"more tables than a buffer of this size may have": "amplification",
 }
 
-// TestSameAsCpp compares verdicts on mutants with interop/fb/oracle.cpp, which
-// interop/fb.sh builds. TENSORFILE_FBMUTANTS is their number for each root,
+// TestVerdictsAreTheSameAsCpp compares verdicts on mutants with interop/fb/oracle.cpp,
+// which interop/fb.sh builds. TENSORFILE_FBMUTANTS is their number for each root,
 // TENSORFILE_FBSEED makes them other ones.
-func TestSameAsCpp(t *testing.T) {
+func TestVerdictsAreTheSameAsCpp(t *testing.T) {
 	oracle := os.Getenv("TENSORFILE_FBORACLE")
 	if oracle == "" {
 		t.Skip("TENSORFILE_FBORACLE does not name the C++ verifier: interop/fb.sh builds it and runs this test")

@@ -26,7 +26,7 @@ func TestTakenAndWrittenShowsTheSame(t *testing.T) {
 	}
 }
 
-func TestTakenVectorOfStrings(t *testing.T) {
+func TestTakenVectorOfStringsKeepsItsOrder(t *testing.T) {
 	for _, r := range fbtest.Roots() {
 		if r.Schema != &ptnfb.Schema {
 			continue

@@ -88,7 +88,7 @@ func goldens(t testing.TB, r fbtest.Root) map[string][]byte {
 	return out
 }
 
-func TestEveryBitAndByteOfSmallBuffers(t *testing.T) {
+func TestEveryBitAndByteOfSmallBuffersIsVerified(t *testing.T) {
 	for _, r := range fbtest.Roots() {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +302,7 @@ func TestRefusalsNameOffsetAndPath(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfOtherSchemas(t *testing.T) {
+func TestUnionsStringsAndRequiredFieldsAreVerified(t *testing.T) {
 	build := func(f func(b *fb.Builder) fb.Offset) []byte {
 		var b fb.Builder
 		buf, err := b.Finish(f(&b), "")
@@ -384,7 +384,7 @@ func TestRefusalsOfOtherSchemas(t *testing.T) {
 
 // The vtable of the first table type, one byte before the buffer: modulo 2⁶⁴ that once
 // was what an empty cache of vtables held.
-func TestVtableOneByteBeforeTheBuffer(t *testing.T) {
+func TestVtableBeforeTheBufferIsRefused(t *testing.T) {
 	buf := flatTensor(t)
 	off := at(t, buf, &ptdfb.Schema, ptdfb.TableFlatTensor, "segments.0")
 	pos := off + int(binary.LittleEndian.Uint32(buf[off:]))

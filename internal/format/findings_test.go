@@ -39,7 +39,7 @@ func TestStrictMakesWarningsErrors(t *testing.T) {
 }
 
 // Whoever reads the report alone must not take an unfinished Verify for a good one.
-func TestListEndedEarly(t *testing.T) {
+func TestFindingsThatEndEarlyKeepTheError(t *testing.T) {
 	l := NewFindings(nil)
 	for range maxFindings + 5 {
 		l.Error(tensor.ErrMalformed)

@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func TestPatchedFileSections(t *testing.T) {
+func TestPatchedFileReadsItsSectionsAndTheRest(t *testing.T) {
 	file := []byte("0123456789")
 	ranges := func(off, size int64) tensor.Blob { return tensor.BlobOf(file[off : off+size]) }
 	piece := func(off int64, data string) Section {
@@ -42,7 +42,7 @@ func TestPatchedFileSections(t *testing.T) {
 	}
 }
 
-func TestRangesThatOverlap(t *testing.T) {
+func TestRangesThatOverlapAreFound(t *testing.T) {
 	var u Ranges
 	for id, r := range [][2]int64{{0, 10}, {20, 5}, {5, 2}, {5, 0}, {22, 1}} {
 		u.Add(r[0], r[1], id)

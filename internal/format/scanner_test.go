@@ -39,7 +39,7 @@ func TestScannerFindsTheFirstByteThatIsSet(t *testing.T) {
 	}
 }
 
-func TestScannerOfShortFile(t *testing.T) {
+func TestScannerReportsWhereAFileEnds(t *testing.T) {
 	src, err := source.OfReaderAt(bytes.NewReader(make([]byte, 10)), 20)
 	if err != nil {
 		t.Fatal(err)

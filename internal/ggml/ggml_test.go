@@ -111,7 +111,7 @@ func TestBlocksOfRareTypesDecode(t *testing.T) {
 }
 
 // Among zeros of both signs, the minimum of a block is the first.
-func TestEncodeSignOfMinimum(t *testing.T) {
+func TestEncodeKeepsTheSignOfTheFirstZero(t *testing.T) {
 	negative := float32(math.Copysign(0, -1))
 	for name, first := range map[string]float32{"Q4_1": 0, "Q5_1": negative} {
 		x := make([]float32, 32)

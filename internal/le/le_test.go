@@ -38,7 +38,7 @@ func TestCastSharesItsMemory(t *testing.T) {
 	}
 }
 
-func TestSwapAndHostOrder(t *testing.T) {
+func TestSwapReversesTheBytesOfEachElement(t *testing.T) {
 	in := []byte{1, 2, 3, 4, 5, 6, 7, 8, 9}
 	for width, want := range map[int][]byte{
 		1: {1, 2, 3, 4, 5, 6, 7, 8, 9},

@@ -4,7 +4,7 @@ import "testing"
 
 // A part of a larger array: two of the three rows of a column-major matrix, as
 // rows. package tensor tests all the orders of whole arrays.
-func TestPartOfAnArray(t *testing.T) {
+func TestPartOfAnArrayIsCopiedByItsStrides(t *testing.T) {
 	column := []byte("adgbehcfi") // abc def ghi
 	rows := make([]byte, 6)
 	CopyStrided(rows, []int64{3, 1}, column[1:], []int64{1, 3}, []int64{2, 3}, 1)

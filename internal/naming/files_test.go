@@ -7,7 +7,7 @@ import (
 )
 
 // Names of tensors become names of files.
-func TestSafeFileNames(t *testing.T) {
+func TestFileNamesAreSafeAndDistinct(t *testing.T) {
 	var f Files
 	seen := map[string]bool{}
 	for _, name := range []string{
@@ -33,7 +33,7 @@ func TestSafeFileNames(t *testing.T) {
 }
 
 // Files that are equal as far as a file name goes cost no more than others.
-func TestFileNamesThatCollide(t *testing.T) {
+func TestFileNamesThatCollideCostNoMore(t *testing.T) {
 	f := Files{}
 	prefix := strings.Repeat("x", 300)
 	for i := range 10_000 {
@@ -44,7 +44,7 @@ func TestFileNamesThatCollide(t *testing.T) {
 	}
 }
 
-func TestSafeNamesOfWindows(t *testing.T) {
+func TestFileNamesAreSafeOnWindows(t *testing.T) {
 	for name, want := range map[string]string{`C:\models\x`: "C%3A%5Cmodels%5Cx", "con": "_con",
 		"a:b": "a%3Ab"} {
 		if got := SafeFile(name); got != want {

@@ -78,7 +78,7 @@ func TestDuplicatesKeepTheFirstPlace(t *testing.T) {
 // Names that collide under the hashes that parsers like to use are as good as any. Only
 // names of whose hash a slot's share agrees are asked of the list, so that the
 // questions tell how many did.
-func TestNamesThatCollideElsewhere(t *testing.T) {
+func TestNamesThatCollideElsewhereAreSpread(t *testing.T) {
 	const bits = 14
 	// of equal sums and, for "Aa" and "BB", equal polynomials of 31
 	twins := func(a, b string) []string {

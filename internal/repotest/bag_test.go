@@ -15,7 +15,7 @@ import (
 )
 
 // Every format that holds a bag of tensors saves and loads a map of them.
-func TestSaveAndLoad(t *testing.T) {
+func TestEveryFormatLoadsWhatItSaves(t *testing.T) {
 	type bag = map[string]*tensor.Tensor
 	for _, format := range []struct {
 		name string
@@ -67,7 +67,7 @@ func TestSaveAndLoad(t *testing.T) {
 }
 
 // The parts of a sparse tensor are loaded, too.
-func TestLoadOfZTensor(t *testing.T) {
+func TestLoadReadsThePartsOfSparseTensors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.zt")
 	s := &tensor.Tensor{Name: "s", DType: tensor.F32, Shape: tensor.Shape{2, 2}, Scheme: "csr",
 		Parts: []tensor.Part{

@@ -15,7 +15,7 @@ import (
 
 // A replacement of a tensor is stored as it was then, or nothing is: memory that changed
 // is an error, unless it was replaced again or removed.
-func TestReplacementsThatChange(t *testing.T) {
+func TestReplacementsThatChangeAreAnError(t *testing.T) {
 	for _, name := range []string{"ztensor/crate-1.0.0-digests.zt",
 		"ztensor/crate-2.1.1-dtypes.zt", "ptd/et-1.5.1-blobs.ptd", "pte/export-1.5.1-methods.pte",
 		"rten/convert-0.22.0-basic.rten", "primitiv/model-nested.primitiv",
@@ -67,7 +67,7 @@ func TestReplacementsThatChange(t *testing.T) {
 
 // Every format that is edited is edited by the same calls; blobs are renamed in all of
 // them.
-func TestEditOfEveryFormat(t *testing.T) {
+func TestEveryFormatIsEditedByTheSameCalls(t *testing.T) {
 	for name, blob := range map[string]string{
 		"ztensor/crate-1.0.0-digests.zt": "", "ptd/et-1.5.1-blobs.ptd": "much",
 		"pte/export-1.5.1-methods.pte":   "",

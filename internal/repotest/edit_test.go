@@ -34,8 +34,8 @@ type editor[O interface{}] interface {
 	WriteFile(ctx context.Context, name string, opts *O) error
 }
 
-// TestEditsOfAllFormats holds the Edits to one vocabulary.
-func TestEditsOfAllFormats(t *testing.T) {
+// TestEditsHaveOneVocabulary holds the Edits to one vocabulary.
+func TestEditsHaveOneVocabulary(t *testing.T) {
 	dir := t.TempDir()
 	made := func(name string, f tensorfile.Format, version string) string {
 		name = filepath.Join(dir, name)

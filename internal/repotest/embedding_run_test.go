@@ -311,7 +311,7 @@ func Example_wholeModel() {
 	// true
 }
 
-func TestMergeLoRA(t *testing.T) {
+func TestMergeLoRAAddsTheScaledProduct(t *testing.T) {
 	bf16 := func(xs ...float32) []tensor.BFloat16 {
 		out := make([]tensor.BFloat16, len(xs))
 		for i, x := range xs {

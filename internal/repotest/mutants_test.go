@@ -16,7 +16,7 @@ import (
 
 // Any damage to a file: no panic, not a second of time, and no memory but what
 // the bytes of the file ask for.
-func TestMutants(t *testing.T) {
+func TestMutantsAreReadOrRefused(t *testing.T) {
 	names, files := readtest.Files(t, "testdata", func(b []byte) bool {
 		_, err := tensorfile.Detect(bytes.NewReader(b), int64(len(b)))
 		return err == nil

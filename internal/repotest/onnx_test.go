@@ -10,7 +10,7 @@ import (
 )
 
 // Elements in another file are found by name, in an fs.FS, and through Options.Companion.
-func TestElementsInAnotherFile(t *testing.T) {
+func TestElementsInAnotherFileAreFound(t *testing.T) {
 	files := os.DirFS("testdata/onnx")
 	for what, open := range map[string]func() (*tensorfile.File, error){
 		"by name": func() (*tensorfile.File, error) {

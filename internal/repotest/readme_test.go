@@ -81,7 +81,7 @@ func testPageShows(t *testing.T, page, source string) {
 
 // The tables of formats in README.md and docs/formats.md are made of Caps:
 // UPDATE=1 writes them.
-func TestTablesOfFormats(t *testing.T) {
+func TestTablesOfFormatsAgreeWithCaps(t *testing.T) {
 	yes := func(b bool) string { return map[bool]string{true: "yes", false: "–"}[b] }
 	versions := func(list []string) string {
 		switch {

@@ -17,7 +17,7 @@ import (
 
 // A buffer of which one element changes before Close leaves no wrong values in a file:
 // they are those at Add, or there is no file.
-func TestBuffersThatAreUsedAgain(t *testing.T) {
+func TestBuffersUsedAgainLeaveNoWrongValues(t *testing.T) {
 	for _, format := range tensorfile.Formats() {
 		for _, version := range format.Writes() {
 			if format == tensorfile.NPY || format == tensorfile.PTE {
@@ -62,7 +62,7 @@ func TestBuffersThatAreUsedAgain(t *testing.T) {
 
 // Tensors that share the buffer of their sequence are not divided into shards, which are
 // written when all tensors are known.
-func TestShardsOfABufferThatIsUsedAgain(t *testing.T) {
+func TestBuffersUsedAgainAreNotDividedIntoShards(t *testing.T) {
 	buf := make([]int8, 400_000) // in memory as in files, whatever the byte order
 	ts := iter.Seq2[*tensor.Tensor, error](func(yield func(*tensor.Tensor, error) bool) {
 		for i, name := range []string{"a", "b", "c"} {

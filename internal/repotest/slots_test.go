@@ -48,7 +48,7 @@ var runtimeSlot = regexp.MustCompile(`^(Get.+Slot|Prepend.+Slot|VOffsetT|Offset)
 // The numbers of fields come from generated code: nothing that reads or writes a
 // FlatBuffer has one of its own, as an argument, a constant, a variable, or an index of
 // the tables that describe the schema.
-func TestNoHandWrittenSlots(t *testing.T) {
+func TestSlotsComeFromGeneratedCode(t *testing.T) {
 	files, fset := goFiles(t)
 	arguments := slotArguments(files)
 	calls := make(map[string]int)

@@ -65,7 +65,7 @@ func TestSpansCoverEveryFile(t *testing.T) {
 
 // The spans of an index are spans of its own file. Each shard has its own, in which a
 // tensor of the set is where its Stored says.
-func TestSpansOfASet(t *testing.T) {
+func TestEachShardOfASetHasItsOwnSpans(t *testing.T) {
 	dir := t.TempDir()
 	names, err := safetensors.WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
 		tensor.Of(
@@ -114,7 +114,7 @@ func unionSize(extents []tensor.Stored) (n int64) {
 	return n
 }
 
-func TestSpansOfEachFormat(t *testing.T) {
+func TestSpansNameEveryPartOfAFile(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"ptd/et-1.5.1-shared.ptd", `
 0+48 header

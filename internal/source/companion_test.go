@@ -87,7 +87,7 @@ func TestCompanionsStayInTheDirectory(t *testing.T) {
 }
 
 // The cache of Hugging Face's libraries: snapshots/REVISION has links to blobs.
-func TestCompanionsThatAreLinks(t *testing.T) {
+func TestCompanionsThatAreLinksAreFollowedUnlessNoLinks(t *testing.T) {
 	cache := t.TempDir()
 	snapshot := filepath.Join(cache, "snapshots", "main")
 	for _, d := range []string{snapshot, filepath.Join(cache, "blobs")} {
@@ -127,7 +127,7 @@ func TestCompanionsThatAreLinks(t *testing.T) {
 	}
 }
 
-func TestCompanionsOfAFileInTheWorkingDirectory(t *testing.T) {
+func TestCompanionsAreFoundInTheWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("shard", []byte("inside"), 0o666); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 }
 
 // Between the look at the name and its opening, the file may have become a pipe.
-func TestAPipeThatSlippedIn(t *testing.T) {
+func TestAPipeThatSlippedInIsRefused(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
 		t.Skipf("no pipes with names: %v", err)
@@ -101,7 +101,7 @@ func TestOpenFollowsLinks(t *testing.T) {
 }
 
 // A file of /sys says that it is a page long, and has less; it cannot be mapped.
-func TestAFileShorterThanItSays(t *testing.T) {
+func TestAFileShorterThanItSaysIsAnError(t *testing.T) {
 	const name = "/sys/kernel/mm/transparent_hugepage/enabled"
 	fi, err := os.Stat(name)
 	if err != nil || fi.Size() < 100 {

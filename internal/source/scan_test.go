@@ -37,7 +37,7 @@ func TestScanHandsOutWhatIsInMemory(t *testing.T) {
 	}
 }
 
-func TestScanOfAFileThatIsCutOffMeanwhile(t *testing.T) {
+func TestScanOfAFileThatIsCutOffIsAnError(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("truncating a mapped file is tried on linux")
 	}

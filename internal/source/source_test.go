@@ -111,7 +111,7 @@ func TestIdentityOfExtentsIsTheirPlace(t *testing.T) {
 	}
 }
 
-func TestUseAfterClose(t *testing.T) {
+func TestUseAfterCloseIsErrClosed(t *testing.T) {
 	for kind, s := range sources(t, []byte("0123456789abcdef")) {
 		t.Run(kind, func(t *testing.T) {
 			e, err := s.Extent(2, 4)

@@ -24,7 +24,7 @@ func TestFrameCacheIsBounded(t *testing.T) {
 
 // 2,000 slices of 10 KB in random order out of 100 MB decode at most three times as much
 // as all.
-func TestFrameCacheInRandomOrder(t *testing.T) {
+func TestFrameCacheDecodesLittleInRandomOrder(t *testing.T) {
 	var c frameCache
 	all := make([]frame, 96)
 	p := make([]byte, 1<<20)
