@@ -97,7 +97,7 @@ func (f *field) String() string {
 	return plain(f.value.Interface())
 }
 
-// printFields prints fields as indented lines.
+// printFields prints fields as indented lines, a value that does not fit on the next one.
 func (a *app) printFields(fields []field, indent string) {
 	width := 0
 	for _, f := range fields {
@@ -116,7 +116,11 @@ func (a *app) printFields(fields []field, indent string) {
 			fmt.Fprintf(a.out, "%s%s:\n", indent, label)
 			a.printObjects(f.value, indent+"  ")
 		default:
-			fmt.Fprintf(a.out, "%s%-*s %s\n", indent, width+1, label+":", f.String())
+			line := fmt.Sprintf("%s%-*s %s", indent, width+1, label+":", f.String())
+			if w := a.width(); w > 0 && columns([]byte(line)) > w {
+				line = indent + label + ":\n" + fill(indent+"    "+f.String(), w, "")
+			}
+			fmt.Fprintln(a.out, line)
 		}
 	}
 }
@@ -137,16 +141,16 @@ func (a *app) printObjects(list reflect.Value, indent string) {
 		if !isDeep {
 			n = len(fields)
 		}
-		fmt.Fprintf(a.out, "%s- %s\n", indent, inline(fields[:n]))
+		a.printLine(indent + "-" + unbroken + inline(fields[:n]))
 		a.printFields(fields[n:], indent+"  ")
 	}
 }
 
-// inline writes fields on one line.
+// inline writes fields for printLine, which breaks no line within one.
 func inline(fields []field) string {
 	var parts []string
 	for _, f := range fields {
-		parts = append(parts, f.label+"="+f.String())
+		parts = append(parts, strings.ReplaceAll(f.label+"="+f.String(), " ", unbroken))
 	}
 	return strings.Join(parts, " ")
 }

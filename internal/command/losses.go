@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/tensorfile/tensorfile/convert"
@@ -89,7 +88,7 @@ type convertDocument struct {
 
 func (d *convertDocument) print(a *app) {
 	if d.summary != "" && !a.quiet {
-		fmt.Fprintf(a.out, "%s to %s: %s\n", display(cmp.Or(d.File, theInputs)), d.Format,
+		a.printLine(display(cmp.Or(d.File, theInputs)).word() + " to " + d.Format + ": " +
 			d.summary)
 	}
 }

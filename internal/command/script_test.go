@@ -115,7 +115,8 @@ func onScreen(ts *testscript.TestScript, neg bool, args []string) {
 		shown := ts.ReadFile("stdout") + ts.ReadFile("stderr")
 		for line := range strings.Lines(shown) {
 			line = strings.TrimRight(line, "\n")
-			if columns([]byte(line)) > width && len(wordsOf(line)) > 1 {
+			words := wordsOf(strings.TrimPrefix(strings.TrimLeft(line, " "), "- "))
+			if columns([]byte(line)) > width && len(words) > 1 {
 				ts.Fatalf("%d columns: %q shows\n%s", width, command, line)
 			}
 		}

@@ -80,7 +80,7 @@ func wrap(text string, width int) string {
 }
 
 // fill breaks text between words into lines of so many columns, 0 for any number. Lines
-// after the first one have the indent more than it.
+// after the first one are indented by as much, and by the indent.
 func fill(text string, width int, indent string) string {
 	if width == 0 {
 		return strings.ReplaceAll(text, unbroken, " ")
@@ -93,7 +93,7 @@ func fill(text string, width int, indent string) string {
 		case i == 0:
 			line += word
 		case columns([]byte(line))+1+columns([]byte(word)) > width:
-			lines, line = append(lines, line), start+indent+word
+			lines, line = append(lines, strings.TrimRight(line, " ")), start+indent+word
 		default:
 			line += " " + word
 		}
@@ -101,20 +101,22 @@ func fill(text string, width int, indent string) string {
 	return strings.ReplaceAll(strings.Join(append(lines, line), "\n"), unbroken, " ")
 }
 
-// wordsOf splits text at spaces and line ends; a string in double quotes is in one word.
+// wordsOf splits text after its first spaces at each space and line end; a string in
+// double quotes is in one word.
 func wordsOf(text string) (all []string) {
-	const space = " \n"
-	for text = strings.TrimLeft(text, space); text != ""; text = strings.TrimLeft(text, space) {
-		n := 0
-		for n < len(text) && strings.IndexByte(space, text[n]) < 0 {
-			if quoted, err := strconv.QuotedPrefix(text[n:]); err == nil && text[n] == '"' {
-				n += len(quoted) - 1
+	text = strings.TrimLeft(text, " ")
+	begin := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ' ', '\n':
+			all, begin = append(all, text[begin:i]), i+1
+		case '"':
+			if quoted, err := strconv.QuotedPrefix(text[i:]); err == nil {
+				i += len(quoted) - 1
 			}
-			n++
 		}
-		all, text = append(all, text[:n]), text[n:]
 	}
-	return all
+	return append(all, text[begin:])
 }
 
 // printLine prints a sentence, on lines that fit.
@@ -388,6 +390,9 @@ func (t *table) print(a *app) {
 		}
 		if begins[i] {
 			line = append(bytes.TrimRight(line, " "), "\n  "...)
+			if i == last {
+				c = []byte(strings.TrimLeft(fill("  "+string(c), width, "  "), " "))
+			}
 		}
 		pad := max(t.width[i]-columns(c), 0)
 		if t.right[i] {
