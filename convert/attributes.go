@@ -16,8 +16,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// An attribute is one of the target's: as text, and where the target has types as a
-// value of its writer.
+// An attribute is an attribute of the target: as text, and, if the target has types, as a
+// value for its writer.
 type attribute struct {
 	key, text string
 	value     any
@@ -36,8 +36,8 @@ func sharded(f *tensorfile.File) bool {
 	return false
 }
 
-// stale reports whether an attribute is about how src is stored, and the target is not:
-// about its shards, or its quantisation; or which library has read the file.
+// stale reports whether an attribute is not true of the target: it describes the shards
+// or the quantisation of src, or the library that has read the file.
 func (p *Plan) stale(src *tensorfile.File, key string) bool {
 	switch {
 	case key == "total_size":

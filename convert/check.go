@@ -11,7 +11,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// A checker says what a writer of the target would refuse. It reads no data.
+// A checker reports what a writer of the target would refuse. It reads no data.
 type checker interface {
 	// check is about a tensor with attributes of its own.
 	check(t *tensor.Tensor, own map[string]any) error

@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// quantised is what the tensors of all sources make up.
+// quantised has the weights of all sources.
 type quantised struct {
 	*quant.Set
 	stored  map[string]*tensor.Tensor      // the first of each name
@@ -22,13 +22,13 @@ type quantised struct {
 	owner   map[*tensor.Tensor]*tensorfile.File
 }
 
-// A weight is one tensor of the plan: a stored tensor, or what several make up.
+// A weight is one tensor of the plan: a stored tensor, or a weight of several of them.
 type weight struct {
 	*quant.Weight
 	problems []error // errors of Find that leave the weight its values
 }
 
-// joinedSources is all sources as one, for quant.Find.
+// joinedSources has the tensors and attributes of all sources, for quant.Find.
 type joinedSources struct {
 	files []*tensorfile.File
 	found *quantised
@@ -62,7 +62,7 @@ func (j joinedSources) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// find looks for quantised weights once.
+// find finds the quantised weights, at the first call.
 func (p *Plan) find() *quantised {
 	if p.quantised != nil {
 		return p.quantised
@@ -115,7 +115,7 @@ func (p *Plan) weightsOf(src *tensorfile.File) iter.Seq[*weight] {
 	}
 }
 
-// planQuantised names what is wrong with weights of which no tensor of the plan is one.
+// planQuantised adds the losses of quantised weights that have an error.
 func (p *Plan) planQuantised() {
 	if p.opts.Dequantize == tensor.Unknown {
 		return
@@ -125,7 +125,7 @@ func (p *Plan) planQuantised() {
 	}
 }
 
-// planDequantize makes a dense tensor of quantised elements, which have the numbers of n.
+// planDequantize plans a dense tensor of quantised elements, whose numbers are in n.
 func (p *Plan) planDequantize(ctx context.Context, it *item, scheme string, n domain,
 	to tensor.DType) error {
 	p.loseScale(it, scheme, to.String())
@@ -135,7 +135,7 @@ func (p *Plan) planDequantize(ctx context.Context, it *item, scheme string, n do
 	if p.loses(n, to) {
 		p.loseRequested(LossNarrow, it, "%s becomes %v", scheme, to)
 	}
-	// float32 first, which is what the elements mean.
+	// float32 first: the numbers of quantised elements are float32.
 	err := it.apply(ctx, func(_ context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 		return tensor.As(t, tensor.F32)
 	})
@@ -145,7 +145,7 @@ func (p *Plan) planDequantize(ctx context.Context, it *item, scheme string, n do
 	return p.convertTo(ctx, it, to)
 }
 
-// domainOfScheme returns the numbers of a weight that several tensors make up.
+// domainOfScheme returns the numbers of a quantised weight.
 func domainOfScheme(scheme string) domain {
 	if kind, ok := ggml.Named("MXFP4"); ok && scheme == "mxfp4" {
 		return domainOfBlocks(kind)
@@ -154,8 +154,8 @@ func domainOfScheme(scheme string) domain {
 	return n
 }
 
-// loseScale names the loss of a tensor whose elements become elements of another dtype,
-// or blocks, while they mean nothing without the scale in another tensor.
+// loseScale adds a loss if the elements of a tensor get another dtype, or become blocks,
+// although their numbers depend on a scale in another tensor.
 func (p *Plan) loseScale(it *item, from, to string) {
 	if it.weight.Scheme != "" {
 		return // applied

@@ -20,8 +20,8 @@ type domain struct {
 	infinite  bool // it has infinities
 }
 
-// domainOf returns the numbers of a dtype. It is false for dtypes that are no real
-// numbers. Integers that are quantised, and opaque bits, count as they are stored.
+// domainOf returns the numbers of a dtype, false if its elements are not real numbers.
+// Quantised integers and opaque bits are integers here.
 func domainOf(d tensor.DType) (n domain, ok bool) {
 	switch {
 	case d == tensor.Bool:
@@ -83,7 +83,7 @@ func domainOfBlocks(kind ggml.Type) domain {
 	return n
 }
 
-// within reports whether every number of n is one of m.
+// within reports whether m has every number of n.
 func (n domain) within(m domain) bool {
 	return !n.rounds(m) && n.high <= m.high && (!n.infinite || m.infinite)
 }
@@ -101,7 +101,7 @@ func widens(from, to tensor.DType) bool {
 	return ok1 && ok2 && tensor.CanConvert(from, to) == nil && n.within(m)
 }
 
-// part returns the dtype of the parts of complex numbers, where to has them.
+// part returns the dtype of the parts of complex numbers, if to has them.
 func part(d, to tensor.DType) tensor.DType {
 	switch {
 	case !d.IsComplex() || !to.IsComplex():

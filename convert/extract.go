@@ -21,18 +21,18 @@ import (
 
 // ExtractOptions control an [Extractor]; nil is the zero value.
 type ExtractOptions struct {
-	// Replace replaces files that exist, also links, which are not followed. Without it
-	// they are fs.ErrExist.
+	// Replace replaces files and links that exist; links are not followed. Without it,
+	// they make Tensor and Blob fail with fs.ErrExist.
 	Replace bool
-	// DryRun returns the names of files, and writes nothing.
+	// DryRun makes Tensor and Blob return the names of files and write nothing.
 	DryRun bool
 	// Progress, if not nil, is called with the bytes of all files written so far.
 	Progress func(done int64)
 }
 
 // An Extractor writes tensors and blobs to files of one directory, and never outside of
-// it: their names become safe file names, each of them once. A file appears whole or
-// not at all. It is not safe for concurrent use.
+// it: their names become safe and unique file names. A file appears whole or not at all.
+// An Extractor is for one goroutine at a time.
 type Extractor struct {
 	ExtractOptions
 	dir   string
@@ -42,7 +42,7 @@ type Extractor struct {
 	done  int64    // bytes of the files that are whole
 }
 
-// NewExtractor makes the directory where it is absent.
+// NewExtractor returns an Extractor for a directory, which it makes if it is absent.
 func NewExtractor(dir string, opts *ExtractOptions) (*Extractor, error) {
 	x := &Extractor{ExtractOptions: orZero(opts), dir: dir, undo: func() {}}
 	if x.DryRun {
@@ -53,9 +53,9 @@ func NewExtractor(dir string, opts *ExtractOptions) (*Extractor, error) {
 	return x, err
 }
 
-// Tensor writes a dense tensor as a .npy file, and returns the name of the file. As is
-// the integer dtype in place of one that NumPy does not have, or "bytes" where the file
-// has the bytes alone, and else "".
+// Tensor writes a dense tensor as a .npy file, and returns the name of the file. If NumPy
+// does not have the dtype, as is the integer dtype in its place, or "bytes" if the file
+// has the bytes only; else it is "".
 func (x *Extractor) Tensor(ctx context.Context, name string,
 	t *tensor.Tensor) (file, as string, err error) {
 	d, ok := numpyType(t.DType)
@@ -92,7 +92,7 @@ func (x *Extractor) Blob(ctx context.Context, name string,
 // Close removes the directories that NewExtractor made and that are empty.
 func (x *Extractor) Close() { x.undo() }
 
-// Abort removes the files that were added, and what Close does.
+// Abort removes the files that were written, and then what Close removes.
 func (x *Extractor) Abort() {
 	for _, name := range x.added {
 		os.Remove(name)

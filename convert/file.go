@@ -14,12 +14,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// File converts the file named in to the format that the extension of out stands for, and
-// writes it to out, which appears whole or not at all. For a model in shards in is the
-// first, and the others are found by their names ([Shards]). Options.Config is, if it is
-// nil, what config.json next to in says. It fails as do
-// [tensorfile.Open], [NewPlan] and [Plan.WriteFile]: a *LossError has all losses that
-// opts does not allow.
+// File converts the file named in to the format of the extension of out, and writes it to
+// out, which appears whole or not at all. For a model in shards, in is the first shard;
+// the others are found by their names ([Shards]). If Options.Config is nil, File reads
+// config.json next to in. It fails as [tensorfile.Open], [NewPlan] and [Plan.WriteFile]
+// do: a *LossError has all losses that opts does not allow.
 func File(ctx context.Context, in, out string, opts *Options) error {
 	target := tensorfile.ByName(out)
 	if target == 0 {
@@ -59,7 +58,7 @@ func File(ctx context.Context, in, out string, opts *Options) error {
 	return p.WriteFile(ctx, out)
 }
 
-// readConfig reads what the files of a directory say of quantised weights.
+// readConfig reads the configuration of quantised weights in a directory.
 func readConfig(dir string) (*quant.Config, error) {
 	return quant.ReadConfig(func(name string) (io.ReadCloser, error) {
 		return os.Open(filepath.Join(dir, name))

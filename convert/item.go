@@ -71,8 +71,8 @@ func (p *Plan) tensors(ctx context.Context) iter.Seq2[*tensor.Tensor, error] {
 
 func fieldOf(t *tensor.Tensor) string { return "tensors[" + naming.Quote(t.Name) + "]" }
 
-// planTensor carries one tensor through everything that may have to change:
-// layout, dtype, order, shape, name. Its error ends the plan.
+// planTensor plans everything that may have to change in one tensor: layout, dtype,
+// order, shape, name. Its error ends the plan.
 func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, w *weight) error {
 	src, name, want := w.Tensor, w.Name, tensor.Unknown
 	if p.opts.Map != nil {
@@ -113,7 +113,7 @@ func (p *Plan) planTensor(ctx context.Context, owner *tensorfile.File, w *weight
 		return err
 	}
 	if err != nil {
-		// One tensor that is dropped is one loss, whatever else would happen.
+		// A tensor that is dropped is one loss, in place of its other losses.
 		p.losses = p.losses[:marked]
 		p.lose(LossTensors, fieldOf(src), "%v", err)
 		if by, ok := err.(preventable); ok {
@@ -174,7 +174,7 @@ func (p *Plan) planBlocks(it *item) {
 	it.own = map[string]any{"elems_per_block": kind.Elements, "block_bytes": kind.Bytes}
 }
 
-// planShape reports what the target cannot represent of a shape.
+// planShape adds the losses of a shape that the target cannot represent.
 func (p *Plan) planShape(ctx context.Context, it *item) error {
 	c, t, n := &p.caps, &it.t, int64(0)
 	if t.Dense() {

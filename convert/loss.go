@@ -86,12 +86,13 @@ next:
 
 // A Loss is one thing that the target cannot represent as it is.
 type Loss struct {
-	Kind   LossKind // one bit: what allows it
+	Kind   LossKind // one bit
 	Field  string   // of the source: tensors["w"], attributes["a"], blobs["b"], program, shards
 	Reason string
-	Detail string // of this field alone, such as its new name; ""
+	Detail string // of this field alone, such as its new name; "" for none
 	Option string // the field of Options that prevents it, such as Dequantize; "" for none
-	// Requested: Options ask for it, by Map, Dequantize or Quantize, and that allows it.
+	// Requested reports whether Map, Dequantize or Quantize of Options ask for the loss,
+	// which allows it.
 	Requested bool
 }
 
@@ -133,7 +134,8 @@ type LossGroup struct {
 	Details   []string // of fields that have one
 }
 
-// GroupLosses joins losses of one kind and reason, in the order of the first of each.
+// GroupLosses groups losses by kind and reason. Groups are in the order of their first
+// losses.
 func GroupLosses(losses []Loss) []LossGroup {
 	type key struct {
 		kind      LossKind

@@ -41,14 +41,14 @@ type Options struct {
 	// Dense makes tensors dense even where the target supports sparse ones; it
 	// allows LossDensify.
 	Dense bool
-	// Dequantize, if not tensor.Unknown, makes elements of that dtype of quantised blocks
-	// of ggml, also where the target supports them, and of weights that are stored as
-	// several tensors, as package quant finds them: Map gets each of these once, with its
-	// own name, shape and this dtype. A dtype that does not have all values is a
+	// Dequantize, if not tensor.Unknown, is the dtype that quantised elements become:
+	// blocks of ggml, also if the target supports them, and weights that are stored as
+	// several tensors, as package quant finds them. Map gets such a weight once, with its
+	// name, its shape and this dtype. A dtype that does not have all values is a
 	// LossNarrow that is Requested. A weight whose parts do not fit together is a loss.
 	Dequantize tensor.DType
-	// Config is what config.json says of quantised weights ([quant.ReadConfig]); nil for
-	// nothing.
+	// Config is the configuration of quantised weights ([quant.ReadConfig]); nil if there
+	// is none.
 	Config *quant.Config
 	// Quantize, if not nil, returns the type of quantised blocks that a dense tensor
 	// becomes ([gguf.Quantize]), "" for none. It is called for tensors of the source as
@@ -65,8 +65,8 @@ type Options struct {
 	// source's. They must stay open too. A tensor whose name is taken is renamed, an
 	// attribute left out, and either is a loss.
 	More []*tensorfile.File
-	// Shards is how many files the model has of which the sources are shards ([Shards]).
-	// It is a LossTensors if there are fewer of them. A .gguf says it itself.
+	// Shards is the number of files of the model whose shards the sources are ([Shards]).
+	// Fewer sources are a LossTensors. A .gguf has the number itself.
 	Shards int
 
 	// External finds the tensors whose data is external, such as the weights of a .pte in
@@ -79,7 +79,7 @@ type Options struct {
 	// unless another format is given.
 	Writer any
 
-	// Limits.MaxDecodedTotal bounds the bytes that Write decodes.
+	// Limits bound what Write decodes; only MaxDecodedTotal has a meaning.
 	Limits tensor.Limits
 
 	// Progress, if not nil, is called with the bytes written so far and an estimate of
@@ -88,8 +88,7 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// An OptionError is returned by NewPlan for an option that the target does not
-// support. It is never a loss.
+// An OptionError is the error of NewPlan for an option that the target does not support.
 type OptionError struct {
 	Option string // the field of Options
 	Err    error
@@ -98,8 +97,8 @@ type OptionError struct {
 func (e *OptionError) Error() string { return "convert: " + e.Option + ": " + e.Err.Error() }
 func (e *OptionError) Unwrap() error { return e.Err }
 
-// A Plan is a conversion that was checked and not yet done. The sources must stay
-// open until it is. It is for one goroutine at a time.
+// A Plan is a conversion that was checked, and that Write does. The sources must stay
+// open until then. A Plan is for one goroutine at a time.
 type Plan struct {
 	files   []*tensorfile.File
 	target  tensorfile.Format
@@ -126,17 +125,17 @@ type namedBlob struct {
 	data tensor.Blob
 }
 
-// NewPlan finds what converting src into the target format means. Content that cannot be
-// represented there is in Losses. It reads metadata, and data only where that decides
-// what is lost: indices of sparse tensors, elements that become integers, and what
-// Options.Sparse applies to; it ends soon after ctx does.
+// NewPlan plans the conversion of src into the target format. Losses has the content that
+// the target cannot represent. NewPlan reads metadata, and data only if it decides what
+// is lost: indices of sparse tensors, elements that become integers, and tensors that
+// Options.Sparse makes sparse. It ends soon after ctx does.
 //
 // Without Options.Map a .rten becomes a .rten with all of its content, operators
 // included. Entries of several .ptd files that have the same name are written once if
 // they are equal, and otherwise are a *ptd.ConflictError.
 //
-// It fails where the target cannot be written (errors.ErrUnsupported) and for options
-// that the target does not support (*OptionError).
+// It fails if the target cannot be written (errors.ErrUnsupported), and for options that
+// the target does not support (*OptionError).
 func NewPlan(
 	ctx context.Context, src *tensorfile.File, target tensorfile.Format, opts *Options,
 ) (*Plan, error) {
@@ -214,9 +213,9 @@ func (p *Plan) checkOptions() error {
 	return nil
 }
 
-// checkEmpty reports that nothing is left to write of sources that have tensors, blobs
-// or a program. A source without them, such as a vocabulary in a .gguf, becomes a file
-// without tensors in each format but .npy.
+// checkEmpty fails if nothing is left to write of sources that have tensors, blobs or a
+// program. A source without them, such as a vocabulary in a .gguf, becomes a file without
+// tensors, except in .npy.
 func (p *Plan) checkEmpty() error {
 	if p.rewrite != nil || len(p.items)+len(p.blobs) > 0 {
 		return nil
@@ -235,12 +234,11 @@ func (p *Plan) checkEmpty() error {
 	return nil
 }
 
-// Losses returns everything that the target does not represent as the source has
-// it, allowed or not, in the order of the source.
+// Losses returns all losses, allowed or not, in the order of the source.
 func (p *Plan) Losses() []Loss { return slices.Clone(p.losses) }
 
-// Version returns the version of zTensor that is written, which is the version of the
-// source where no other is requested; "" for other targets.
+// Version returns the version of zTensor that is written: the version of the source
+// unless the options request another. It returns "" for other targets.
 func (p *Plan) Version() string { return p.version }
 
 // Target returns the format that is written.
@@ -265,8 +263,8 @@ func (p *Plan) Tensors() iter.Seq[*tensor.Tensor] {
 	}
 }
 
-// Err returns nil if the plan can be written, else a *LossError with the losses
-// that are not allowed, or that nothing is left to write.
+// Err returns nil if the plan can be written. Else it returns a *LossError with the
+// losses that are not allowed, or the error that nothing is left to write.
 func (p *Plan) Err() error {
 	var refused []Loss
 	for _, l := range p.losses {
@@ -285,14 +283,14 @@ func (p *Plan) lose(kind LossKind, field, format string, args ...any) {
 		Reason: withoutName(field, fmt.Sprintf(format, args...))})
 }
 
-// loseRequested is lose for a tensor that Options change in this way, which allows it.
+// loseRequested adds a loss that Options ask for, which allows it.
 func (p *Plan) loseRequested(kind LossKind, it *item, format string, args ...any) {
 	p.lose(kind, fieldOf(it.src), format, args...)
 	p.losses[len(p.losses)-1].Requested = true
 }
 
-// withoutName returns a reason without the name of the tensor, which errors of
-// writers have too.
+// withoutName returns a reason without the name of the tensor: the field of the loss has
+// it.
 func withoutName(field, reason string) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(field, "tensors["), "]")
 	format, rest, _ := strings.Cut(reason, ": ")
@@ -304,7 +302,7 @@ func withoutName(field, reason string) string {
 	return reason
 }
 
-// planProgram names the loss of what is no tensor, blob or attribute.
+// planProgram adds the losses of content other than tensors, blobs and attributes.
 func (p *Plan) planProgram(src *tensorfile.File) {
 	if r, ok := src.Sys().(*primitiv.Reader); ok && r.Kind() == primitiv.KindShape && p.kind == 0 {
 		p.lose(LossShape, "shape", "a shape without a tensor cannot be represented in %v",
@@ -331,7 +329,7 @@ func (p *Plan) planProgram(src *tensorfile.File) {
 	p.lose(LossGraph, "program", "computations cannot be represented in %v", p.target)
 }
 
-// planUnlisted names the loss of elements that no tensor in the list refers to.
+// planUnlisted adds the losses of data that no listed tensor refers to.
 func (p *Plan) planUnlisted(src *tensorfile.File) {
 	for _, w := range src.Warnings() {
 		var fe *tensor.FormatError
@@ -342,7 +340,7 @@ func (p *Plan) planUnlisted(src *tensorfile.File) {
 	}
 }
 
-// computes reports whether a model has more than constants.
+// computes reports whether a model has operators, inputs or outputs.
 func computes(m *rten.Model) bool {
 	g := m.Graph()
 	for n := range g.Nodes() {

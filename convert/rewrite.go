@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// planRewrite finds what is written by the package of its format alone.
+// planRewrite sets Plan.rewrite if the package of the format writes the whole file.
 func (p *Plan) planRewrite(ctx context.Context) error {
 	if p.opts.Map != nil {
 		return nil
@@ -30,7 +30,7 @@ func (p *Plan) planRewrite(ctx context.Context) error {
 	return p.row.rewrite(ctx, p)
 }
 
-// rewriteRTen keeps a whole model.
+// rewriteRTen writes a whole model, operators included.
 func rewriteRTen(_ context.Context, p *Plan) error {
 	r, ok := p.files[0].Sys().(*rten.Reader)
 	if !ok || len(p.files) > 1 {

@@ -11,13 +11,13 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// Shards returns the names of the files of a model of which f, the file of that name, is
-// the first shard, and their number: the name itself and 1 for a file that is no shard.
-// For another shard, or where the names of the others cannot be known, it returns the
-// name itself and the number of files, which is for Options.Shards.
+// Shards returns the names of all shards of a model, and their number, if f, the file of
+// that name, is the first shard. For another shard, or if the other names are not known,
+// it returns the name of f and the number of shards, for Options.Shards. For a file that
+// is not a shard it returns the name of f and 1.
 //
-// A .gguf says that it is a shard. Others are shards by the name NAME-00001-of-00003, or
-// by the root of a zTensor 2 next to them.
+// Metadata show that a .gguf is a shard. Another file is a shard if it is named
+// NAME-00001-of-00003, or if a root of zTensor 2 next to it names it.
 func Shards(name string, f *tensorfile.File) (names []string, count int) {
 	if no, n, ok := splitOf(f); ok {
 		prefix, named := strings.CutSuffix(name, gguf.ShardName("", no, n))
@@ -43,8 +43,8 @@ func Shards(name string, f *tensorfile.File) (names []string, count int) {
 	return names, s.N
 }
 
-// splitOf returns what a .gguf says of the shard that it is. It is false for other files,
-// and for a model that is one file.
+// splitOf returns which shard a .gguf is, false for other files and for a model of one
+// file.
 func splitOf(f *tensorfile.File) (no, count int, ok bool) {
 	r, isGGUF := f.Sys().(*gguf.Reader)
 	if !isGGUF {
@@ -54,8 +54,8 @@ func splitOf(f *tensorfile.File) (no, count int, ok bool) {
 	return no, count, ok && count > 1
 }
 
-// shardsOfRoot returns how many files a zTensor 2 has of which this one is a shard, by
-// the root next to it; 0 where it is none.
+// shardsOfRoot returns the number of files of the zTensor 2 model whose root, next to
+// this file, names it; 0 if there is none.
 func shardsOfRoot(name string, f *tensorfile.File) int {
 	if r, ok := f.Sys().(*ztensor.Reader); !ok || r.Version() != ztensor.Version2 {
 		return 0
@@ -88,7 +88,7 @@ func shardsOfRoot(name string, f *tensorfile.File) int {
 	return 0
 }
 
-// planShards names what is missing where the sources are not all files of a model.
+// planShards adds a loss if the sources are not all files of a model.
 func (p *Plan) planShards() {
 	count := p.opts.Shards
 	for _, f := range p.files {

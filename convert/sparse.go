@@ -39,7 +39,7 @@ func densified(opts *sparse.Options) step {
 	}
 }
 
-// A valueError is of the elements of a tensor, which it names.
+// A valueError is an error about elements of a tensor, with the name of the tensor.
 type valueError struct{ error }
 
 func (e *valueError) Unwrap() error { return e.error }
@@ -103,8 +103,8 @@ func ordered(opts *sparse.Options) step {
 	}
 }
 
-// remade returns a step that keeps nothing of what construct makes but how long its
-// parts are: the tensor is made again for the parts to be read.
+// remade returns a step that calls construct, and keeps only the sizes of the parts. When
+// parts are read, construct is called again.
 func remade(construct step) step {
 	var known *tensor.Tensor
 	return func(ctx context.Context, in *tensor.Tensor) (*tensor.Tensor, error) {

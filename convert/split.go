@@ -26,13 +26,14 @@ import (
 
 // SplitOptions are options of [Split]; nil is the zero value.
 type SplitOptions struct {
-	// MaxSize is how many bytes of data a file has at most. A tensor is never divided: a
-	// larger one gets a file of its own, and is an error in a .ptd. 0 is 5 GB, as of
-	// Hugging Face's libraries, for safetensors, and an error for other formats.
+	// MaxSize is the maximum number of bytes of data in a file. A tensor is never
+	// divided: a larger one gets a file of its own, and is an error in a .ptd. For
+	// safetensors, 0 is 5 GB, the default of Hugging Face's libraries; for other formats
+	// it is an error.
 	MaxSize int64
-	// NoReplace refuses to replace files, with fs.ErrExist.
+	// NoReplace makes Split fail with fs.ErrExist if a file exists.
 	NoReplace bool
-	// DryRun returns the names of the files, and writes nothing.
+	// DryRun makes Split return the names and write nothing.
 	DryRun bool
 	// Progress, if not nil, is called with the bytes of data written so far and in all;
 	// the last call has done = total.
@@ -155,8 +156,8 @@ func (s *splitter) safetensors(ctx context.Context) ([]string, error) {
 		})
 }
 
-// WriteShards carries a plan for safetensors out into files as [Split] makes them, or one
-// file if opts.MaxSize is not exceeded, and returns their names. name is a path without
+// WriteShards writes a plan for safetensors to files as [Split] does, or to one file if
+// opts.MaxSize is not exceeded, and returns their names. name is a path without
 // extension.
 func (p *Plan) WriteShards(ctx context.Context, name string,
 	opts *SplitOptions) ([]string, error) {

@@ -8,13 +8,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A targetRow is what this package does for a format that it writes, where the Caps of
-// the format do not say it. The functions are nil where the format needs nothing of its
-// own.
+// A targetRow has the rules of a target format that its Caps do not have. A function is
+// nil if the format needs none.
 type targetRow struct {
 	// version returns the version that is written.
 	version func(p *Plan, src *tensorfile.File) string
-	// checker returns what asks the writer.
+	// checker returns the checker of the plan.
 	checker func(p *Plan) (checker, error)
 	// rewrite sets Plan.rewrite where the package of the format writes the file alone.
 	rewrite func(ctx context.Context, p *Plan) error
@@ -24,7 +23,8 @@ type targetRow struct {
 	// keep reports whether a tensor keeps the name that its file gave it although good,
 	// which name returned, is another, or is taken.
 	keep func(p *Plan, it *item, good string) bool
-	// suffix is what readers add to a name that they do not find: each name takes both.
+	// suffix is added by readers to a name that they do not find: a name with it, and the
+	// same name without it, are taken together.
 	suffix string
 	// shape returns the dimensions that the format keeps of a tensor.
 	shape func(t *tensor.Tensor) tensor.Shape
@@ -35,7 +35,7 @@ type targetRow struct {
 	finish func(p *Plan)
 	// writer returns a writer with the attributes of the sources.
 	writer func(p *Plan, w io.Writer) (tensorfile.Writer, error)
-	// split returns the method that splits the file; nil for the one of all formats.
+	// split returns the method that splits the file; nil for splitter.tensors.
 	split func(s *splitter) splitMethod
 }
 

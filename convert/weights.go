@@ -21,10 +21,10 @@ import (
 // ptd.Reader.Tensors. All other bytes of the program stay; tensors that share their bytes
 // change together.
 //
-// A name that neither file has is tensor.ErrNoTensor; another dtype, shape or order than
-// the tensor has is tensor.ErrDType. Nothing is written then. Files in one directory that
-// are named .pte or .bpte, and .ptd, are replaced together, as a set; otherwise the data
-// is replaced first.
+// It fails with tensor.ErrNoTensor for a name that neither file has, and with
+// tensor.ErrDType for another dtype, shape or order than the tensor has, before anything
+// is written. A .pte or .bpte and a .ptd in the same directory are replaced together, as
+// a set; otherwise the data is replaced first.
 func SetWeights(ctx context.Context, program, data string,
 	weights map[string]*tensor.Tensor) error {
 	p, err := pte.Open(program, nil)
@@ -87,7 +87,7 @@ func setExternal(e *ptd.Edit, d *ptd.Reader, name string, t *tensor.Tensor) erro
 	return e.Replace(name, t)
 }
 
-// A weightsEdit is a new edition of a file.
+// A weightsEdit is a file with new weights.
 type weightsEdit struct {
 	name    string
 	changed bool

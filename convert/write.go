@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// WriteFile carries the plan out into a file, which appears whole or not at all.
-// An existing one is replaced.
+// WriteFile writes the plan to the file of that name, which appears whole or not at all.
+// It replaces an existing file. It fails as Write does.
 func (p *Plan) WriteFile(ctx context.Context, name string) error {
 	if err := p.Err(); err != nil {
 		return err
@@ -20,11 +20,11 @@ func (p *Plan) WriteFile(ctx context.Context, name string) error {
 	return atomicfile.Write(name, func(w io.Writer) error { return p.Write(ctx, w) })
 }
 
-// Write writes the converted file to w, which it neither seeks nor closes. A loss that is
-// not allowed is a *LossError before anything is written; after another error, such as a
-// wrong digest of the source or tensor.ErrOverflow, w has part of a file. It ends soon
-// after ctx does. If w has a method Reserve(bytes int64), it is called first, with an
-// estimate of the size.
+// Write writes the converted file to w, which it neither seeks nor closes. If a loss is
+// not allowed, it fails with a *LossError before it writes a byte. After another error,
+// such as a wrong digest of the source or tensor.ErrOverflow, w has a part of the file.
+// Write ends soon after ctx does. If w has a method Reserve(bytes int64), it is called
+// first, with an estimate of the size.
 func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	if err := p.Err(); err != nil {
 		return err
@@ -55,9 +55,8 @@ func (p *Plan) Write(ctx context.Context, w io.Writer) error {
 	return fromSource(err)
 }
 
-// fromSource is what the source says of its bytes, with their place or their
-// tensor, without the words of the writer that met it: it would name the tensor
-// once more.
+// fromSource returns the error of the source that is in an error of the writer: both have
+// the name of the tensor.
 func fromSource(err error) error {
 	var ofValue *valueError
 	if errors.As(err, &ofValue) {
@@ -65,17 +64,17 @@ func fromSource(err error) error {
 	}
 	var placed *tensor.FormatError
 	for inner := err; errors.As(inner, &placed); inner = placed.Err {
-		err = placed // the writer of safetensors, too, gives errors a place
+		err = placed // the innermost has the place in the source
 	}
 	return err
 }
 
-// checkDecoded reports sources that declare more decoded bytes than the limit.
+// checkDecoded fails if the sources declare more decoded bytes than the limit.
 func (p *Plan) checkDecoded() error {
 	size := int64(0)
 	for _, f := range p.files {
 		n := f.TotalSize()
-		if n == 0 { // of tensors from elsewhere, and so of all together
+		if n == 0 { // tensors that are in no file: the size is not known
 			size = 0
 			break
 		}

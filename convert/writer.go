@@ -64,14 +64,15 @@ func ggufWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
 	return p.writerWith(w, &o)
 }
 
-// primitivWriter keeps the kind of a file that is no model.
+// primitivWriter returns a writer of the kind of the source.
 func primitivWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
 	o := writerOptions[primitiv.WriterOptions](p)
 	o.Kind = cmp.Or(p.kind, o.Kind)
 	return p.writerWith(w, &o)
 }
 
-// safetensorsOptions are the options of the writer, with the attributes of the sources.
+// safetensorsOptions returns the options of the writer, with the attributes of the
+// sources.
 func (p *Plan) safetensorsOptions() *safetensors.WriterOptions {
 	o := writerOptions[safetensors.WriterOptions](p)
 	if o.Attributes == nil && len(p.attributes) > 0 {
@@ -96,7 +97,7 @@ func (p *Plan) fromCheckpoint() bool {
 		func(f *tensorfile.File) bool { return f.Format() == tensorfile.Torch })
 }
 
-// add adds the tensors, or what a file of primitiv has that is no model.
+// add adds the tensors, or the content of a file of primitiv that is not a model.
 func (p *Plan) add(ctx context.Context, w tensorfile.Writer) error {
 	if p.kind == 0 {
 		if w, ok := w.(*ptd.Writer); ok {
@@ -143,8 +144,8 @@ func ztensorVersion(p *Plan, src *tensorfile.File) string {
 	return cmp.Or(v, ztensor.Version2)
 }
 
-// ztensorWriter keeps typed attributes, of the file and of its tensors, between
-// files of the format.
+// ztensorWriter returns a writer with the typed attributes of the file and of its
+// tensors.
 func ztensorWriter(p *Plan, w io.Writer) (tensorfile.Writer, error) {
 	o := writerOptions[ztensor.WriterOptions](p)
 	keep := p.checker.(*ztensorChecker).keepOrder

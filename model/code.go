@@ -35,7 +35,7 @@ const (
 	SizeMismatch      Code = "size-mismatch"      // another size than a listing says
 	ManifestMalformed Code = "manifest-malformed" // a line or entry of the manifest is unreadable
 	ManifestMissing   Code = "manifest-missing"   // in the manifest, not there
-	UnknownDType      Code = "unknown-dtype"      // a dtype that this library has no name for
+	UnknownDType      Code = "unknown-dtype"      // a dtype that this library does not know
 	Limit             Code = "limit"              // a limit was hit
 	Unreadable        Code = "unreadable"         // the system refused to read
 	InterruptedWrite  Code = "interrupted-write"  // the files of a set were not all replaced
@@ -49,12 +49,13 @@ const (
 	MissingWeights  Code = tensor.CodeMissingWeights  // a program's tensor is in no .ptd
 	WeightsMismatch Code = tensor.CodeWeightsMismatch // the .ptd has another dtype or shape
 
-	MissingScale       Code = Code(quant.MissingScale)       // of a quantised weight
-	ScaleShape         Code = Code(quant.ScaleShape)         // a part of it has another shape
-	ScaleDType         Code = Code(quant.ScaleDType)         // or dtype than expected
+	// Errors of quantised weights, see package quant.
+	MissingScale       Code = Code(quant.MissingScale)       // a part of a weight is missing
+	ScaleShape         Code = Code(quant.ScaleShape)         // a part has another shape
+	ScaleDType         Code = Code(quant.ScaleDType)         // a part has another dtype
 	OrphanScale        Code = Code(quant.OrphanScale)        // a part without its weight
 	QuantizationConfig Code = Code(quant.QuantizationConfig) // config.json contradicts tensors
-	QuantizationState  Code = Code(quant.QuantizationState)  // JSON, maps, groups, shapes
+	QuantizationState  Code = Code(quant.QuantizationState)  // JSON, a map or groups are invalid
 )
 
 // Errors that reading the data shows.
@@ -75,16 +76,16 @@ const (
 	UnindexedTensor    Code = "unindexed-tensor"      // in a shard, not in its index
 	ShardNumbering     Code = "shard-numbering"       // the files of an index are not 1 to N of N
 	TotalSize          Code = "total-size"            // metadata.total_size is wrong
-	NoTensors          Code = "no-tensors"            // a set without any
+	NoTensors          Code = "no-tensors"            // a set without tensors
 	ConfigDType        Code = "config-dtype"          // config.json has another dtype
 	Pickle             Code = "pickle"                // weights whose loading may run code
-	UnknownClass       Code = tensor.CodeUnknownClass // an object of no library of tensors
+	UnknownClass       Code = tensor.CodeUnknownClass // an object of an unknown class
 	UnlistedData       Code = tensor.CodeUnlistedData // bytes that no listed tensor refers to
 	OutsideLink        Code = "outside-link"          // a link points out of the directory
 	IncompleteDownload Code = "incomplete-download"   // the cache has a part of a file
 	ManifestExtra      Code = "manifest-extra"        // weights that the manifest does not list
 	Inf                Code = "inf"                   // elements are infinite
-	AllZero            Code = "all-zero"              // as a hole in a file reads
+	AllZero            Code = "all-zero"              // every element is 0, as in a hole
 	Constant           Code = "constant"              // every element is the same
 
 	UnknownQuantization Code = Code(quant.UnknownQuantization) // a method that is not known
@@ -94,9 +95,9 @@ const (
 
 // Notes: what is allowed, and good to know.
 const (
-	UnalignedData Code = "unaligned-data" // of an ONNX model
-	RefusedLink   Code = "refused-link"   // to elements of an ONNX model
-	UnusedWeights Code = "unused-weights" // of a .ptd, which no program next to it has
+	UnalignedData Code = "unaligned-data" // external data of an ONNX model is not aligned
+	RefusedLink   Code = "refused-link"   // external data of an ONNX model is a link
+	UnusedWeights Code = "unused-weights" // no program next to a .ptd has the tensor
 )
 
 var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, ShardNumbering,
@@ -104,11 +105,11 @@ var warnings = []Code{NoIndex, IndexNoMetadata, OrphanFile, UnindexedTensor, Sha
 	IncompleteDownload, ManifestExtra, Inf, AllZero, Constant, OverlappingData,
 	UnknownQuantization}
 
-// undamaged are errors of files whose tensors are all there.
+// undamaged are the errors after which all tensors can be read.
 var undamaged = []Code{ShadowedIndex, UnknownDType, RunsCode, MissingWeights, WeightsMismatch}
 
-// properties returns the severity of a code, and the class of its errors that come from
-// no reader.
+// properties returns the severity of a code, and the class of its errors, unless a reader
+// returned the error.
 func (c Code) properties() (tensor.Severity, error) {
 	severity := tensor.SeverityError
 	if slices.Contains(warnings, c) {
@@ -131,7 +132,7 @@ func (c Code) properties() (tensor.Severity, error) {
 	return severity, tensor.ErrMalformed
 }
 
-// errAbsent is the class of what is not there: truncated, as a directory.
+// errAbsent is the class of errors about something that is missing.
 var errAbsent error = absent{}
 
 type absent struct{}

@@ -46,7 +46,8 @@ func (c configJSON) get(v any, keys ...string) {
 	}
 }
 
-// readConfig returns nil where there is no config.json, or a finding says what is wrong.
+// readConfig returns nil if there is no config.json, or if it is invalid, which is a
+// finding.
 func (m *Model) readConfig(part string) *Config {
 	name := path.Join(part, "config.json")
 	top := m.readObject(name)
@@ -76,7 +77,7 @@ func (m *Model) readConfig(part string) *Config {
 	return c
 }
 
-// readQuantization returns what the files of a part say of quantised weights.
+// readQuantization returns the configuration of quantised weights of a part.
 func (m *Model) readQuantization(part string) *quant.Config {
 	cfg, err := quant.ReadConfig(func(base string) (io.ReadCloser, error) {
 		e := m.look(path.Join(part, base))

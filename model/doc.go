@@ -14,24 +14,25 @@
 //
 // See the examples of [Check], [OpenFS], [Open], [Shards] and [SummaryOf].
 //
-// [Open] reads names, indexes, headers and links: a few KB a file. Damage is a [Finding],
-// never an error of Open. [Model.Check] also reads the data, and compares digests and
-// values. The codes of findings are listed in docs/check.md.
+// [Open] reads names, indexes, headers and links: a few KB of each file. Damage is a
+// [Finding], never an error of Open. [Model.Check] also reads the data, and compares
+// digests and values. The codes of findings are listed in docs/check.md.
 //
 // # Sets
 //
 // A [Set] is the files that are loaded together: an index and its shards;
 // STEM-00001-of-00003.EXT and its siblings; a root of zTensor 2 and its shards; or a
-// single file. If a directory has several, one is the primary set, which [Model.Tensors],
-// [Model.File] and [Model.Summary] describe: safetensors before other formats; the stems
-// model, diffusion_pytorch_model, consolidated and adapter_model before others; a single
-// file before an index; no variant before one. A directory with model_index.json is one
+// single file. [Model.Tensors], [Model.File] and [Model.Summary] describe the primary
+// set. If a directory has several sets, the primary one is chosen by these rules:
+// safetensors before other formats; the stems model, diffusion_pytorch_model,
+// consolidated and adapter_model before others; a single file before an index; a name
+// without a variant before a name with one. A directory with model_index.json is one
 // model: each component that it names has a primary set, and the names of tensors begin
 // with the name of the component.
 //
 // # Untrusted directories
 //
-// Names in an index are checked as text, and never reach out of the directory. Links are
-// followed, since Hugging Face's cache consists of links. A link out of the directory and
-// its cache is a finding, and with Options.NoLinks it is not followed.
+// Names in an index are checked as text: none leads out of the directory. Links are
+// followed, because Hugging Face's cache consists of links. A link out of the directory
+// and its cache is a finding, and with Options.NoLinks it is not followed.
 package model

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Find lists the directories below one, itself included, that hold weights: each of
-// them is for OpenFS. A repository in a cache and a pipeline are one, with all that is
-// below them; directories whose name begins with a dot, and links, are left out.
+// Find lists the directories that hold weights, for OpenFS: dir itself, and those below
+// it. A repository in a cache, or a pipeline, is listed as one directory. Find leaves out
+// links, and directories whose names begin with a dot.
 func Find(fsys fs.FS, dir string) ([]string, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {

@@ -17,10 +17,10 @@ type Finding struct {
 	Severity tensor.Severity
 	Code     Code
 	File     string // relative to the directory, with slashes; "" for the directory itself
-	Tensor   string // "" where it is about no single one
-	Offset   int64  // in the file; -1 when there is none
+	Tensor   string // "" if it is not about one tensor
+	Offset   int64  // in the file; -1 if there is none
 	Field    string // of the file, in its format's words
-	Tensors  int64  // how many tensors the index has in a file that is missing or damaged
+	Tensors  int64  // number of tensors in the index, of a file that is missing or damaged
 	Count    int64  // of NaNs or infinities
 	Err      error  // wraps a class of package tensor
 }
@@ -53,7 +53,7 @@ func (f Finding) Class() tensor.Class {
 	return tensor.ClassOf(f.Err)
 }
 
-// MarshalJSON leaves out what does not apply.
+// MarshalJSON writes the fields of docs/json.md, without those that are empty.
 func (f Finding) MarshalJSON() ([]byte, error) {
 	o := struct {
 		Severity string       `json:"severity"`
@@ -74,14 +74,14 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// finding makes a Finding of the code's severity and class.
+// finding returns a Finding with the severity and class of its code.
 func finding(code Code, file, name, format string, args ...any) Finding {
 	severity, class := code.properties()
 	return Finding{Severity: severity, Code: code, File: file, Tensor: name, Offset: -1,
 		Err: &classed{fmt.Sprintf(format, args...), class}}
 }
 
-// findingOf makes a Finding of an error, which keeps its class.
+// findingOf returns a Finding with an error, which keeps its class.
 func findingOf(code Code, file string, err error) Finding {
 	severity, _ := code.properties()
 	f := Finding{Severity: severity, Code: code, File: file, Offset: -1, Err: err}
@@ -100,7 +100,7 @@ func findingOf(code Code, file string, err error) Finding {
 	return f
 }
 
-// A classed error has the text alone, and errors.Is its class.
+// A classed error has a text without the class, which errors.Is finds.
 type classed struct {
 	text  string
 	class error
@@ -109,11 +109,11 @@ type classed struct {
 func (e *classed) Error() string { return e.text }
 func (e *classed) Unwrap() error { return e.class }
 
-// maxFindings bounds the memory that a hostile directory can make a report take: so many
-// errors and so many warnings are listed.
+// maxFindings is how many errors, and how many warnings, a report lists at most: a
+// hostile directory could have any number.
 const maxFindings = 10_000
 
-// findings collects what is found.
+// findings collects findings, up to maxFindings of each severity.
 type findings struct {
 	list []Finding
 	n    [3]int // by Severity, with those that are not in the list
@@ -136,7 +136,8 @@ func (l *findings) join(other *findings) {
 	}
 }
 
-// sorted returns the list by file, code and tensor; where some are left out, it says so.
+// sorted returns the findings by file, code and tensor. Its last findings say that more
+// were left out, if there were.
 func (l *findings) sorted() []Finding {
 	all := append([]Finding{}, l.list...)
 	sort.SliceStable(all, func(i, j int) bool {

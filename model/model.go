@@ -54,13 +54,13 @@ type Model struct {
 type Read struct {
 	Files  int64 `json:"files"`
 	Bytes  int64 `json:"bytes"`  // of JSON and metadata, and of files that were read whole
-	Hashed int64 `json:"hashed"` // files
+	Hashed int64 `json:"hashed"` // files whose digests were computed
 }
 
-// Open opens a directory: one that holds weights, a snapshot in Hugging Face's cache, or
-// a repository there. Instead of a directory it takes the name of the first shard of a
-// .gguf, and opens that model alone. It fails only where the directory cannot be read or
-// a limit is hit: damage to the files is in Findings.
+// Open opens a directory that holds weights, or a snapshot or a repository in Hugging
+// Face's cache. dir may also be the name of the first shard of a .gguf: Open then opens
+// that model alone. Open fails only if the directory cannot be read or a limit is hit.
+// Damage to files is in Findings.
 func Open(dir string, opts *Options) (*Model, error) {
 	var only *naming.Shard
 	s, numbered := parseShard(filepath.ToSlash(dir))
@@ -102,8 +102,8 @@ func Open(dir string, opts *Options) (*Model, error) {
 	return m, err
 }
 
-// OpenFS opens a directory of any file system, as Open does. Links are seen where it is
-// an fs.ReadLinkFS; the files of a snapshot in a cache only if the whole cache is in it.
+// OpenFS opens a directory of any file system, as Open does. Links are recognised only in
+// an fs.ReadLinkFS. A snapshot in a cache can be opened only if fsys has the whole cache.
 func OpenFS(fsys fs.FS, dir string, opts *Options) (*Model, error) {
 	return open(fsys, dir, "", nil, opts)
 }
@@ -198,7 +198,7 @@ func (m *Model) readFiles(files []*file, opts *Options) error {
 		})
 }
 
-// finish adds what is found of the directory as a whole.
+// finish adds the findings about the directory as a whole, and sorts all findings.
 func (m *Model) finish() {
 	for _, name := range slices.Sorted(maps.Keys(m.entries)) {
 		m.interrupted(name)
@@ -245,8 +245,8 @@ func (m *Model) finish() {
 	m.done = m.found.sorted()
 }
 
-// interrupted reports a set of files that a writer did not replace completely. Where the
-// index is there its files are of one set, else they may be of two.
+// interrupted adds a finding if the journal shows that a set of files was not replaced
+// completely: a warning if the index exists, because its files are then of one set.
 func (m *Model) interrupted(journal string) {
 	index, ok := atomicfile.IndexOf(path.Base(journal))
 	if !ok || !m.entries[journal].regular {
@@ -269,7 +269,7 @@ func (m *Model) note(code Code, file, name, format string, args ...any) {
 	m.found.add(finding(code, file, name, format, args...))
 }
 
-// countFile adds what opening a file read.
+// countFile counts the bytes that opening a file has read.
 func (m *Model) countFile(f *file) {
 	if !f.regular || f.data {
 		return
@@ -285,7 +285,8 @@ func (m *Model) countFile(f *file) {
 	m.read.Bytes += max(metadata, 0)
 }
 
-// readJSON reads a small file of the directory; nil where a finding says why not.
+// readJSON returns a small file of the directory. It returns nil if it cannot be read,
+// which is a finding.
 func (m *Model) readJSON(name string, code Code) []byte {
 	e := m.entry(name)
 	switch {
@@ -329,8 +330,8 @@ func (m *Model) Close() error {
 // Sets yields the sets of the directory, the primary one first.
 func (m *Model) Sets() iter.Seq[*Set] { return slices.Values(m.sets) }
 
-// Dir returns the directory that was opened: of a repository in a cache, its snapshot.
-// For Open it is a name of the system, for OpenFS one within the fs.FS.
+// Dir returns the directory that was opened; for a repository in a cache, its snapshot.
+// After Open it is a name of the operating system, after OpenFS a name in the fs.FS.
 func (m *Model) Dir() string {
 	if m.local == "" {
 		return m.dir
@@ -340,7 +341,7 @@ func (m *Model) Dir() string {
 
 // ErrNoModel is the error of a directory without weights, or with several sets of weights
 // of which none is clearly the model.
-var ErrNoModel = errors.New("is a directory without one model")
+var ErrNoModel = errors.New("no single model in the directory")
 
 // A DamageError is the error of a model that is damaged.
 type DamageError struct{ Findings []Finding } // errors, one at least
@@ -362,15 +363,15 @@ func (e *DamageError) Unwrap() (all []error) {
 	return all
 }
 
-// Whole returns the primary set, nil if there are several, one for each component. The
-// error is a *DamageError if the set is damaged, because the tensors that can be read are
-// then not the whole model.
+// Whole returns the primary set; nil if there are several, one for each component. It
+// fails with [ErrNoModel] if no set is clearly the model, and with a *DamageError if the
+// set is damaged: the tensors that can be read are then not the whole model.
 func (m *Model) Whole() (*Set, error) {
 	primary := m.primary()
 	if len(primary) == 0 || m.ambiguous() {
 		return nil, ErrNoModel
 	}
-	var files []string // and what they refer to
+	var files []string // of the primary sets, with the files that these refer to
 	for _, s := range primary {
 		files = append(append(files, s.Index), s.Files...)
 		for _, sh := range s.shards {
@@ -416,7 +417,7 @@ func (m *Model) Tensors() iter.Seq[*tensor.Tensor] { return m.File().Tensors() }
 // sorted by file, code and tensor.
 func (m *Model) Findings() []Finding { return slices.Clone(m.done) }
 
-// Config returns what config.json says; nil where there is none.
+// Config returns the values of config.json; nil if there is none.
 func (m *Model) Config() *Config { return m.configs["."] }
 
 // Quantization returns the configuration of quantised weights from the model's files; nil

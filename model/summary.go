@@ -2,11 +2,11 @@ package model
 
 import "github.com/tensorfile/tensorfile"
 
-// Figures count tensors.
+// Figures count tensors, parameters and bytes, in all and by dtype.
 type Figures struct {
 	Figure
-	// StoredElements counts the elements of all tensors as they are stored, Parameters
-	// the elements of weights, of which some are stored as several tensors.
+	// StoredElements counts the elements of stored tensors. Parameters counts the
+	// elements of weights, which may be stored as several tensors.
 	StoredElements int64             `json:"stored_elements"`
 	DTypes         map[string]Figure `json:"dtypes"`
 }
@@ -14,12 +14,11 @@ type Figures struct {
 // A Figure counts tensors, of all dtypes or of one.
 type Figure struct {
 	Tensors    int64 `json:"tensors"`
-	Parameters int64 `json:"parameters"` // of one dtype elements as they are stored
+	Parameters int64 `json:"parameters"` // for one dtype, stored elements
 	Bytes      int64 `json:"bytes"`
 }
 
-// figuresOf counts the tensors of a file, which has this summary, by the names of their
-// dtypes.
+// figuresOf returns the figures of a file that has the summary s.
 func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
 	all := Figures{Figure{s.Tensors, s.Parameters, s.Bytes}, s.Parameters, map[string]Figure{}}
 	for d, n := range s.ByDType {
@@ -38,15 +37,15 @@ func figuresOf(s tensorfile.Summary, f *tensorfile.File) Figures {
 	return all
 }
 
-// A Summary is about the primary set: tensors of the same name count once, and Size is
-// the size of all its files, the index included.
+// A Summary describes the primary set. Tensors of the same name count once. Size is the
+// sum of the sizes of all its files, the index included.
 type Summary struct {
 	tensorfile.Summary
 	// Shards counts the files of the set, those that are missing included. An ONNX model
 	// and its data are one shard, and so is a program with its .ptd.
 	Shards int
-	// StoredElements counts the elements of all tensors as they are stored, Parameters
-	// the elements of weights, of which some are stored as several tensors.
+	// StoredElements counts the elements of stored tensors. Parameters counts the
+	// elements of weights, which may be stored as several tensors.
 	StoredElements int64
 }
 
@@ -61,7 +60,7 @@ func SummaryOf(files ...*tensorfile.File) tensorfile.Summary {
 func (m *Model) Summary() Summary {
 	s, logical := Summary{Summary: m.File().Summary()}, int64(0)
 	for _, set := range m.primary() {
-		if set.Format.Caps().Program { // whose other files are data
+		if set.Format.Caps().Program { // its other files have data
 			s.Shards++
 		} else {
 			s.Shards += max(set.count, len(set.Files))
