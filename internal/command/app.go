@@ -218,9 +218,7 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	root.AddCommand(versionCommand(a), completionCommand(a), manCommand(a), limitsTopic(a))
-	root.Long = wrap(root.Long, a.helpWidth())
 	for _, c := range root.Commands() {
-		c.Long = wrap(c.Long, a.helpWidth())
 		if check := c.Args; check != nil && len(c.ValidArgs) == 0 {
 			c.Args = func(cmd *cobra.Command, args []string) error {
 				if check(cmd, args) == nil {
@@ -237,6 +235,7 @@ func newRoot(a *app) *cobra.Command {
 		}
 	}
 	root.SetUsageFunc(a.usageOf)
+	root.SetHelpFunc(a.helpOf)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
@@ -286,16 +285,22 @@ func limitsTopic(a *app) *cobra.Command {
 	own := pflag.NewFlagSet("limits", pflag.ContinueOnError)
 	a.limitFlags(own)
 	own.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
-	return &cobra.Command{
-		Use:   "limits",
-		Short: "The limits on a file, and the flags that change them",
-		Long: `Every command takes these flags. Without them the limits are ones that valid files do
+	text := `Every command takes these flags. Without them the limits are ones that valid files do
 not reach; memory is only ever allocated for bytes that a file has. A size is a number,
 with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that
 is hit is exit status 4.
 
-` + strings.TrimRight(own.FlagUsagesWrapped(a.helpWidth()), "\n"),
+`
+	c := &cobra.Command{
+		Use:   "limits",
+		Short: "The limits on a file, and the flags that change them",
+		Long:  text + own.FlagUsages(),
 	}
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.Long = text + own.FlagUsagesWrapped(a.helpWidth())
+		a.helpOf(c, args)
+	})
+	return c
 }
 
 // isInput reports whether an argument in the place of a command is a file.

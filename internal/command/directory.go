@@ -18,39 +18,31 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 	if err != nil {
 		return err
 	}
-	primary, err := m.Whole()
-	if err == nil && index != "" && (primary == nil || primary.Index != index) {
-		err = fmt.Errorf("%w: another model in its directory comes first", errors.ErrUnsupported)
+	primary, err := in.take(m)
+	switch {
+	case err != nil:
+		return err
+	case index != "" && (primary == nil || primary.Index != index):
+		return advise("tensorfile check", fmt.Errorf(
+			"%w: another model in its directory comes first", errors.ErrUnsupported))
+	case primary != nil && index == "" && primary.Root() != "":
+		in.File, in.path = nil, filepath.Join(m.Dir(), filepath.FromSlash(primary.Root()))
 	}
-	name := ""
-	if err != nil {
-		m.Close()
-		return adviseCheck(err)
-	}
-	if primary != nil && index == "" {
-		name = primary.Root()
-	}
-	in.set, in.dir = firstOf(primary), m
-	if name == "" {
-		in.File, in.path = m.File(), ""
-		return nil
-	}
-	in.path = filepath.Join(m.Dir(), filepath.FromSlash(name))
 	return nil
 }
 
-// firstOf returns the index of a set, or its first file; "" of several sets.
-func firstOf(s *model.Set) string {
-	if s == nil {
-		return ""
-	}
-	return cmp.Or(s.Index, s.Files[0])
-}
-
-// adviseCheck returns what shows why a directory is not one model.
-func adviseCheck(err error) error {
+// take makes all files of the primary set of a model the input, which closes the model,
+// and returns the set; nil for several sets.
+func (in *input) take(m *model.Model) (*model.Set, error) {
+	in.dir = m
+	primary, err := m.Whole()
 	if errors.Is(err, model.ErrNoModel) {
-		return err
+		return nil, err
+	} else if err != nil {
+		return nil, advise("tensorfile check", err)
 	}
-	return advise("tensorfile check", err)
+	if in.File, in.path = m.File(), ""; primary != nil {
+		in.set = cmp.Or(primary.Index, primary.Files[0])
+	}
+	return primary, nil
 }

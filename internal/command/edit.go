@@ -153,7 +153,7 @@ func (a *app) edit(in *input, out string, e *editing) error {
 	}
 	types := map[string]string{}
 	if in.Format() == tensorfile.GGUF {
-		types = e.cutTypes(in.hasAttribute)
+		types = e.cutTypes(in)
 	}
 	c, err := e.changes(in)
 	if err != nil {

@@ -84,7 +84,7 @@ func (e *ggufEdit) SetAttribute(key, value string) error {
 }
 
 // cutTypes takes the types of a .gguf out of the keys of --set.
-func (e *editing) cutTypes(has func(key string) bool) map[string]string {
+func (e *editing) cutTypes(in *input) map[string]string {
 	types := map[string]string{}
 	for i := range e.attributes {
 		c := &e.attributes[i]
@@ -92,7 +92,7 @@ func (e *editing) cutTypes(has func(key string) bool) map[string]string {
 			continue
 		}
 		key, typeName := ggufKeyType(c.key)
-		if typeName == "" && !has(key) {
+		if _, has := attribute(in.File, key); typeName == "" && !has {
 			typeName = ggufDefined(key, *c.value)
 		}
 		if c.key = key; typeName != "" {
@@ -115,7 +115,7 @@ func (a *app) adviseGGUF(in *input, c *changes, types map[string]string) {
 				display(in.name), quote(k))
 		}
 		v := c.attributes[k]
-		if v == nil || types[k] != "" || in.hasAttribute(k) {
+		if _, has := attribute(in.File, k); v == nil || types[k] != "" || has {
 			continue
 		}
 		_, err := strconv.ParseFloat(*v, 64)
@@ -130,13 +130,14 @@ func (a *app) adviseGGUF(in *input, c *changes, types map[string]string) {
 	}
 }
 
-func (in *input) hasAttribute(key string) bool {
-	for k := range in.Attributes() {
+// attribute returns an attribute of a file, and whether there is one.
+func attribute(f *tensorfile.File, key string) (value string, ok bool) {
+	for k, v := range f.Attributes() {
 		if k == key {
-			return true
+			return v, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // overwriteHeader makes the changes without copying the data.

@@ -62,7 +62,7 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 		return wrong("--rename", "--map hf-gguf compares a .gguf with a file of another format")
 	}
 	known := []string{"llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe"}
-	architecture := other.attribute("general.architecture")
+	architecture, _ := attribute(other.File, "general.architecture")
 	if !slices.Contains(known, architecture) {
 		a.note("%s: values of the architecture %s may be stored in another way, which --map does "+
 			"not know", display(other.name), quote(architecture))
@@ -71,7 +71,8 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 	if architecture == known[0] {
 		for part, key := range map[string]string{"q": "llama.attention.head_count",
 			"k": "llama.attention.head_count_kv"} {
-			heads[part], _ = strconv.ParseInt(other.attribute(key), 10, 32)
+			n, _ := attribute(other.File, key)
+			heads[part], _ = strconv.ParseInt(n, 10, 32)
 		}
 		if heads["k"] == 0 {
 			heads["k"] = heads["q"]
@@ -92,15 +93,6 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 		}
 	}
 	return nil
-}
-
-func (in *input) attribute(key string) string {
-	for k, v := range in.Attributes() {
-		if k == key {
-			return v
-		}
-	}
-	return ""
 }
 
 // llamaTensors returns the tensors of a model with the rows of each head in the order of

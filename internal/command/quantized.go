@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -281,14 +282,11 @@ func (a *app) noteStored(in *input, shown map[string]bool) {
 // noteArchitecture says that no engine loads a .gguf without an architecture.
 func (a *app) noteArchitecture(files []*tensorfile.File, out string, c *conversion) {
 	const key = "general.architecture"
-	for _, f := range files {
-		for k := range f.Attributes() {
-			if k == key {
-				return
-			}
-		}
+	has := func(f *tensorfile.File) bool {
+		_, ok := attribute(f, key)
+		return ok
 	}
-	if c.target == tensorfile.GGUF {
+	if c.target == tensorfile.GGUF && !slices.ContainsFunc(files, has) {
 		a.note("%s: without the key %s, and the other keys and names of an architecture, no "+
 			"engine loads it as a model: convert_hf_to_gguf.py of llama.cpp makes one",
 			display(out), key)

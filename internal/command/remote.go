@@ -103,14 +103,8 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		if err != nil {
 			return err
 		}
-		primary, err := m.Whole()
-		if err != nil {
-			m.Close()
-			return adviseCheck(err)
-		}
-		in.set, in.dir = firstOf(primary), m
-		in.File, in.path = m.File(), ""
-		return nil
+		_, err = in.take(m)
+		return err
 	}
 	r, size, err := a.openAddress(in.name)
 	if err != nil {
@@ -146,16 +140,12 @@ func (a *app) openRemoteShards(in *input, names []string) error {
 	if err != nil {
 		return err
 	}
-	primary, err := m.Whole()
-	if err != nil {
-		m.Close()
-		return adviseCheck(err)
-	}
 	if c, ok := in.raw.(io.Closer); ok {
 		c.Close()
 	}
-	in.File, in.raw, in.part, in.set, in.dir = m.File(), nil, "", firstOf(primary), m
-	return nil
+	in.raw, in.part = nil, ""
+	_, err = in.take(m)
+	return err
 }
 
 // A shardStore has the shards of a model at addresses that cannot be listed.

@@ -1,12 +1,22 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// helpOf prints the help of a command.
+func (a *app) helpOf(c *cobra.Command, _ []string) {
+	text := strings.TrimSpace(cmp.Or(c.Long, c.Short))
+	fmt.Fprintf(c.OutOrStdout(), "%s\n\n", wrap(text, a.helpWidth()))
+	if c.Runnable() || c.HasSubCommands() {
+		a.usageOf(c)
+	}
+}
 
 // usageOf prints the usage of a command as cobra does, but within the width of help. It
 // is no template: text/template looks methods up by name, and then the linker keeps every
