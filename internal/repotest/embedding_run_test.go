@@ -184,14 +184,14 @@ func Example_refuseDamaged() {
 	// true
 }
 
-func Example_weights() {
+func Example_integers() {
 	f, err := tensorfile.Open("testdata/ztensor/crate-1.2.3-digests.zt", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer f.Close()
-	xs, err := weights(f, "int64 crc32c")
+	xs, err := integers(f, "int64 crc32c")
 	fmt.Println(len(xs), err)
 	// Output: 7 <nil>
 }

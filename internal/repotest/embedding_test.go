@@ -134,7 +134,7 @@ func refuseDamaged(ctx context.Context, dir string) error {
 	return err // nil: whole
 }
 
-func weights(f *tensorfile.File, name string) ([]int64, error) {
+func integers(f *tensorfile.File, name string) ([]int64, error) {
 	w := f.Tensor(name)                   // nil if absent
 	xs, err := tensor.View[int64](w)      // borrows: valid until f.Close
 	if errors.Is(err, tensor.ErrNoView) { // compressed, misaligned, other byte order, not mapped
