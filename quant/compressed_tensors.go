@@ -210,40 +210,8 @@ func (f *finder) int8Group(t *tensor.Tensor, base string) {
 // weight if scales, configuration and columns contradict each other.
 func (b *builder) integers(m *matrix, kind string, g *group, scale *tensor.Tensor, zeros *matrix,
 	index *tensor.Tensor) {
-	rows, cols := m.rows, m.cols
-	form, size := "", int64(0)
-	if g != nil {
-		var err error
-		if form, _, size, _, err = g.form(cols); err == nil && form == "block" {
-			err = errors.New("strategy is block")
-		}
-		symmetric, says, _ := get[bool](g.weights, "symmetric")
-		if !b.check(QuantizationConfig, err) {
-			return
-		} else if says && !symmetric && zeros == nil {
-			b.refuse(MissingScale, "not symmetric, and no %s.weight_zero_point", b.base)
-			return
-		} else if says && symmetric && zeros != nil {
-			b.disagrees("the configuration says symmetric; there are zero points")
-		}
-	}
-	rank, groupCount := len(scale.Shape), int64(1)
-	if rank == 2 {
-		groupCount = scale.Shape[1]
-	}
-	perRow := rank == 2 && scale.Shape[0] == rows
-	rowSize, colSize := int64(1), max(cols, 1)
-	switch {
-	case form == "group" && perRow && groupCount == cols/size,
-		form == "" && perRow && groupCount > 1 && cols%groupCount == 0:
-		form, colSize = "group", max(1, cols/max(groupCount, 1))
-	case form != "group" && (rank == 0 || scale.Shape.Equal(tensor.Shape{1})):
-		form, rowSize = "tensor", max(rows, 1)
-	case form != "group" && perRow && groupCount == 1:
-		form = "channel"
-	default:
-		b.refuse(ScaleShape, "a scale of %v for %v, group_size %d", scale.Shape, b.Tensor.Shape,
-			size)
+	form, rowSize, colSize := b.integerForm(g, scale, m.rows, m.cols, zeros != nil)
+	if b.ended {
 		return
 	}
 	b.Scheme = kind + "-" + form
@@ -251,13 +219,14 @@ func (b *builder) integers(m *matrix, kind string, g *group, scale *tensor.Tenso
 	scaled := &m.ops[len(m.ops)-1]
 	var prepare func() error
 	if index != nil {
-		if index.DType != tensor.I32 || !index.Shape.Equal(tensor.Shape{cols}) ||
+		if index.DType != tensor.I32 || !index.Shape.Equal(tensor.Shape{m.cols}) ||
 			b.f.get(index.Name) == nil {
 			b.refuse(QuantizationState, "weight_g_idx is %v of %v", index.Shape, index.DType)
 			return
 		}
 		if form == "group" {
-			scaled.groups, scaled.byColumn = &groups{tensor: index, limit: groupCount}, true
+			scaled.groups = &groups{tensor: index, limit: scale.Shape[1]}
+			scaled.byColumn = true
 			prepare = scaled.groups.read
 		}
 	}
@@ -267,4 +236,44 @@ func (b *builder) integers(m *matrix, kind string, g *group, scale *tensor.Tenso
 		m.ops = append(m.ops[:len(m.ops)-1], o, *scaled)
 	}
 	b.complete(m, false, prepare)
+}
+
+// integerForm returns what a scale is for, "tensor", "channel" or "group", and the rows
+// and columns that share a scale. It refuses the weight if scales, configuration and
+// columns contradict each other.
+func (b *builder) integerForm(g *group, scale *tensor.Tensor, rows, cols int64,
+	hasZeros bool) (form string, rowSize, colSize int64) {
+	size := int64(0)
+	if g != nil {
+		var err error
+		if form, _, size, _, err = g.form(cols); err == nil && form == "block" {
+			err = errors.New("strategy is block")
+		}
+		symmetric, given, _ := get[bool](g.weights, "symmetric")
+		switch {
+		case !b.check(QuantizationConfig, err):
+			return "", 0, 0
+		case given && !symmetric && !hasZeros:
+			b.refuse(MissingScale, "not symmetric, and no %s.weight_zero_point", b.base)
+			return "", 0, 0
+		case given && symmetric && hasZeros:
+			b.disagrees("the configuration says symmetric; there are zero points")
+		}
+	}
+	rank, groupCount := len(scale.Shape), int64(1)
+	if rank == 2 {
+		groupCount = scale.Shape[1]
+	}
+	perRow := rank == 2 && scale.Shape[0] == rows
+	switch {
+	case form == "group" && perRow && groupCount == cols/size,
+		form == "" && perRow && groupCount > 1 && cols%groupCount == 0:
+		return "group", 1, max(1, cols/max(groupCount, 1))
+	case form != "group" && (rank == 0 || scale.Shape.Equal(tensor.Shape{1})):
+		return "tensor", max(rows, 1), max(cols, 1)
+	case form != "group" && perRow && groupCount == 1:
+		return "channel", 1, max(cols, 1)
+	}
+	b.refuse(ScaleShape, "a scale of %v for %v, group_size %d", scale.Shape, b.Tensor.Shape, size)
+	return "", 0, 0
 }

@@ -329,8 +329,8 @@ func (c *Config) get() object {
 	return c.section
 }
 
-// group returns the group of compressed-tensors that a module belongs to: one that has
-// its name, else one with an expression that matches it, else one that has a class.
+// group returns the group of compressed-tensors for a module: a group with its name, else
+// with an expression that matches it, else with a class.
 func (c *Config) group(module string) *group {
 	if !c.is("compressed-tensors") {
 		return nil
@@ -364,8 +364,8 @@ func (c *Config) algorithm(module string) (algorithm string, isDefault bool) {
 // maxGroup bounds the sizes of blocks and groups.
 const maxGroup = 1 << 30
 
-// blockSize returns the rows and columns of a block of FP8, false where the configuration
-// does not say.
+// blockSize returns the rows and columns of a block of FP8, false if the configuration
+// does not have them.
 func (c *Config) blockSize() (rows, cols int64, ok bool, err error) {
 	if !c.is("fp8") {
 		return 0, 0, false, nil

@@ -12,12 +12,8 @@ import (
 // block.
 func (f *finder) float8(t *tensor.Tensor) {
 	base, isWeight := strings.CutSuffix(t.Name, ".weight")
-	suffixes := []string{".weight_scale", ".weight_scale_inv", ".scale_weight", ".qscale_weight"}
-	if !isWeight {
-		if isMarker(t.Name) || isPartName(t.Name) {
-			return
-		}
-		suffixes = []string{"_scale_inv", "_scale"}
+	if !isWeight && (isMarker(t.Name) || isPartName(t.Name)) {
+		return
 	}
 	b := f.begin("fp8", "fp8", t.Name, base, t, t.Shape)
 	algorithm, _ := f.cfg.algorithm(base)
@@ -25,33 +21,9 @@ func (f *finder) float8(t *tensor.Tensor) {
 		f.cfg.group(base).isFloat8() ||
 		strings.HasPrefix(algorithm, "FP8") || algorithm == "MXFP8") &&
 		len(t.Shape) >= 2 && !f.cfg.excludes(base)
-	var scale *tensor.Tensor
-	for _, suffix := range suffixes {
-		if s := b.part("scale", suffix); s != nil {
-			if scale != nil {
-				b.refuse(QuantizationConfig, "more than one scale")
-			}
-			scale = s
-		}
-	}
-	if s := f.stored[base+".scale"]; isWeight && scale == nil && f.isScale(t, s) {
-		scale = b.part("scale", ".scale")
-	}
-	if scale != nil && !isWeight && strings.HasSuffix(scale.Name, "_scale") {
-		b.refuse(UnknownQuantization, "what %s scales is not known", scale.Name)
-	}
-	name := suffixes[0] // of a scale that is missing
-	switch {
-	case scale != nil:
-		name = scale.Name[len(base):]
-	case isWeight && f.isScaled:
-		name = ".scale_weight"
-	case isWeight && f.cfg.is("fp8") && f.cfg.fp4:
-		name = ".scale"
-	case isWeight && f.cfg.is("fp8"):
-		name = ".weight_scale_inv"
-	}
-	if !b.needs(scale, name, scales8) || !b.without(".weight_scale_2", ".weight_zero_point") {
+	scale, suffix := b.float8Scale(t, isWeight)
+	if !b.needs(scale, suffix, scales8) ||
+		!b.without(".weight_scale_2", ".weight_zero_point") {
 		return
 	}
 	batch, rows, cols := matrixOf(t.Shape)
@@ -64,6 +36,41 @@ func (f *finder) float8(t *tensor.Tensor) {
 		b.disagrees("the configuration says %s, the tensors are %s", a, b.Scheme)
 	}
 	b.complete(table(t, batch, rows, cols).scaled(scale, bm, bn), false, nil)
+}
+
+// float8Scale adds the scale of the codes t, and returns it with the suffix of its name.
+// If there is no scale, it returns nil and the suffix that is expected.
+func (b *builder) float8Scale(t *tensor.Tensor, isWeight bool) (*tensor.Tensor, string) {
+	suffixes := []string{".weight_scale", ".weight_scale_inv", ".scale_weight", ".qscale_weight"}
+	if !isWeight {
+		suffixes = []string{"_scale_inv", "_scale"}
+	}
+	var scale *tensor.Tensor
+	for _, suffix := range suffixes {
+		if s := b.part("scale", suffix); s != nil {
+			if scale != nil {
+				b.refuse(QuantizationConfig, "more than one scale")
+			}
+			scale = s
+		}
+	}
+	if s := b.f.stored[b.base+".scale"]; isWeight && scale == nil && b.f.isScale(t, s) {
+		scale = b.part("scale", ".scale")
+	}
+	if scale != nil && !isWeight && strings.HasSuffix(scale.Name, "_scale") {
+		b.refuse(UnknownQuantization, "what %s scales is not known", scale.Name)
+	}
+	switch cfg := b.f.cfg; {
+	case scale != nil:
+		return scale, scale.Name[len(b.base):]
+	case isWeight && b.f.isScaled:
+		return nil, ".scale_weight"
+	case isWeight && cfg.is("fp8") && cfg.fp4:
+		return nil, ".scale"
+	case isWeight && cfg.is("fp8"):
+		return nil, ".weight_scale_inv"
+	}
+	return nil, suffixes[0]
 }
 
 // isPartName reports whether a name, which does not end in .weight, is the name of a

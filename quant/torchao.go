@@ -149,10 +149,12 @@ func (f *finder) describe(s *subclass, isKnown bool) {
 var torchAORoles = map[string]string{"scale": "scale", "zero_point": "zero-point",
 	"per_tensor_scale": "global-scale"}
 
-// torchAO makes the weight of a subclass.
-func (f *finder) torchAO(s *subclass) {
-	var b *builder
-	missing, parts := "", map[string]*tensor.Tensor{}
+// torchAOParts begins the weight of a subclass, and adds its parts. It returns the parts
+// by their names in the class, and the name of one that is missing. Without any part, b
+// is nil.
+func (f *finder) torchAOParts(s *subclass) (b *builder, parts map[string]*tensor.Tensor,
+	missing string) {
+	parts = map[string]*tensor.Tensor{}
 	if s.err != nil {
 		s.parts = []string{"qdata", "scale", "zero_point", "per_tensor_scale"}
 	}
@@ -173,6 +175,12 @@ func (f *finder) torchAO(s *subclass) {
 		}
 		parts[part] = t
 	}
+	return b, parts, missing
+}
+
+// torchAO makes the weight of a subclass.
+func (f *finder) torchAO(s *subclass) {
+	b, parts, missing := f.torchAOParts(s)
 	if b == nil || f.stored[s.name] != nil {
 		f.note(MissingScale, tensor.SeverityError, s.name,
 			errorf(tensor.ErrMalformed, s.name, "a %s; its parts are not there", s.kind))

@@ -203,8 +203,8 @@ func (x *Index) Files() []string {
 	return slices.Compact(all)
 }
 
-// isIndex reports whether a file that begins with head is an index: JSON text, in place
-// of the size of a header, whose last byte is 0.
+// isIndex reports whether a file that begins with head is an index. Other files begin
+// with the size of the header: its last byte is 0, which is not in JSON text.
 func isIndex(head []byte, r io.ReaderAt, size int64) bool {
 	return len(head) > 1 && (len(head) < jsonheader.Start || head[jsonheader.Start-1] != 0) &&
 		(head[0] == '{' || detectIndex(r, size))
