@@ -294,8 +294,8 @@ func (p *Plan) loseRequested(kind LossKind, it *item, format string, args ...any
 func withoutName(field, reason string) string {
 	name := strings.TrimSuffix(strings.TrimPrefix(field, "tensors["), "]")
 	format, rest, _ := strings.Cut(reason, ": ")
-	for _, noun := range [2]string{"tensor ", "entry "} {
-		if said, named := strings.CutPrefix(rest, noun+name+": "); named {
+	for _, subject := range [3]string{"tensor " + name, "entry " + name, field} {
+		if said, named := strings.CutPrefix(rest, subject+": "); named {
 			return format + ": " + said
 		}
 	}
