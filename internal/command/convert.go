@@ -360,20 +360,29 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, c *conver
 	}
 	a.noteConfig(c, from)
 	a.noteArchitecture(files, out, c)
-	if v := plan.Version(); c.target == tensorfile.ZTensor && c.version == "" {
-		switch was := files[0].Version(); {
+	if c.version == "" {
+		switch v := plan.Version(); {
 		case c.dryRun:
-		case v != ztensor.Version2:
+		case v != "" && v != ztensor.Version2:
 			a.note("%s: version %s, as the source; upstream's ztensor 2 reads version 2 only: "+
 				"--to ztensor@2", display(out), v)
-		case files[0].Format() == c.target && was != v:
-			a.note("%s: version %s; the version of the source, %s, is read and not written",
-				display(out), v, was)
+		default:
+			a.noteVersion(files[0], out, c.target)
 		}
-		c.version = v
+		c.version = plan.Version()
 	}
 	return a.writeConverted(from, out, c, plan.Losses(),
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
+}
+
+// noteVersion says that an output has another version than its source, because that one
+// is not written.
+func (a *app) noteVersion(f *tensorfile.File, out string, target tensorfile.Format) {
+	writes := target.Writes()
+	if f.Format() == target && len(writes) > 0 && !slices.Contains(writes, f.Version()) {
+		a.note("%s: version %s; the version of the source, %s, is read and not written",
+			display(out), writes[0], f.Version())
+	}
 }
 
 // plan plans a conversion, and lists what is lost. For a plan that is refused it returns

@@ -186,6 +186,7 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		a.note("%s: %d shards become one file, %s; tensorfile split makes shards of it",
 			display(in.name), joined, display(out))
 	}
+	a.noteVersion(in.File, out, in.Format())
 	a.adviseGGUF(in, c, types)
 	a.adviseExternal(in, c)
 	if e.headerOnly && !e.dryRun {

@@ -159,3 +159,20 @@ func offsetOf(t *testing.T, name string) int64 {
 	t.Fatal("no tensor")
 	return 0
 }
+
+func TestAVersionThatIsOnlyReadIsNamedWhereItChanges(t *testing.T) {
+	b, err := os.ReadFile("../../testdata/gguf/metadata.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[4] = 2 // a version with the same layout
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.gguf"), filepath.Join(dir, "out.gguf")
+	if err := os.WriteFile(in, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const note = "version 3; the version of the source, 2, is read and not written"
+	checkCommand(t, 0, note, "edit", "--set", "a=b", in, out)
+	checkCommand(t, 0, note, "convert", "--force", in, out)
+	checkCommand(t, 0, "", "convert", "--force", out, filepath.Join(dir, "same.gguf"))
+}
