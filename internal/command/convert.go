@@ -406,6 +406,8 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 			try = "no --attributes"
 		}
 		return nil, nil, wrong(try, "%s: %w", flag, wrongOption.Err)
+	case err != nil && c.opts.Shards > len(files) && len(files) > 1:
+		return nil, nil, advise("the directory of the model, or its first shard alone", err)
 	case err != nil && c.target.Caps().MaxTensors == 1 && files[0].Len() > 1:
 		return nil, nil, advise("--filter NAME, which leaves one tensor", err)
 	case err != nil && c.target.Caps().DTypes == nil:

@@ -53,6 +53,7 @@ type extraction struct {
 }
 
 func (x *extraction) run(in *input) error {
+	x.notePart(in)
 	x.noteNames(x.app, in)
 	if err := x.checkDecodedTotal(in, &x.lister); err != nil {
 		return err

@@ -174,7 +174,7 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 // openShards takes the first shard of a .gguf for all of them.
 func (a *app) openShards(in *input) error {
 	path := cmp.Or(in.path, in.name)
-	if a.recursive { // the others are next to it
+	if a.recursive && (in.path != "" || storeScheme(in.name) != "") { // the rest is listed
 		return nil
 	}
 	in.part = partOf(path, in.File)

@@ -65,7 +65,7 @@ func isStorePrefix(name string) bool {
 // remoteHint is hint for what is behind an address.
 func remoteHint(name string, err error) string {
 	switch {
-	case errors.Is(err, fs.ErrExist):
+	case errors.Is(err, fs.ErrExist), errors.As(err, new(advised)):
 		return hint(err)
 	case errors.Is(err, fs.ErrNotExist):
 		return "check the address"

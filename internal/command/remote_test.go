@@ -84,6 +84,7 @@ func TestAddressesAreFiles(t *testing.T) {
 		{[]string{"ls", "--in-flight", "1", server.URL + name}, 0, "float32"},
 		{[]string{"ls", "--in-flight", "0", server.URL + name}, 2, "is not a number from 1 to"},
 		{[]string{"ls", "http://example.org/model.zt"}, 3, "https"},
+		{[]string{"check", server.URL + name}, 3, "try: tensorfile verify, which checks a file"},
 	} {
 		var out bytes.Buffer
 		if s := run(t.Context(), test.args, strings.NewReader(""), &out, &out,
@@ -219,12 +220,13 @@ func TestFirstShardAtAnAddressIsTheModel(t *testing.T) {
 	local, copied := filepath.Join(dir, first), filepath.Join(t.TempDir(), "copy.gguf")
 	commands := []string{"info FIRST", "ls FIRST", "stats FIRST", "hash FIRST",
 		"hash --content FIRST", "verify FIRST", "check FIRST", "du FIRST", "detect FIRST",
-		"cat FIRST int64", "diff FIRST LOCAL", "convert FIRST COPY", "merge FIRST COPY"}
+		"extract FIRST DIR --force", "cat FIRST int64", "diff FIRST LOCAL", "convert FIRST COPY", "merge FIRST COPY"}
 	below := dir + string(filepath.Separator)
 	// output is the exit status, what is printed without the directory, and the copy.
 	output := func(line, from string) string {
 		t.Helper()
-		words := strings.NewReplacer("FIRST", from+first, "LOCAL", local, "COPY", copied)
+		words := strings.NewReplacer("FIRST", from+first, "LOCAL", local, "COPY", copied,
+			"DIR", filepath.Dir(copied))
 		status, out := command(t, strings.Split(words.Replace(line), " ")...)
 		b, _ := os.ReadFile(copied) // of those that write one
 		os.Remove(copied)
@@ -232,6 +234,7 @@ func TestFirstShardAtAnAddressIsTheModel(t *testing.T) {
 			strings.NewReplacer(from, "", below, "").Replace(out))
 	}
 	for _, from := range []string{server.URL + "/", "hf://acme/tiny/"} {
+		checkCommand(t, 0, "7 tensors", "ls", "-r", from+first) // no directory is listed
 		for _, c := range commands {
 			want := output(c, below)
 			if got := output(c, from); got != want || !strings.HasPrefix(got, "0 ") {
