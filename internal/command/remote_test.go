@@ -220,7 +220,8 @@ func TestFirstShardAtAnAddressIsTheModel(t *testing.T) {
 	local, copied := filepath.Join(dir, first), filepath.Join(t.TempDir(), "copy.gguf")
 	commands := []string{"info FIRST", "ls FIRST", "stats FIRST", "hash FIRST",
 		"hash --content FIRST", "verify FIRST", "check FIRST", "du FIRST", "detect FIRST",
-		"extract FIRST DIR --force", "cat FIRST int64", "diff FIRST LOCAL", "convert FIRST COPY", "merge FIRST COPY"}
+		"extract FIRST DIR --force",
+		"cat FIRST int64", "diff FIRST LOCAL", "convert FIRST COPY", "merge FIRST COPY"}
 	below := dir + string(filepath.Separator)
 	// output is the exit status, what is printed without the directory, and the copy.
 	output := func(line, from string) string {
