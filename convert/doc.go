@@ -18,10 +18,10 @@
 //
 // Write streams. For dense tensors of any size it has at most 64 MiB in memory on two
 // cores, if the source requires zstd windows of at most 8 MiB and the target is not
-// compressed, or at a level below 7. A sparse tensor takes memory for its indices, 8
-// bytes for each value, and some 24 bytes and the value for each if they are out of order
-// or are to be made. A tensor of more than 1 MiB that changes its order is put into a
-// temporary file, unless its bytes are in memory or mapped. Digests of the source are
-// checked on the way. A number that becomes an infinity or NaN is found while it is
-// written: tensor.ErrOverflow.
+// compressed, or at a level below 7. A sparse tensor takes memory for its indices: 8
+// bytes for each value. If they are out of order, or the tensor becomes sparse, it takes
+// some 24 bytes and the value for each. A tensor of more than 1 MiB that changes its
+// order is put into a temporary file, unless its bytes are in memory or mapped. Write
+// checks the digests of the source. It fails with tensor.ErrOverflow if a number becomes
+// an infinity or NaN.
 package convert

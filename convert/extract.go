@@ -136,10 +136,10 @@ func (x *Extractor) create(ctx context.Context, name, ext string,
 	return file, nil
 }
 
-// WriteNPY writes a dense tensor as a .npy file, in its order where NumPy has it.
-// Elements of a dtype that NumPy does not have are integers of the same bits, integers of
-// less than a byte integers of a byte with the same values; other dtypes of less than a
-// byte are tensor.ErrDType.
+// WriteNPY writes a dense tensor as a .npy file, in its order if NumPy has that order. If
+// NumPy does not have the dtype, it writes integers of the same bits, or, for integers of
+// less than a byte, integers of a byte with the same values. It fails with
+// tensor.ErrDType for other dtypes of less than a byte.
 func WriteNPY(ctx context.Context, w io.Writer, t *tensor.Tensor) error {
 	d, ok := numpyType(t.DType)
 	if !ok {

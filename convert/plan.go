@@ -132,7 +132,7 @@ type namedBlob struct {
 //
 // Without Options.Map a .rten becomes a .rten with all of its content, operators
 // included. Entries of several .ptd files that have the same name are written once if
-// they are equal, and otherwise are a *ptd.ConflictError.
+// they are equal; if they differ, NewPlan fails with a *ptd.ConflictError.
 //
 // It fails if the target cannot be written (errors.ErrUnsupported), and for options that
 // the target does not support (*OptionError).

@@ -44,11 +44,11 @@ type SplitOptions struct {
 const defaultMax = 5e9
 
 // Split writes a file as several of the same format, which appear together or not at all,
-// and returns their names. They begin with name, a path without extension, and are the
-// names that loaders look for: shards and the index of safetensors, shards and the root
-// of zTensor 2, the names of ExecuTorch's exporter of a .ptd, NAME-00001-of-00003 of
-// other formats, with the keys of gguf-split in a .gguf. A format with programs, or with
-// one tensor, is errors.ErrUnsupported, and so is a .ptd or primitiv file without any.
+// and returns their names. Names begin with name, a path without extension, and are the
+// names that loaders look for: shards and index of safetensors, shards and root of
+// zTensor 2, for .ptd the names of ExecuTorch's exporter, else NAME-00001-of-00003. A
+// .gguf has the keys of gguf-split. Split fails with errors.ErrUnsupported for a format
+// of programs or of one tensor, and for a .ptd or primitiv file without tensors.
 func Split(ctx context.Context, f *tensorfile.File, name string,
 	opts *SplitOptions) ([]string, error) {
 	s := &splitter{f: f, name: name, SplitOptions: orZero(opts)}

@@ -8,8 +8,8 @@ import (
 
 // affine codes are the elements of a quantised tensor of torch. Its scales and zero
 // points are parts of the tensor: one of each, or one for each index of a dimension,
-// whose indices are the rows of the matrix. torch computes in float32 with one scale, and
-// in float64 with several; if the zero points are floats, always in float32.
+// which the matrix has as rows. torch computes in float32 with one scale, and in float64
+// with several; if the zero points are floats, always in float32.
 type affine struct {
 	packed
 	dtype       tensor.DType

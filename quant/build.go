@@ -129,8 +129,9 @@ func (b *builder) complete(m *matrix, transposed bool, prepare func() error) *va
 	return b.f.complete(b.kind, b.Weight, m, transposed, prepare)
 }
 
-// matrixOf returns the sizes of a batch of matrices. A shape of rank 3 is a batch; of
-// other shapes the first dimension are the rows, and all others together the columns.
+// matrixOf returns a shape as the sizes of a batch of matrices. A shape of rank 3 is a
+// batch, a shape of rank 1 a row. Of another shape the first dimension becomes the rows,
+// and all others together the columns.
 func matrixOf(s tensor.Shape) (batch, rows, cols int64) {
 	batch, rows, cols = 1, 1, 1
 	switch len(s) {

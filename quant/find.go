@@ -221,9 +221,9 @@ func (f *finder) complete(kind string, w *Weight, m *matrix, transposed bool,
 	return v
 }
 
-// scaleSuffixes are the ends of the names of parts. A part without a weight is a finding
-// if the set has one of the kinds of weights, or the configuration one of these methods;
-// nil for any.
+// scaleSuffixes are the suffixes of the names of parts. A part without a weight is a
+// finding if kinds is nil, or has a kind of weight in the set or the method of the
+// configuration.
 var scaleSuffixes = []struct {
 	suffix string
 	kinds  []string

@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A subclass is a tensor of a subclass of torch.Tensor, of torchao or quanto, as a header
-// or a checkpoint describes it.
+// A subclass is a tensor whose class, of torchao or quanto, is a subclass of
+// torch.Tensor. A header or a checkpoint describes it.
 type subclass struct {
 	name, kind string
 	method     string       // "torchao", or "quanto", whose layouts are not supported

@@ -61,7 +61,7 @@ func Warn(b *Base, err error) { b.warnings.Add(err) }
 // WarningsFull reports whether Warn ignores further warnings.
 func WarningsFull(b *Base) bool { return b.warnings.Full() }
 
-// InputOf returns what a Base was opened from.
+// InputOf returns the Input that a Base was opened from.
 func InputOf(b *Base) *Input { return b.in }
 
 // Index returns the index of the first tensor of that name, -1 if there is none. The
@@ -87,7 +87,7 @@ func (b *Base) Size() int64 { return b.in.Size() }
 // Len returns the number of tensors.
 func (b *Base) Len() int { return b.n }
 
-// Tensors yields the tensors in file order. Names may repeat where the format allows it.
+// Tensors yields the tensors in file order. Names may repeat if the format allows it.
 func (b *Base) Tensors() iter.Seq[*tensor.Tensor] { return Each(b.n, b.at) }
 
 // Tensor returns the first tensor of that name, or nil.
