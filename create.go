@@ -28,13 +28,14 @@ import (
 type Writer interface {
 	// Check returns why Add would refuse the tensor. It reads no data.
 	Check(t *tensor.Tensor) error
-	// Add adds a tensor, and may keep it until Close, which fails with tensor.ErrChecksum
-	// where it finds that the values have changed by then.
+	// Add adds a tensor. Its data may be read by Close, and must not change until then;
+	// Close fails with tensor.ErrChecksum if it finds that memory has changed.
 	Add(t *tensor.Tensor) error
-	// AddAll adds all tensors, on all cores where that helps. An error of ts ends it.
+	// AddAll adds all tensors, on all cores if that helps. It fails with the first error
+	// of ts or of Add, and when ctx ends.
 	AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error
-	// Close completes the file, which then appears under its name. A second Close
-	// returns what the first did.
+	// Close completes the file, which then appears under its name. A second Close returns
+	// the same error.
 	Close() error
 	// Abort drops the file. It does nothing after Close.
 	Abort()
@@ -44,8 +45,8 @@ type Writer interface {
 type WriterOptions struct {
 	// Version is one that [Format.Writes] names; "" means the first of them.
 	Version string
-	// Attributes are the attributes of the file. It is an errors.ErrUnsupported to give
-	// some to a format whose [Caps] has none.
+	// Attributes are the attributes of the file. They must be empty if the [Caps] of the
+	// format have none: errors.ErrUnsupported.
 	Attributes map[string]string
 	// NoReplace makes Create fail with fs.ErrExist if the file exists.
 	NoReplace bool
@@ -54,7 +55,7 @@ type WriterOptions struct {
 	Sys any
 }
 
-// ByName returns the format whose extension the name of a file has, 0 if there is none.
+// ByName returns the format of the extension of a file's name, 0 if there is none.
 // It is for naming new files: [Detect] ignores names.
 func ByName(name string) Format {
 	ext := strings.ToLower(filepath.Ext(name))
@@ -66,9 +67,10 @@ func ByName(name string) Format {
 	return 0
 }
 
-// NewWriter returns a Writer to w, which it neither seeks nor closes. A format that is
-// not written from tensors is errors.ErrUnsupported. Package convert also writes blobs,
-// attributes and programs, and converts tensors that the format cannot represent.
+// NewWriter returns a Writer to w, which it neither seeks nor closes. It fails with
+// errors.ErrUnsupported for a format that is not written from tensors. Package convert
+// also writes blobs, attributes and programs, and converts tensors that the format cannot
+// represent.
 func NewWriter(w io.Writer, f Format, opts *WriterOptions) (Writer, error) {
 	var o WriterOptions
 	if opts != nil {
@@ -229,19 +231,19 @@ type Leftover struct {
 type CleanOptions struct {
 	// Remove finishes sets and removes stale files; otherwise they are only listed.
 	Remove bool
-	// Age is how long ago a temporary file, or a journal that is not complete, must have
-	// been written last to be stale. Zero is an hour.
+	// Age is the time after the last write at which a temporary file, or an incomplete
+	// journal, is stale. Zero is an hour.
 	Age time.Duration
 }
 
 // Clean lists what writers have left in a directory, journals first. A file NAME is
 // written as .NAME.tensorfile-tmp-…, which a writer that is killed leaves. A writer that
 // is killed while it replaces a set of shards leaves .INDEX.tensorfile-journal, which
-// lists the renames; reading the set is tensor.ErrUnfinished then. With Remove, Clean
-// finishes the set of each journal, and writes and removes files of that set alone. It
-// removes temporary files that are older than Age, that no writer holds and that no
-// journal names, and journals that their writers did not complete. The error is an error
-// of the directory; errors of single files are in the list.
+// lists the renames; opening the set then fails with tensor.ErrUnfinished. With Remove,
+// Clean finishes the set of each journal, and writes and removes files of that set alone.
+// It removes temporary files that are older than Age, that no writer holds and that no
+// journal names, and journals that their writers did not complete. It fails if the
+// directory cannot be read; errors of single files are in the list.
 func Clean(ctx context.Context, dir string, opts *CleanOptions) ([]Leftover, error) {
 	var o atomicfile.CleanOptions
 	if opts != nil {

@@ -1,5 +1,5 @@
-// Package tensorfile opens tensor files of all formats of this module, and shows them in
-// one way: safetensors, GGUF, PyTorch checkpoints, ONNX models, NumPy's .npy and .npz,
+// Package tensorfile opens tensor files of all formats of this module, with one API:
+// safetensors, GGUF, PyTorch checkpoints, ONNX models, NumPy's .npy and .npz,
 // ExecuTorch's .pte, .ptd and .ptn, RTen's .rten, zTensor's .zt and the files of
 // primitiv.
 //

@@ -9,7 +9,7 @@ import (
 
 // An Edit changes names and attributes of a file of any format, and keeps everything
 // else. Names are the names in the original, so that two tensors can swap names. A change
-// that the format does not support is errors.ErrUnsupported.
+// that the format does not support fails with errors.ErrUnsupported.
 type Edit interface {
 	Rename(old, new string) error
 	Remove(name string) error

@@ -44,8 +44,8 @@ type Reader interface {
 	Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error)
 }
 
-// Close releases the file. It may be called more than once. After it reading is
-// fs.ErrClosed, and borrowed slices must not be touched.
+// Close releases the file. It may be called more than once. Afterwards reading fails with
+// fs.ErrClosed, and borrowed slices must not be used.
 func (f *File) Close() error {
 	f.closed.Store(true)
 	err := f.r.Close()
@@ -66,8 +66,8 @@ func (f *File) far() io.ReaderAt {
 // Format returns the format that the file was opened as.
 func (f *File) Format() Format { return f.format }
 
-// Version returns the version of the file, in the words of its format; "" for formats
-// without versions.
+// Version returns the version or kind of the file, in the words of its format; "" for
+// formats without versions.
 func (f *File) Version() string { return f.r.Version() }
 
 // Size returns the size of the file in bytes.
@@ -159,9 +159,9 @@ func FromReader(r Reader) *File {
 	return f
 }
 
-// FromTensors returns a File of tensors that need not be in a file, with attributes,
-// which may be nil: for packages that take a File. Its Format is 0, its Version "", its
-// Size 0, and Close does nothing. The tensors must not change while it is in use.
+// FromTensors returns a File of tensors that need not be in a file, for functions that
+// take a File. attributes may be nil. Its Format is 0, its Version "", its Size 0, and
+// Close does nothing. The tensors must not change while it is in use.
 func FromTensors(ts []*tensor.Tensor, attributes map[string]string) *File {
 	m := &inMemory{tensors: slices.Clone(ts), attributes: maps.Clone(attributes),
 		index: map[string]int{}}
@@ -259,7 +259,7 @@ func (m *inMemory) verify(ctx context.Context, found *format.Findings) error {
 	return nil
 }
 
-// A Summary is what fits on a line about a file.
+// A Summary has the main figures of a file.
 type Summary struct {
 	Format     Format
 	Version    string
@@ -275,7 +275,7 @@ type Summary struct {
 // A Total sums up the tensors of one dtype.
 type Total struct{ Tensors, Parameters, Bytes int64 }
 
-// Summary walks the metadata once.
+// Summary returns the summary of the file. It walks the metadata once, and reads no data.
 func (f *File) Summary() Summary {
 	s := Summary{
 		Format: f.format, Version: f.Version(), Size: f.size,

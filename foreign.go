@@ -84,10 +84,10 @@ var foreigns = []foreign{
 	{"", 0, "PK\x03\x04", "a zip archive without arrays", archive},
 }
 
-// Recognize says what a file or directory is that is common and not a tensor file, or not
-// by itself, such as a Git LFS pointer, and what to do about it. Both results are "" if
-// it is not known. name may be "". head is the first 512 bytes, or all of a shorter file;
-// it is empty for a directory, whose size is -1.
+// Recognize describes a file or directory of a common kind that is not a tensor file, or
+// not by itself, such as a Git LFS pointer, and says what to do about it. Both results
+// are "" if it is not known. name may be "". head is the first 512 bytes, or all of a
+// shorter file; it is empty for a directory, whose size is -1.
 func Recognize(name string, head []byte, size int64) (what, advice string) {
 	text := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))))
 	switch {

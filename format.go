@@ -26,7 +26,7 @@ import (
 // none of them.
 type Format uint8
 
-// The formats, in the order in which [Detect] asks for them, but for RTen, which comes
+// The formats, in the order in which [Detect] tries them, except RTen, which it tries
 // last.
 const (
 	ZTensor Format = iota + 1
@@ -210,14 +210,14 @@ func (f *Format) UnmarshalText(text []byte) error {
 // be lost. They describe tensors as this library writes them: a format without DTypes is
 // not written from tensors.
 type Caps struct {
-	// DTypes are the dtypes, nil where the format is only read.
+	// DTypes are the dtypes; nil if the format is only read.
 	DTypes []tensor.DType
 	// Orders are the orders in memory.
 	Orders Orders
 	// Names are the names of tensors.
 	Names Names
-	// MaxTensors, MaxRank, MaxDim and MaxElements are limits of one tensor or,
-	// the first, of the file; 0 where there is no limit but the range of int64.
+	// MaxTensors is the maximum number of tensors in a file. MaxRank, MaxDim and
+	// MaxElements are limits of one tensor. 0 is no limit but the range of int64.
 	MaxTensors, MaxRank int
 	MaxDim, MaxElements int64
 	// ZeroDims: a dimension may be 0.

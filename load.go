@@ -28,7 +28,7 @@ const (
 //
 // From an io.ReaderAt it reads adjacent tensors together, with eight reads of up to 8 MiB
 // in flight; else it uses all cores. It stops at the first error, or when ctx ends, and
-// writes nothing after it returned. Left out are external tensors, and tensors that are
+// writes nothing after it returned. It leaves out external tensors, and tensors that are
 // neither dense nor quantised blocks. Limits.MaxDecodedTotal bounds the bytes that are
 // decoded.
 func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.Dst) error {

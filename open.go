@@ -19,7 +19,7 @@ import (
 // Options are the options of opening that all formats share; nil is the zero value.
 // Options of one format are in its own package.
 type Options struct {
-	// Format is not detected when it is given.
+	// Format is the format of the file; if it is 0, the format is detected.
 	Format Format
 	// Strict refuses every deviation from the format's document, also deviations that do
 	// not prevent reading.
@@ -30,20 +30,19 @@ type Options struct {
 	// NoMap reads the file instead of mapping it into memory. It has no meaning
 	// for OpenBytes and NewReader.
 	NoMap bool
-	// Companion opens a file that this one refers to by name: a shard, an
-	// external weight file. nil means for Open and OpenFS the files in the same
-	// directory, for NewReader the files of a source that is a tensor.Companion, else
-	// that there are none.
+	// Companion opens a file that this one refers to by name: a shard, external weights.
+	// If it is nil, Open and OpenFS open files of the same directory; NewReader calls the
+	// source if that is a tensor.Companion; otherwise there are no companions.
 	Companion func(name string) (io.ReaderAt, int64, error)
 	// NoLinks makes Open refuse companions that are links out of the directory, as files
 	// of Hugging Face's cache are, and OpenFS refuse every companion that is a link.
 	NoLinks bool
 }
 
-// Open opens the file of that name, and maps it where the system can. Only regular
-// files can be opened, and directories of checkpoints of PyTorch: of a distributed one by
-// its .metadata or its shards of safetensors, of an unpacked one by its data.pkl. An
-// error has the name: it is a *[FileError], or a *fs.PathError of the system.
+// Open opens the file of that name, and maps it if the system can. The file must be
+// regular. name may also be the directory of a distributed checkpoint of PyTorch, with
+// .metadata or shards of safetensors, or of an unpacked one, with data.pkl. Errors have
+// the name: they are a *[FileError], or a *fs.PathError of the system.
 func Open(name string, opts *Options) (*File, error) {
 	if shards := torch.ShardNames(name); shards != nil {
 		f, err := openShards(opts.orZero(), name, shards)
@@ -53,9 +52,9 @@ func Open(name string, opts *Options) (*File, error) {
 	return f, inFile(name, err)
 }
 
-// OpenFS opens a file of fsys. Files of the operating system, such as files of os.DirFS,
-// are mapped where it can. Where the open file has no ReadAt it is read into memory,
-// which opts.Limits.MaxDecoded bounds. An error has the name, as the error of [Open].
+// OpenFS opens a file of fsys. A file of the operating system, such as a file of
+// os.DirFS, is mapped if the system can. A file without ReadAt is read into memory, which
+// opts.Limits.MaxDecoded bounds. Errors have the name, as the errors of [Open].
 func OpenFS(fsys fs.FS, name string, opts *Options) (*File, error) {
 	f, err := format.OpenFS(fsys, name, opts.reading(), opts.read)
 	return f, inFile(name, err)
@@ -67,9 +66,9 @@ func OpenBytes(b []byte, opts *Options) (*File, error) {
 	return format.OpenBytes(b, opts.reading(), opts.read)
 }
 
-// NewReader opens the size bytes that r has. The File does not own r: closing
-// the File does not close it. Detection and opening together read the first 64 KiB
-// once, and the last where the format looks there.
+// NewReader opens the first size bytes of r. Closing the File does not close r. Detection
+// and opening together read the first 64 KiB once, and the last 64 KiB if the format has
+// its index there.
 func NewReader(r io.ReaderAt, size int64, opts *Options) (*File, error) {
 	return format.NewReader(r, size, opts.reading(), opts.read)
 }
@@ -187,12 +186,12 @@ type unknownFormat struct{}
 func (unknownFormat) Error() string { return "not a tensor file of a known format" }
 func (unknownFormat) Unwrap() error { return tensor.ErrMalformed }
 
-// Detect returns the format of a file by its content. It reads up to 64 KiB of the
-// start, in one read; only a file that looks like a .rten of version 1, which has no
-// magic number, is read whole and verified.
+// Detect returns the format of a file by its content. It reads up to 64 KiB of the start,
+// in one read; only a file that looks like a .rten of version 1, which has no magic
+// number, is read whole and verified.
 //
-// The error is [ErrUnknownFormat], or the error of r. That a format is detected does not
-// mean that the file is sound.
+// It fails with [ErrUnknownFormat], or with the error of r. A file whose format is
+// detected may still be damaged.
 func Detect(r io.ReaderAt, size int64) (Format, error) {
 	in := newEdges(r, size)
 	f, err := detectMagic(in)
