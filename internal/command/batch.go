@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"runtime"
@@ -472,10 +473,31 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-// identify returns size and version of a file: of one on disk its time of change, of a
-// directory a digest of its listing. For an address they cost a request, where that is
-// wanted.
+// identify returns size and version of a file: of one on disk its time of change; of a
+// directory, or of several shards, a digest of the listing. For an address they cost a
+// request for each file, where that is wanted.
 func (a *app) identify(name string, ask bool) (listItem, error) {
+	names := shardNames(name)
+	if len(names) == 0 || a.recursive {
+		return a.identifyFile(name, ask)
+	}
+	all := listItem{File: name}
+	var shards []string
+	for i, name := range names {
+		shard, err := a.identifyFile(name, ask)
+		if i > 0 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil || shard.ETag == "" {
+			return listItem{File: name, Size: -1}, err
+		}
+		all.Size += shard.Size
+		shards = append(shards, fmt.Sprint(shard.File, " ", shard.Size, " ", shard.ETag))
+	}
+	all.ETag = "listing:" + digestOf(shards)
+	return all, nil
+}
+
+func (a *app) identifyFile(name string, ask bool) (listItem, error) {
 	item := listItem{File: name, Size: -1}
 	switch {
 	case name == "-":

@@ -98,7 +98,7 @@ type checkedDirectory struct {
 	*model.Report
 	outcome
 	dir  string
-	from string // the directory on disk that names of files are relative to
+	from string // the directory that names of files are relative to, where it is not File
 }
 
 func (a *app) check(name string, o model.CheckOptions) (document, error) {
@@ -139,7 +139,10 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 		return nil, err
 	}
 	d := &checkedDirectory{File: name, Report: report, dir: withoutSecrets(dir)}
-	if !isAddress(name) {
+	switch {
+	case isOpen:
+		d.from = strings.TrimSuffix(name, baseName(name))
+	case !isAddress(name):
 		d.from = m.Dir()
 	}
 	for _, f := range report.Findings {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -197,6 +198,21 @@ func (a *app) openShards(in *input) error {
 	in.part = ""
 	in.File.Close()
 	return a.openDirectory(in, in.path, "")
+}
+
+// shardNames returns the names of all shards of a .gguf by the name of the first; nil for
+// other names.
+func shardNames(name string) (names []string) {
+	first, ok := naming.ParseShard(name)
+	dir, isFirst := strings.CutSuffix(name, first.Name(1))
+	if !ok || !isFirst || first.N < 2 || first.N > math.MaxUint16 ||
+		tensorfile.ByName(name) != tensorfile.GGUF {
+		return nil
+	}
+	for i := range first.N {
+		names = append(names, dir+first.Name(i+1))
+	}
+	return names
 }
 
 // noShard says which of the shards of a model is not there.

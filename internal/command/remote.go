@@ -16,7 +16,6 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
-	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/model"
 	"github.com/tensorfile/tensorfile/remote"
 )
@@ -203,14 +202,13 @@ func (s *shardStore) List(context.Context, string) iter.Seq2[remote.Entry, error
 // checkedShards opens the shards of a .gguf at an address whose name is the name of the
 // first, as many as there are, to be checked. It is false for other names.
 func (a *app) checkedShards(name string) (m *model.Model, ok bool, err error) {
-	first, ok := naming.ParseShard(name)
-	dir, ok2 := strings.CutSuffix(name, first.Name(1))
-	if !ok || !ok2 || !isAddress(name) || tensorfile.ByName(name) != tensorfile.GGUF {
+	names := shardNames(name)
+	if len(names) == 0 || !isAddress(name) {
 		return nil, false, nil
 	}
 	shards := &shardStore{a: a}
-	for i := range first.N {
-		err := shards.add(dir + first.Name(i+1))
+	for i, name := range names {
+		err := shards.add(name)
 		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, true, err
 		}

@@ -246,6 +246,12 @@ func TestFirstShardAtAnAddressIsTheModel(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "m-00003-of-00005.gguf")); err != nil {
 		t.Fatal(err)
 	}
+	findings := filepath.Join(t.TempDir(), "findings.sarif")
+	checkCommand(t, 1, "missing-shard", "check", server.URL+"/"+first, "--sarif", findings)
+	if b, err := os.ReadFile(findings); !strings.Contains(string(b),
+		`"uri": "`+server.URL+`/m-00003-of-00005.gguf"`) {
+		t.Errorf("%s, %v", b, err)
+	}
 	for _, c := range commands {
 		want, got := output(c, below), output(c, server.URL+"/")
 		isWritten := strings.HasSuffix(c, "COPY") // whose message has the error of the server

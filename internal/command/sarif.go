@@ -119,7 +119,7 @@ func (s *sarifLog) add(name string, d document, err error) {
 	switch d := d.(type) {
 	case *verifyDocument:
 		rows = d.Findings
-		if info, e := os.Stat(name); isListed(name) && tensorfile.ByName(name) != 0 || e == nil &&
+		if info, e := os.Stat(name); isAddress(name) && tensorfile.ByName(name) != 0 || e == nil &&
 			!info.IsDir() {
 			base = strings.TrimSuffix(name, baseName(name))
 		}
