@@ -59,8 +59,8 @@ func (Computed) Identity() any { return nil }
 // Stream streams src from the start, by its ReadAt.
 func Stream(src Source) io.ReadCloser { return io.NopCloser(&sectionStream{src: src}) }
 
-// ReadFull fills p with the first bytes of src by one ReadAt. Fewer bytes are
-// io.ErrUnexpectedEOF.
+// ReadFull fills p with the first bytes of src by one ReadAt. It fails with
+// io.ErrUnexpectedEOF if src has fewer bytes.
 func ReadFull(src Source, p []byte) error {
 	if len(p) == 0 {
 		return nil
@@ -78,15 +78,15 @@ type Stored struct {
 	Size     int64  // bytes in the file, so after compression
 	Encoding string // in the format's own words; "raw" for plain bytes
 	Digest   string // in the format's own spelling; "" when there is none
-	Type     string // the file's own word for the dtype where DType is Unknown
-	// the file's own word for the other file that has the bytes, Offset counting there;
-	// "" for the file itself
+	Type     string // the file's name for the dtype, if DType is Unknown
+	// File is the name of the other file that has the bytes, as this file has it; Offset is
+	// in that file. "" is the file itself.
 	File string
 }
 
-// A Blob is an immutable string of bytes that is read on demand: nothing is
-// touched before it is asked for. The zero value is empty. A Blob is small,
-// copied by value, and as safe for concurrent use as its source.
+// A Blob is an immutable string of bytes that is read on demand: nothing is read before
+// it is needed. The zero value is empty. A Blob is small, copied by value, and as safe
+// for concurrent use as its source.
 type Blob struct {
 	src Source
 }
@@ -103,8 +103,8 @@ func BlobOf(b []byte) Blob {
 }
 
 // BlobFunc makes a blob of size bytes that open streams from the start, each time anew.
-// ReadAt reads and drops the bytes before its offset. A stream that ends early is
-// io.ErrUnexpectedEOF, a longer one ErrMalformed.
+// ReadAt reads and drops the bytes before its offset. Reading fails with
+// io.ErrUnexpectedEOF if the stream ends early, and with ErrMalformed if it is longer.
 func BlobFunc(size int64, open func() (io.ReadCloser, error)) Blob {
 	return Blob{&stream{size: size, open: open}}
 }
@@ -146,11 +146,10 @@ func (b Blob) Identity() any {
 	return nil
 }
 
-// Bytes returns the bytes without a copy, if that is possible: mapped or in
-// memory, and not encoded. See the lifetime rules in the package comment. They
-// are not compared with a digest unless the Reader is Strict: then Bytes is
-// false where the digest does not match, and reading says why. A caller must
-// handle false; no feature depends on it.
+// Bytes returns the bytes without a copy, if that is possible: mapped or in memory, and
+// not encoded. See the lifetime rules in the package comment. They are not compared with
+// a digest unless the Reader is Strict: Bytes then returns false if the digest does not
+// match, and reading fails. A caller must handle false.
 func (b Blob) Bytes() ([]byte, bool) {
 	if b.src == nil {
 		return nil, true
@@ -289,8 +288,8 @@ func (b Blob) plausible() bool {
 	return size/ratio <= st.Size
 }
 
-// Open streams the bytes from the start. Where the file has a digest, the
-// stream checks it before it returns io.EOF. Close it.
+// Open streams the bytes from the start. Where the file has a digest, the stream checks
+// it before it returns io.EOF. The caller closes the stream.
 func (b Blob) Open() (io.ReadCloser, error) {
 	if b.src == nil {
 		return io.NopCloser(bytes.NewReader(nil)), nil

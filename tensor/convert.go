@@ -10,11 +10,11 @@ import (
 )
 
 // Convert returns the elements of a dense tensor of any dtype as T, in row-major order,
-// in memory of the caller. What T cannot represent is rounded to the nearest if T is a
-// float, and ErrDType if it is an integer, as are complex numbers for a real T.
-// Quantised blocks of ggml are decoded to float32 first, quantised integers are
-// converted as stored, without scale and zero point. It also fails as [Load] does.
-// It takes about 1 ns an element.
+// in memory of the caller. If T cannot represent a value, it is rounded to the nearest if
+// T is a float; if T is an integer, Convert fails with ErrDType, and also for complex
+// numbers and a real T. Quantised blocks of ggml are decoded to float32 first, quantised
+// integers are converted as stored, without scale and zero point. It also fails as [Load]
+// does. It takes about 1 ns an element.
 func Convert[T Element](t *Tensor) ([]T, error) {
 	t, err := convertible(t, DTypeOf[T]())
 	if err != nil {
@@ -132,8 +132,8 @@ func as(t *Tensor, to DType, finite bool) (*Tensor, error) {
 	return &out, nil
 }
 
-// CanConvert returns nil where elements of from can be converted to to, though single
-// ones may not fit, else an ErrDType.
+// CanConvert returns nil if elements of from can be converted to the dtype to, though
+// single values may not fit, else ErrDType.
 func CanConvert(from, to DType) error {
 	switch {
 	case from == to && from.Known():

@@ -29,5 +29,5 @@
 // # Names
 //
 // The name of a function says who owns its result: a View borrows memory of the file, or
-// fails with [ErrNoView]; a Load copies. No function does one or the other.
+// fails with [ErrNoView]; a Load copies. No function chooses one of them.
 package tensor

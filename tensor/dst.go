@@ -33,7 +33,7 @@ func IntoBytes(dst []byte) Dst {
 	}}
 }
 
-// IsZero reports whether d is no memory.
+// IsZero reports whether d is the zero Dst.
 func (d Dst) IsZero() bool { return d.load == nil }
 
 // Load fills the memory with the elements of t.
@@ -45,8 +45,8 @@ func (d Dst) Load(t *Tensor) error {
 	return d.load(t)
 }
 
-// Plain returns the memory itself, if t is dense and its bytes may be read into it as
-// they are: then it is as long as t.Data. It fails where t.Data has another size.
+// Plain returns the memory itself if the bytes of t can be read into it without a
+// conversion. It fails if t.Data has another size than the memory.
 func (d Dst) Plain(t *Tensor) (p []byte, ok bool, err error) {
 	switch {
 	case !t.Dense():

@@ -24,8 +24,9 @@ var (
 	ErrNoView    = errors.New("no view without a copy")
 	ErrNoTensor  = errors.New("no such tensor") // never fs.ErrNotExist: the file is there
 	ErrDuplicate = errors.New("duplicate name") // also a new name that is taken
-	// ErrUnfinished is that a writer was killed while it replaced a set of files, or is
-	// replacing it: tensorfile.Clean finishes the set. It is never fs.ErrNotExist.
+	// ErrUnfinished is the error of a set of files whose writer was killed while it
+	// replaced the set, or is still replacing it: tensorfile.Clean finishes the set. It
+	// is never fs.ErrNotExist.
 	ErrUnfinished = errors.New("unfinished set of files")
 )
 

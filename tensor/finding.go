@@ -43,11 +43,10 @@ type Finding struct {
 	Err      error
 }
 
-// Codes that several packages know. Package model has the codes of the findings that it
-// makes.
+// Codes of findings that several packages return. Package model has the other codes.
 const (
 	CodeRunsCode     = "runs-code"     // loading the file in Python calls a function
-	CodeUnknownClass = "unknown-class" // an object of a class that tensors are not made of
+	CodeUnknownClass = "unknown-class" // an object of a class that is not known
 	CodeUnlistedData = "unlisted-data" // bytes of elements that no listed tensor refers to
 	// what is wrong with files that have elements of tensors
 	CodeMissingShard    = "missing-shard"
@@ -91,10 +90,9 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// A Report is the result of a Verify, which returns one with each error as well. What
-// kept Verify from reading all of a file is its last finding. A Report lists at most
-// 10,000 errors and as many warnings; one more finding of either kind says that there
-// were more.
+// A Report is the result of a Verify, which returns one with each error as well. If
+// Verify stopped early, the last finding is why. A Report lists at most 10,000 errors and
+// as many warnings; one more finding of either kind says that there were more.
 type Report struct {
 	Findings []Finding `json:"findings"` // in the order in which they were made
 }

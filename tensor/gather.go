@@ -11,8 +11,8 @@ import (
 // elements, width bytes each; the array has that shape and those strides. Strides and
 // first, the index of the first element, count elements and are not negative; every
 // element must be inside data. A contiguous array is a section of data. Otherwise nothing
-// is copied until the result is read, and reading more than maxBytes is ErrLimit: with
-// strides of 0 an array can be far larger than its data.
+// is copied until the result is read, and reading more than maxBytes fails with ErrLimit:
+// with strides of 0 an array can be far larger than its data.
 func Gather(data Blob, width int64, shape Shape, strides []int64, first, maxBytes int64) (Blob,
 	error) {
 	n, ok := shape.Elements()

@@ -11,7 +11,7 @@ const (
 	SpanTensor                   // elements of a tensor, as they are stored
 	SpanBlob                     // a payload that is not a tensor
 	SpanPadding                  // between the others, as far as alignment explains it
-	SpanUnused                   // what nothing in the file refers to
+	SpanUnused                   // bytes that nothing in the file refers to
 )
 
 // String returns the word for the kind: header, metadata, tensor, …

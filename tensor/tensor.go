@@ -12,8 +12,7 @@ import (
 // A Tensor is a named array in a file, or on its way into one. Its bytes are
 // little-endian and contiguous, without strides or padding.
 //
-// A Tensor that a Reader hands out must not be changed. The zero Order is
-// row-major.
+// A Tensor that a Reader returns must not be changed. The zero Order is row-major.
 type Tensor struct {
 	Name  string
 	Shape Shape
@@ -36,7 +35,7 @@ type Tensor struct {
 // A Part is one of the arrays that make up a tensor that is not dense.
 type Part struct {
 	Role  string // "values", "indices", "indptr", "coords", …
-	DType DType  // Unknown where the file gives none
+	DType DType  // Unknown if the file has none
 	Data  Blob
 }
 

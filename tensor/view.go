@@ -42,11 +42,11 @@ func dense(t *Tensor) error {
 }
 
 // View returns the elements of t in storage order without a copy. They are borrowed: see
-// the package comment. Bytes that are not in memory, encoded, misaligned for T, or in
-// another byte order than the machine's are [ErrNoView], and then [Load] works; another
-// dtype than T is ErrDType, a tensor that is not dense errors.ErrUnsupported, nil
-// ErrNoTensor. It takes constant time, but for bool: a byte other than 0 and 1 is
-// ErrMalformed.
+// the package comment. It fails with [ErrNoView], and then [Load] works, if the bytes are
+// not in memory, encoded, misaligned for T, or in another byte order than the machine's.
+// It fails with [ErrDType] if the dtype is not T, with errors.ErrUnsupported if t is not
+// dense, and with [ErrNoTensor] if t is nil. It takes constant time, except for bool: a
+// byte other than 0 and 1 is [ErrMalformed].
 func View[T Element](t *Tensor) ([]T, error) {
 	n, err := elements[T](t)
 	if err != nil {
