@@ -79,8 +79,8 @@ type Stored struct {
 	Encoding string // in the format's own words; "raw" for plain bytes
 	Digest   string // in the format's own spelling; "" when there is none
 	Type     string // the file's name for the dtype, if DType is Unknown
-	// File is the name of the other file that has the bytes, as this file has it; Offset is
-	// in that file. "" is the file itself.
+	// File is the name of the other file that has the bytes, as this file has it; Offset
+	// is in that file. "" is the file itself.
 	File string
 }
 
