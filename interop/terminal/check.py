@@ -173,6 +173,15 @@ for args in ["ls", small], ["info", small], ["verify", "testdata/safetensors/man
     proves(f"{args[0]}: none in a file", not re.search(coloured, Run(*args, out=False).end().elsewhere))
 proves("a title is bold", re.search(coloured, Run("ls", small).end().seen))
 proves("an empty NO_COLOR is none", re.search(coloured, Run("ls", small, NO_COLOR="").end().seen))
+
+# Messages are as wide as the terminal of standard error, and one line each where there is none.
+wrong = "ls", "--sort", "colour", small
+for columns in 40, 80, 120:
+    r = Run(*wrong, columns=columns, COLUMNS="").end()
+    lines = r.seen.decode().split("\r\n")
+    proves(f"a message fits {columns} columns", len(lines) > 3 and max(map(len, lines)) <= columns, r.seen)
+r = Run(*wrong, err=False, columns=40, COLUMNS="").end()
+proves("a message in a file is one line", len(r.elsewhere.decode().splitlines()) == 2, r.elsewhere)
 proves("bytes are not for a terminal", Run("cat", big, "data", "--raw").end().status == 2)
 
 # Ctrl-C. The exit status shows that a command did not go on, not a clock: machines are as slow as they are.
