@@ -126,17 +126,12 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 // openRemoteShards takes the first shard of a .gguf at an address for all of them, which
 // have the names.
 func (a *app) openRemoteShards(in *input, names []string) error {
-	shards := &shardStore{a: a}
-	for _, name := range names {
-		if err := shards.add(name); errors.Is(err, fs.ErrNotExist) {
-			in.part += noShard(name)
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
+	shards := &shardStore{a: a, names: names}
 	m, err := shards.model()
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		in.part += noShard(names[len(shards.files)])
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if c, ok := in.raw.(io.Closer); ok {
@@ -147,58 +142,6 @@ func (a *app) openRemoteShards(in *input, names []string) error {
 	return err
 }
 
-// A shardStore has the shards of a model at addresses that cannot be listed.
-type shardStore struct {
-	a       *app
-	entries []remote.Entry
-	files   []io.ReaderAt
-}
-
-// add opens a shard, until the app is closed.
-func (s *shardStore) add(name string) error {
-	r, size, err := s.a.openAddress(name)
-	if err != nil {
-		return err
-	}
-	if c, ok := r.(io.Closer); ok {
-		s.a.cleanup = append(s.a.cleanup, func() { c.Close() })
-	}
-	s.files = append(s.files, r)
-	s.entries = append(s.entries, remote.Entry{Address: name, Size: size})
-	return nil
-}
-
-// model opens the shards, one or more, as a model.
-func (s *shardStore) model() (*model.Model, error) {
-	first := s.entries[0].Address
-	files, err := remote.OpenFS(s.a.ctx, s, first[:strings.LastIndexByte(first, '/')])
-	if err != nil {
-		return nil, err
-	}
-	return model.OpenFS(files, ".", &model.Options{Limits: s.a.limits})
-}
-
-// Open returns a shard, which Close of a file of the model does not close.
-func (s *shardStore) Open(_ context.Context, name string) (io.ReaderAt, int64, error) {
-	for i, e := range s.entries {
-		if e.Address == name {
-			return struct{ io.ReaderAt }{s.files[i]}, e.Size, nil
-		}
-	}
-	return nil, 0, fs.ErrNotExist
-}
-
-// List yields all shards.
-func (s *shardStore) List(context.Context, string) iter.Seq2[remote.Entry, error] {
-	return func(yield func(remote.Entry, error) bool) {
-		for _, e := range s.entries {
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
 // checkedShards opens the shards of a .gguf at an address whose name is the name of the
 // first, as many as there are, to be checked. It is false for other names.
 func (a *app) checkedShards(name string) (m *model.Model, ok bool, err error) {
@@ -206,15 +149,58 @@ func (a *app) checkedShards(name string) (m *model.Model, ok bool, err error) {
 	if len(names) == 0 || !isAddress(name) {
 		return nil, false, nil
 	}
-	shards := &shardStore{a: a}
-	for i, name := range names {
-		err := shards.add(name)
-		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, true, err
+	m, err = (&shardStore{a: a, names: names, isPartial: true}).model()
+	return m, true, err
+}
+
+// A shardStore lists the shards of a model at addresses that cannot be listed.
+type shardStore struct {
+	a         *app
+	names     []string
+	isPartial bool // shards after the first may be missing
+	files     map[string]*io.SectionReader
+}
+
+// model opens the shards as a model.
+func (s *shardStore) model() (*model.Model, error) {
+	s.files = map[string]*io.SectionReader{}
+	dir := s.names[0][:strings.LastIndexByte(s.names[0], '/')]
+	files, err := remote.OpenFS(s.a.ctx, s, dir)
+	if err != nil {
+		return nil, err
+	}
+	return model.OpenFS(files, ".", &model.Options{Limits: s.a.limits})
+}
+
+// List opens the shards, until the app is closed, and yields them.
+func (s *shardStore) List(context.Context, string) iter.Seq2[remote.Entry, error] {
+	return func(yield func(remote.Entry, error) bool) {
+		for i, name := range s.names {
+			r, size, err := s.a.openAddress(name)
+			if s.isPartial && i > 0 && errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				yield(remote.Entry{}, err)
+				return
+			}
+			if c, ok := r.(io.Closer); ok {
+				s.a.cleanup = append(s.a.cleanup, func() { c.Close() })
+			}
+			s.files[name] = io.NewSectionReader(r, 0, size) // which no file closes
+			if !yield(remote.Entry{Address: name, Size: size}, nil) {
+				return
+			}
 		}
 	}
-	m, err = shards.model()
-	return m, true, err
+}
+
+// Open returns a shard that is listed.
+func (s *shardStore) Open(_ context.Context, name string) (io.ReaderAt, int64, error) {
+	r, ok := s.files[name]
+	if !ok {
+		return nil, 0, fs.ErrNotExist
+	}
+	return r, r.Size(), nil
 }
 
 // openAddress opens the file at an address. Its result may be an io.Closer.
