@@ -34,9 +34,9 @@ func NewEdit(r *Reader) *Edit {
 	return e
 }
 
-// SetAttribute changes a metadata value to what text stands for in the type that it has
-// ([ParseValue]), or adds a string. A value that the type does not hold is
-// tensor.ErrDType.
+// SetAttribute changes a metadata value, whose type it keeps, to the value of text
+// ([ParseValue]), or adds a string. It fails with tensor.ErrDType if the type cannot hold
+// the value.
 func (e *Edit) SetAttribute(key, text string) error {
 	typeName := TypeString.String()
 	if i := e.index(key); i >= 0 {
@@ -76,9 +76,9 @@ func (e *Edit) index(key string) int {
 	return slices.IndexFunc(e.metadata, func(kv KeyValue) bool { return kv.Key == key })
 }
 
-// Write writes the changed file to w, as version 3, with its data packed: bytes of no
-// tensor are left out. A name that another tensor has is tensor.ErrDuplicate.
-// opts.Metadata must be empty.
+// Write writes the changed file to w, as version 3, with its data packed: it leaves out
+// bytes that are of no tensor. It fails with tensor.ErrDuplicate if two tensors have the
+// same name. opts.Metadata must be empty.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	out := format.NewWriter(w, e.encoding(opts))
 	return format.Apply(ctx, &e.Edit, &out, nil, e.carry)
@@ -128,9 +128,9 @@ func (e *Edit) carry(i int, name string) (info, error) {
 }
 
 // WriteHeader makes the changes in the file of that name, which the Reader has open, by
-// writing over its header alone. It is errors.ErrUnsupported where the data would have to
-// move, which is where the changed header does not end in the same step of the alignment,
-// and for tensors that were removed or replaced. The Reader does not see the changes. The
+// writing over its header alone. It fails with errors.ErrUnsupported if tensors were
+// removed or replaced, or if the data would have to move, because the changed header does
+// not end in the same step of the alignment. The Reader does not see the changes. The
 // file is damaged if the write is interrupted.
 func (e *Edit) WriteHeader(name string) error {
 	b, err := e.headerInPlace()

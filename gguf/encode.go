@@ -136,9 +136,10 @@ func appendBytes(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// ParseValue returns the value that text stands for in a type as [Value.TypeName] names
-// it: numbers in decimal, true and false, strings as they are, arrays as JSON. A value
-// that the type does not hold, NaN and infinity too, is tensor.ErrDType.
+// ParseValue returns the value of text in a type, which is named as [Value.TypeName]
+// names it: numbers in decimal, true and false, strings as they are, arrays as JSON. It
+// fails with tensor.ErrDType for a value that the type cannot hold, NaN and infinity
+// included.
 func ParseValue(typeName, text string) (Value, error) {
 	v, err := parseValue(typeName, text)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 
 // Quantize returns a dense, row-major tensor of numbers as quantised blocks of the type
 // of that name: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 or MXFP4. Rows are whole
-// numbers of blocks. The blocks are made as they are read, on all cores, bit for bit
-// as in the gguf package, from elements as float32; NaN is tensor.ErrDType then.
-// [tensor.As] is the way back.
+// numbers of blocks. The blocks are made as they are read, on all cores, bit for bit as
+// in the gguf package, from elements as float32. Reading them fails with tensor.ErrDType
+// if an element is NaN. [tensor.As] is the way back.
 func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	return quantize(t, typeName, false)
 }

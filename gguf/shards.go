@@ -161,8 +161,8 @@ func (r *Reader) SetID() string {
 
 // Merge joins the shards of a split model, which may be given in any order. It returns
 // the metadata of the first shard, without the keys of the split, and all tensors in
-// order. Shards that are not of one model, or not all, are tensor.ErrMalformed. The
-// Readers must stay open.
+// order. It fails with tensor.ErrMalformed if the shards are not of one model, or not all
+// of them. The Readers must stay open.
 func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], error) {
 	if len(shards) == 0 {
 		return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "no shards")

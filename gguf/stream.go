@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReadHeader reads the header of a file of size bytes from a stream that cannot seek, and
-// leaves it at the first byte of data. The Reader lists everything, in the order in which
-// the data follow, each tensor at the offset that Stored reports, but its tensors cannot
-// be read: that is errors.ErrUnsupported. It reads a few bytes at a time.
+// ReadHeader reads the header of a file of size bytes from a stream, a few bytes at a
+// time, and leaves the stream at the first byte of data. The Reader lists the tensors in
+// the order in which their data follow, each at the offset that Stored reports. Reading
+// them by the Reader fails with errors.ErrUnsupported.
 func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	var limits tensor.Limits
 	if opts != nil {

@@ -34,10 +34,10 @@ type WriterOptions struct {
 
 // A Writer writes a file of version 3, with the methods of every Writer: Check, Add,
 // AddAll, Close and Abort. The header comes first, so that Add only registers a tensor,
-// and Close writes everything. Tensors are row-major of one of [DTypes], or quantised
-// blocks as [Reader.Tensors] and version 2 of zTensor have them. Names have at most
-// [MaxName] bytes of UTF-8 without NUL, shapes at most [MaxRank] dimensions. Anything
-// else is errors.ErrUnsupported.
+// and Close writes everything. Tensors must be row-major with a dtype of [DTypes], or
+// quantised blocks as [Reader.Tensors] and version 2 of zTensor have them. Names must
+// have at most [MaxName] bytes of UTF-8 without NUL, shapes at most [MaxRank] dimensions.
+// Add refuses others with errors.ErrUnsupported.
 type Writer struct {
 	format.Writer[info]
 }

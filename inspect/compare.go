@@ -59,8 +59,8 @@ type Figures struct {
 func (c *Comparison) Equal() bool { return c.Different == 0 }
 
 // Compare compares the values of two dense tensors of one shape, whose orders in memory
-// may differ. If the dtypes differ, the values are compared; a complex and a real tensor
-// are an ErrDType.
+// may differ. If the dtypes differ, the values are compared; for a complex and a real
+// tensor it fails with tensor.ErrDType.
 func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
 	var o CompareOptions
 	if opts != nil {

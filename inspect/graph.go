@@ -62,8 +62,8 @@ type Link struct {
 	Label string `json:"label"`
 }
 
-// NewGraph returns the program of a .pte, .ptn, .rten or .onnx; for other formats the
-// error is errors.ErrUnsupported.
+// NewGraph returns the program of a .pte, .ptn, .rten or .onnx; it fails with
+// errors.ErrUnsupported for other formats.
 func NewGraph(f *tensorfile.File) (*Graph, error) {
 	switch r := f.Sys().(type) {
 	case *pte.Reader:

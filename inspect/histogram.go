@@ -40,9 +40,9 @@ type Distribution struct {
 	Above int64 `json:"above"`
 }
 
-// Histogram counts the elements of a dense tensor in bins of equal width. Those that
-// are not finite are left out; where there are no others and no range is given, all
-// counts are 0. It is an ErrDType where the dtype has no numbers, or complex ones.
+// Histogram counts the elements of a dense tensor in bins of equal width. It leaves out
+// elements that are not finite. If no element is left and no range is given, all counts
+// are 0. It fails with tensor.ErrDType if the elements are not real numbers.
 func Histogram(ctx context.Context, t *tensor.Tensor,
 	opts *HistogramOptions) (*Distribution, error) {
 	var o HistogramOptions

@@ -53,8 +53,8 @@ type Quantile struct {
 	Value Float   `json:"value"`
 }
 
-// Stats returns the statistics of the elements of a dense tensor. It is an ErrDType
-// where the dtype has no numbers.
+// Stats returns the statistics of the elements of a dense tensor. It fails with
+// tensor.ErrDType if the elements are not numbers.
 func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary, error) {
 	if opts == nil || t == nil {
 		return stats(ctx, t, opts, nil)

@@ -16,7 +16,7 @@ const svgStyle = `<style>
 
 // SVG draws the groups one below the other, each in layers from its inputs down to its
 // outputs. Edges pass layers between the nodes, and links between the layers and at the
-// right. The error is tensor.ErrLimit where a group has too many edges to draw.
+// right. It fails with tensor.ErrLimit if a group has too many edges to draw.
 func (g *Graph) SVG() ([]byte, error) {
 	groups, tops := make([]*layered, len(g.Groups)), make([]float64, len(g.Groups))
 	width, y := 0.0, float64(svgMargin)
@@ -159,8 +159,8 @@ type Box struct {
 	H float64 `json:"h"`
 }
 
-// Layout places the nodes of a group as SVG draws them. The error is tensor.ErrLimit
-// where it has too many edges to draw.
+// Layout places the nodes of a group as SVG draws them. It fails with tensor.ErrLimit if
+// the group has too many edges to draw.
 func (gr *Group) Layout() (*Layout, error) {
 	l, err := newLayered(gr)
 	if err != nil {

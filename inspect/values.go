@@ -20,8 +20,8 @@ type ValuesOptions struct {
 
 // WriteValues writes the elements of a dense tensor to w, in row-major order and with all
 // digits, as nested lists with the last dimension on a line. Text of NumPy is in the
-// quotes of JSON, also without that option. It is an ErrDType where the dtype has
-// neither.
+// quotes of JSON, also without that option. It fails with tensor.ErrDType if the elements
+// are neither numbers nor text.
 func WriteValues(ctx context.Context, w io.Writer, t *tensor.Tensor, opts *ValuesOptions) error {
 	v := &valueWriter{ctx: ctx, w: w}
 	if opts != nil {

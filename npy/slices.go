@@ -6,8 +6,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Read returns the elements of the named file, in row-major order, and their shape.
-// An array of another dtype than T's is tensor.ErrDType.
+// Read returns the elements of the named file, in row-major order, and their shape. It
+// fails with tensor.ErrDType if the dtype of the array is not T's.
 func Read[T tensor.Element](name string) ([]T, tensor.Shape, error) {
 	r, err := Open(name, nil)
 	if err != nil {

@@ -20,9 +20,10 @@ type WriterOptions struct {
 
 // A Writer writes a file of one array, equal to the byte to what numpy.save writes, with
 // the methods of every Writer: Check, Add, AddAll, Close and Abort. Add writes the array,
-// whose name is lost; a second one is tensor.ErrDuplicate. Tensors are dense, row-major
-// or column-major, of one of [DTypes] and at most 64 dimensions; anything else is
-// errors.ErrUnsupported. Close without an array is tensor.ErrNoTensor.
+// whose name is lost, and fails with tensor.ErrDuplicate for a second one. The tensor
+// must be dense, row-major or column-major, with a dtype of [DTypes] and at most 64
+// dimensions; Add refuses others with errors.ErrUnsupported. Close fails with
+// tensor.ErrNoTensor if there is no array.
 type Writer struct {
 	format.Writer[*tensor.Tensor]
 }

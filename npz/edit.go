@@ -38,8 +38,8 @@ func NewEdit(r *Reader) *Edit {
 }
 
 // Write writes the changed archive to w. opts are for the arrays that are replaced, which
-// are compressed as well if the replaced ones were. A name that another array has is
-// tensor.ErrDuplicate.
+// are compressed as well if the replaced ones were. It fails with tensor.ErrDuplicate if
+// two arrays have the same name.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	out := format.NewWriter(w, e.encoding(opts))
 	return format.Apply(ctx, &e.Edit, &out, e.order, e.carry)

@@ -32,11 +32,12 @@ type WriterOptions struct {
 }
 
 // A Writer writes an archive as its tensors come, with the methods of every Writer:
-// Check, Add, AddAll, Close and Abort. Tensors are dense, row-major or column-major, of
-// one of [DTypes] and at most 64 dimensions; names are UTF-8 of at most [MaxName] bytes
-// without NUL, at which NumPy would cut them; anything else is errors.ErrUnsupported. A
-// name that was added is tensor.ErrDuplicate, and so is one that differs from it by a
-// last ".npy", since NumPy reads one array for both.
+// Check, Add, AddAll, Close and Abort. Tensors must be dense, row-major or column-major,
+// with a dtype of [DTypes] and at most 64 dimensions; names must be UTF-8 of at most
+// [MaxName] bytes without NUL, at which NumPy would cut them. Add refuses others with
+// errors.ErrUnsupported. It fails with tensor.ErrDuplicate for a name that was added, and
+// for one that differs from it by ".npy" at the end, because NumPy reads one array for
+// both.
 type Writer struct {
 	format.Writer[member]
 }

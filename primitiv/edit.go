@@ -62,7 +62,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 }
 
 // Write writes the changed file to w. Its kind is the kind of the Reader; opts does not
-// change it. A name that another tensor has is tensor.ErrDuplicate.
+// change it. It fails with tensor.ErrDuplicate if two tensors have the same name.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return e.write(ctx, NewWriter(w, e.options(opts)))
 }

@@ -45,9 +45,9 @@ func (o *Optimizer) Name() string {
 	return found
 }
 
-// Set changes a setting, or adds it, to a number that is given as text. Where neither map
-// has the name it becomes a floating point setting, but for [Epoch]. A text that is not
-// such a number is tensor.ErrDType.
+// Set changes or adds a setting. value is a number as text. If neither map has the name,
+// it becomes a floating point setting, except [Epoch]. Set fails with tensor.ErrDType if
+// value is not such a number.
 func (o *Optimizer) Set(name, value string) error {
 	if find(o.Uints, name) >= 0 || name == Epoch && find(o.Floats, name) < 0 {
 		v, err := strconv.ParseUint(value, 10, 32)

@@ -34,15 +34,15 @@ type WriterOptions struct {
 
 // A Writer writes one file, with the methods of every Writer: Check, Add, AddAll, Close
 // and Abort. Counts come before what they count, so that Add only registers a tensor, and
-// Close writes everything. Tensors are dense, of float32, and column-major (see Reorder);
-// anything else is errors.ErrUnsupported.
+// Close writes everything. Tensors must be dense, of float32, and column-major (see
+// Reorder). Add refuses others with errors.ErrUnsupported.
 //
 // Add takes the tensor of a tensor file, and values and statistics of parameters. A
 // tensor of a Reader of this package goes to where it came from, as long as its name was
-// not changed, and, for a statistic, its value is added too. Any other gets the path
-// that its name makes when it is cut at dots, but one named PATH:STATISTIC, where PATH
-// is a value that is added too, is a statistic of that. A path that is below another is
-// tensor.ErrDuplicate of Close.
+// not changed, and, for a statistic, its value is added too. Any other gets the path that
+// its name makes when it is cut at dots, but one named PATH:STATISTIC, where PATH is a
+// value that is added too, is a statistic of that. If a path is below another one, Close
+// fails with tensor.ErrDuplicate.
 type Writer struct {
 	format.Writer[item]
 	opts *WriterOptions

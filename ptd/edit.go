@@ -37,8 +37,8 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 }
 
 // Write writes the changed file to w, its entries in the order of the original. Without
-// opts.SegmentAlignment the segments have the alignment of the original. A name that
-// another entry has is tensor.ErrDuplicate.
+// opts.SegmentAlignment the segments have the alignment of the original. It fails with
+// tensor.ErrDuplicate if two entries have the same name.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	out := format.NewWriter(w, e.encoding(opts))
 	return e.apply(ctx, &out)

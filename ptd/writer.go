@@ -31,8 +31,8 @@ type WriterOptions struct {
 // A Writer writes one file, with the methods of every Writer: Check, Add, AddAll, Close
 // and Abort. The index comes first, so that Add only registers a tensor, and Close writes
 // everything. Entries whose Data is the same memory or the same source share a segment,
-// such as entries of a file that share one there. Tensors are dense; names are UTF-8
-// without NUL, and not empty; anything else is errors.ErrUnsupported.
+// such as entries of a file that share one there. Tensors must be dense; names must be
+// UTF-8 without NUL, and not empty. Add refuses others with errors.ErrUnsupported.
 type Writer struct {
 	format.Writer[item]
 }

@@ -226,9 +226,9 @@ func (m *MethodBuilder) Return(refs ...Ref) {
 	m.outputs = append(m.outputs, m.useAll(refs, "output")...)
 }
 
-// Constant adds a tensor that is stored in the program; memory that changes until it is
-// written is tensor.ErrChecksum then. The name of t is kept out of the file, as exporters
-// do; see [Ref.Name].
+// Constant adds a tensor that is stored in the program. Its memory must not change until
+// the program is written; else writing fails with tensor.ErrChecksum. The name of t is
+// kept out of the file, as exporters do; see [Ref.Name].
 func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleConstant, t) }
 
 // State adds a tensor that keeps its value from call to call, and is t when the method is

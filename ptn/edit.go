@@ -81,7 +81,8 @@ func NewEdit(r *Reader) *Edit {
 	return e
 }
 
-// Remove leaves a tensor out. One that the program refers to is errors.ErrUnsupported.
+// Remove leaves a tensor out. It fails with errors.ErrUnsupported if the program refers
+// to the tensor.
 func (e *Edit) Remove(name string) error {
 	for _, ref := range e.references {
 		if ref.name == name {
@@ -91,9 +92,10 @@ func (e *Edit) Remove(name string) error {
 	return e.Edit.Remove(name)
 }
 
-// Replace stores the data of t, whose name is not used, in place of a tensor. Another
-// dtype or shape is errors.ErrUnsupported, and so are tensors of a .ptg, which has no
-// data. Memory of t must not change until the file is written: tensor.ErrChecksum.
+// Replace stores the data of t in place of a tensor, which keeps its name. It fails with
+// errors.ErrUnsupported if t has another dtype or shape, and for a .ptg, which has no
+// data. Memory of t must not change until the file is written; else Write fails with
+// tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	if was := e.r.Tensor(name); was != nil && t != nil && (was.External ||
 		t.DType != was.DType || !t.Shape.Equal(was.Shape) || !t.Order.RowMajor()) {
@@ -118,8 +120,8 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// Write writes the changed file to w. A name that another tensor, or a buffer of the
-// program, has is tensor.ErrDuplicate.
+// Write writes the changed file to w. It fails with tensor.ErrDuplicate if a tensor has
+// the name of another one, or of a buffer of the program.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	fw := format.NewWriter(w, e.encoding(opts))
 	return format.Apply(ctx, &e.Edit, &fw, nil, e.carry)

@@ -29,9 +29,9 @@ const (
 
 // Pages lists the objects whose addresses begin with prefix. It calls fetch for the first
 // page, whose name is "", and for each page that follows; a response may have limit
-// bytes. Every entry must begin with prefix. Pages that lead back to an earlier one are
-// tensor.ErrMalformed; more than a million entries, 1 GiB, or Options.MaxBytes are
-// tensor.ErrLimit.
+// bytes. Every entry must begin with prefix. It fails with tensor.ErrMalformed if a page
+// leads back to an earlier one, and with tensor.ErrLimit for more than a million entries,
+// 1 GiB, or Options.MaxBytes.
 func (c *Client) Pages(prefix string,
 	fetch func(next string, limit int64) (Page, error)) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {

@@ -41,8 +41,8 @@ var ErrChanged = errors.New("the file changed on the server")
 // this machine, without Options.AllowHTTP.
 var ErrNotEncrypted = errors.New("not encrypted: http is for servers of this machine")
 
-// ErrNoRanges is the error of a server that sends files only as a whole, so that all of a
-// file has to be fetched. It is an errors.ErrUnsupported.
+// ErrNoRanges is the error of a server that sends whole files only. errors.Is also finds
+// errors.ErrUnsupported in it.
 var ErrNoRanges = fmt.Errorf("%w: the server sends files only as a whole", errors.ErrUnsupported)
 
 // Options control requests. The zero value, and nil, are the defaults.

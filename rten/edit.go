@@ -15,8 +15,8 @@ import (
 
 // An Edit is a list of changes to the constants and the metadata of a model, with the
 // methods of every Edit: Rename, Remove and Replace. Names are the names of
-// [Reader.Tensor], and all changes apply at once. The copy is encoded anew, so that a
-// model with content that is newer than this library is errors.ErrUnsupported of Write.
+// [Reader.Tensor], and all changes apply at once. The copy is encoded anew: Write fails
+// with errors.ErrUnsupported if the model has content that is newer than this library.
 // The Reader must stay open until then.
 //
 // A new name of a constant in a subgraph may begin with the path of its graph, as the old
@@ -41,10 +41,10 @@ func NewEdit(r *Reader) *Edit {
 	return e
 }
 
-// Replace stores the data of t in place of a constant, which keeps its dtype and shape,
-// for the operators rely on them: others are errors.ErrUnsupported. Constants that share
-// the bytes of the old data keep them. The memory of t must not change until the copy is
-// written: tensor.ErrChecksum.
+// Replace stores the data of t in place of a constant. It fails with
+// errors.ErrUnsupported if t has another dtype or shape, on which the operators rely.
+// Constants that share the bytes of the old data keep them. The memory of t must not
+// change until the copy is written; else Write fails with tensor.ErrChecksum.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	if c := e.r.Tensor(name); c != nil && t.Check() == nil &&
 		(t.DType != c.DType || !t.Shape.Equal(c.Shape)) {
@@ -54,8 +54,8 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	return e.Edit.Replace(name, t)
 }
 
-// SetAttribute sets one of the strings that [Model.Metadata] lists; other keys
-// cannot be stored and are errors.ErrUnsupported.
+// SetAttribute sets one of the strings that [Model.Metadata] lists. It fails with
+// errors.ErrUnsupported for other keys, which cannot be stored.
 func (e *Edit) SetAttribute(key, value string) error {
 	i, err := metadataIndex(key, value)
 	if err == nil {

@@ -55,10 +55,10 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 }
 
 // A Writer writes a model of constants alone, with the methods of every Writer: Check,
-// Add, AddAll, Close and Abort. A [GraphBuilder] writes models that compute. Tensors are
-// dense and row-major, of float32, int32, int8 or uint8, with dimensions of less than
-// 2^32; anything else is errors.ErrUnsupported. A tensor may have the empty name, which
-// then is none.
+// Add, AddAll, Close and Abort. A [GraphBuilder] writes models that compute. Tensors must
+// be dense and row-major, of float32, int32, int8 or uint8, with dimensions of less than
+// 2^32. Add refuses others with errors.ErrUnsupported. Several tensors may have the empty
+// name.
 type Writer struct {
 	format.Writer[*tensor.Tensor]
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // Reordered returns a dense copy of t with its elements in another order in memory; nil
-// means row-major. The shape stays. The copy is the caller's; if t already has the
-// order, the result shares t's data. Dtypes of less than a byte are ErrDType, tensors
-// that are not dense errors.ErrUnsupported. It takes twice the tensor in memory, and
-// checks a digest.
+// means row-major. The shape stays. The copy is the caller's; if t already has the order,
+// the result shares t's data. It fails with ErrDType for dtypes of less than a byte, and
+// with errors.ErrUnsupported for tensors that are not dense. It takes twice the tensor in
+// memory, and checks a digest.
 func Reordered(t *Tensor, order Order) (*Tensor, error) {
 	if err := dense(t); err != nil {
 		return nil, err

@@ -132,7 +132,8 @@ func (t *Tensor) DTypeName() string {
 
 // Reinterpret returns a dense tensor whose bytes are elements of another dtype of the
 // same size, such as the void bytes (<V2) that numpy.save writes of bfloat16. Data is
-// shared, and not read. It is ErrDType if the shape takes another number of bytes.
+// shared, and not read. It fails with ErrDType if the shape takes another number of
+// bytes.
 func Reinterpret(t *Tensor, d DType) (*Tensor, error) {
 	if t == nil {
 		return nil, errNil

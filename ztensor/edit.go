@@ -32,7 +32,7 @@ type Edit struct {
 }
 
 // NewEdit begins an edition of the file of r, which must stay open until it is written.
-// For another version than 1.0 and 2 it is errors.ErrUnsupported when it is written.
+// For another version than 1.0 and 2, writing fails with errors.ErrUnsupported.
 func NewEdit(r *Reader) *Edit {
 	trial := NewWriter(io.Discard, &WriterOptions{Version: r.Version()})
 	return &Edit{format.NewEdit(core.Errs, &r.Base, func(t *tensor.Tensor) error {
@@ -69,8 +69,8 @@ func (e *Edit) RemoveAttribute(key string) error {
 
 // Write writes the edition to w, which it neither seeks nor closes. opts may be nil; its
 // Version must be the version of the file or "", its Attributes are set in addition, and
-// the others are for tensors that are replaced. The result is not in canonical form. A
-// name that another tensor has is tensor.ErrDuplicate.
+// the others are for tensors that are replaced. The result is not in canonical form. It
+// fails with tensor.ErrDuplicate if two tensors have the same name.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
@@ -142,8 +142,8 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 // Append begins a new edition of the file of that name: it has the tensors and attributes
 // of the file, and those that are added to the Writer. opts.Version must be "" or the
 // version of the file, opts.Attributes are set in addition, and opts.Alignment 0 is the
-// alignment of the file. Version 0.1 is errors.ErrUnsupported. The result is never
-// canonical. There must be one writer at a time.
+// alignment of the file. It fails with errors.ErrUnsupported for version 0.1. The result
+// is never canonical. There must be one writer at a time.
 //
 // Version 1 copies the data, and the new edition replaces the file when Close succeeds.
 // Version 2 adds data after the end of the file, so that readers that have it open can go

@@ -44,10 +44,10 @@ func Detect(r io.ReaderAt, size int64) bool {
 		slices.Contains([]string{v1.Magic0, v1.Magic1, v2.Magic2}, string(head[:]))
 }
 
-// Open opens the file of that name, and maps it where the system can. Only
-// regular files can be opened. If [WriteShards] was interrupted while it replaced the set
-// of that root, errors of opening it and of reading its shards are tensor.ErrUnfinished,
-// and a root that opens has a warning.
+// Open opens the file of that name, which must be regular, and maps it if the system can.
+// If [WriteShards] was interrupted while it replaced the set of that root, opening it and
+// reading its shards fail with tensor.ErrUnfinished, or, if the root still opens, it has
+// a warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
@@ -120,8 +120,8 @@ func open(f *core.File) error {
 }
 
 // Close releases the file. It may be called more than once, and does nothing if the
-// Reader does not own its source. Afterwards reading is fs.ErrClosed, and borrowed slices
-// must not be touched; names, shapes and attributes stay valid.
+// Reader does not own its source. Afterwards reading fails with fs.ErrClosed, and
+// borrowed slices must not be used; names, shapes and attributes stay valid.
 func (r *Reader) Close() error { return r.f.Close() }
 
 // Version returns the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It follows
@@ -142,9 +142,9 @@ func (r *Reader) version2(what string) (*v2.Container, error) {
 
 // ContentDigest identifies the content of a version 2 file, wherever and however its
 // bytes are stored: names, shapes, layouts, attributes of tensors, and the digests that
-// the file gives for its parts (§6.4). alg is XXH3 or SHA256. It reads no payload, so it
-// is worth what the digests are; see [Reader.Verify]. It is errors.ErrUnsupported where a
-// part has no digest, and for version 1.
+// the file gives for its parts (§6.4). alg is XXH3 or SHA256. It reads no payload, and
+// relies on these digests, which [Reader.Verify] checks. It fails with
+// errors.ErrUnsupported if a part has no digest, and for version 1.
 func (r *Reader) ContentDigest(alg Digest) (string, error) {
 	c, err := r.version2("a content digest")
 	if err != nil {
@@ -153,10 +153,10 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 	return c.ContentDigest(alg)
 }
 
-// CanonicalViolations lists what departs from canonical form (§6.3), in which
-// equal content makes equal files, each with the number of its rule; nothing for
-// a canonical file. It reads the padding, and payloads only where two may be the
-// same. Version 1 has no such form and is errors.ErrUnsupported.
+// CanonicalViolations lists what departs from canonical form (§6.3), in which equal
+// content makes equal files, each with the number of its rule; nothing for a canonical
+// file. It reads the padding, and payloads only where two may be the same. It fails with
+// errors.ErrUnsupported for version 1, which has no such form.
 func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
 	c, err := r.version2("the canonical form")
 	if err != nil {

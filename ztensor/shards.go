@@ -49,10 +49,11 @@ type ShardOptions struct {
 // data and is the model when it is opened. A model that fits into one shard is one
 // ordinary file, name. It returns the names, the root last.
 //
-// The files replace the files of an earlier call as one set. An error leaves the old set;
-// after a crash, opening the root is tensor.ErrUnfinished, or a warning if it is still
-// there, and the next WriteShards of that name, or tensorfile.Clean, finishes the set. A
-// symbolic link in place of a shard is an error: readers do not follow links.
+// The files replace the files of an earlier call as one set. After an error the old set
+// is still there. After a crash the next WriteShards of that name, or tensorfile.Clean,
+// finishes the set; until then [Open] reports that the set is unfinished. WriteShards
+// fails if a symbolic link is in the place of a shard, because readers do not follow
+// links.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// A Header is a file that came as a stream, of which the start is kept. Reading what
-// follows is errors.ErrUnsupported.
+// A Header is the start of a file that came as a stream. Reading the rest of the file
+// fails with errors.ErrUnsupported.
 type Header []byte
 
 // ReadAt implements io.ReaderAt.

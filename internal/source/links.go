@@ -22,9 +22,9 @@ var (
 
 // Follow walks along the links of a path of fsys, element by element, since "a/.." is not
 // "." if a is a link, and returns the path without links. local is the name of the root
-// of fsys on this machine, to which absolute links are relative; "" if there is none.
-// A link out of fsys is fs.ErrInvalid, a cycle ErrCycle. An element that is absent is no
-// error.
+// of fsys on this machine, to which absolute links are relative; "" if there is none. It
+// fails with fs.ErrInvalid for a link out of fsys, and with ErrCycle for a cycle. An
+// element that is absent is no error.
 func Follow(fsys fs.FS, local, name string) (string, error) {
 	rest := strings.Split(name, "/")
 	at := "."

@@ -30,8 +30,8 @@ func ReadPiece(r io.Reader, p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Elements streams r through f, which changes whole elements of width bytes in place. A
-// stream that ends within an element is io.ErrUnexpectedEOF.
+// Elements streams r through f, which changes whole elements of width bytes in place.
+// Reading fails with io.ErrUnexpectedEOF if the stream ends within an element.
 func Elements(r io.ReadCloser, width int, f func(p []byte)) io.ReadCloser {
 	return &elementStream{r: r, width: width, f: f}
 }
