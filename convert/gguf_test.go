@@ -12,16 +12,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func openFile(t *testing.T, name string) *tensorfile.File {
-	t.Helper()
-	f, err := tensorfile.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
 // Metadata with the types that llama.cpp expects of its keys, and blocks of every
 // registered type, survive the way through zTensor 2; types that it lacks become the
 // usual ones.

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -23,72 +22,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-// randomTensor returns a tensor that the form can hold.
-func randomTensor(r *rand.Rand, f form, name string) *tensor.Tensor {
-	types := f.caps().DTypes
-	if f.format == tensorfile.PTE {
-		types = tensorfile.PTD.Caps().DTypes
-	}
-	for {
-		shape := make(tensor.Shape, r.IntN(5))
-		for i := range shape {
-			shape[i] = []int64{1, 1, 2, 3, 5, 8, 0}[r.IntN(7)]
-		}
-		d := types[r.IntN(len(types))]
-		n, _ := shape.Elements()
-		if n == 0 && !f.caps().ZeroDims && f.format != tensorfile.PTE ||
-			d.Size() == 0 && n%8 != 0 {
-			continue
-		}
-		x := sample(d, shape)
-		b, _ := x.Data.ReadAll()
-		if d.IsInt() {
-			r.Shuffle(len(b), func(i, j int) { b[i], b[j] = b[j], b[i] })
-			if w := d.Size(); r.IntN(2) == 0 { // small values, which narrower integers hold
-				for i := range b {
-					if i%w > 0 {
-						b[i] = 0
-					}
-				}
-			}
-		}
-		x.Name, x.Data = name, tensor.BlobOf(b)
-		if order := r.Perm(len(shape)); d.Size() > 0 && f.caps().Orders.Hold(order, len(shape)) {
-			x.Order = order
-		}
-		return x
-	}
-}
-
-// randomName returns a name, which may be one that some formats cannot represent.
-func randomName(r *rand.Rand, f form, i int) string {
-	name := fmt.Sprintf("t%d", i)
-	switch r.IntN(8) {
-	case 0:
-		name = "a." + name + ".é"
-	case 1:
-		name = name + "..x"
-	case 2:
-		if nameFor(f.format, f.version, name+"\x00b") == name+"\x00b" {
-			name += "\x00b"
-		}
-	case 4:
-		if long := name + strings.Repeat("é", 30); nameFor(f.format, f.version, long) == long &&
-			f.format != tensorfile.Primitiv {
-			name = long
-		}
-	case 3:
-		if i == 0 && nameFor(f.format, f.version, "__metadata__") == "__metadata__" &&
-			f.caps().Names != tensorfile.Paths {
-			name = "__metadata__"
-		}
-	}
-	if good := nameFor(f.format, f.version, name); good != name {
-		return fmt.Sprintf("t%d", i)
-	}
-	return name
-}
 
 // Random files come back as they went in, but for the losses that were named, by
 // field and kind; and a loss is named only where something differs.

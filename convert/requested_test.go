@@ -165,15 +165,6 @@ func convertedTo(t *testing.T, x *tensor.Tensor, to tensorfile.Format,
 	return end.Tensor(x.Name), p, nil
 }
 
-func requests(p *Plan) (narrow []Loss) {
-	for _, l := range p.Losses() {
-		if l.Kind == LossNarrow && l.Requested {
-			narrow = append(narrow, l)
-		}
-	}
-	return narrow
-}
-
 // asks returns Options that make every element one of a dtype.
 func asks(to tensor.DType, allow LossKind) *Options {
 	return &Options{Allow: allow, Map: func(t *tensor.Tensor) (string, tensor.DType, bool) {

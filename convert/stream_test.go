@@ -17,19 +17,6 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// cancelling is a writer that cancels after so many bytes.
-type cancelling struct {
-	left   int
-	cancel func()
-}
-
-func (c *cancelling) Write(p []byte) (int, error) {
-	if c.left -= len(p); c.left < 0 {
-		c.cancel()
-	}
-	return len(p), nil
-}
-
 func TestWriteEndsWithItsContext(t *testing.T) {
 	src := write(t, form{tensorfile.ZTensor, "1.0"},
 		[]*tensor.Tensor{tensor.New("w", tensor.Shape{16 << 20}, make([]uint8, 16<<20))}, nil)
@@ -105,20 +92,6 @@ func TestWriteEndsWithItsContextBeforeTheFirstByte(t *testing.T) {
 		}
 		cancel()
 	}
-}
-
-// cancellingReader cancels after so many bytes.
-type cancellingReader struct {
-	r      io.ReaderAt
-	left   int
-	cancel func()
-}
-
-func (c *cancellingReader) ReadAt(p []byte, off int64) (int, error) {
-	if c.left -= len(p); c.left < 0 {
-		c.cancel()
-	}
-	return c.r.ReadAt(p, off)
 }
 
 // Write takes 64 MiB of its own, whatever the size of the tensors, from a mapped file and

@@ -2,20 +2,15 @@ package convert
 
 import (
 	"bytes"
-	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/fxamacker/cbor/v2"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-var version2 = form{tensorfile.ZTensor, "2"}
 
 // strict opens a file of version 2 as strictly as can be, and verifies it.
 func strict(t *testing.T, b []byte) *ztensor.Reader {
@@ -42,22 +37,6 @@ func planned(t *testing.T, src *tensorfile.File, o *Options) (*ztensor.Reader, *
 		t.Fatal(err)
 	}
 	return strict(t, out.Bytes()), p
-}
-
-// version12 makes a file of zTensor 1.2, which is only read, with a tensor w of one
-// float32 and these attributes of the file and of w.
-func version12(t *testing.T, attributes, own map[string]any) *tensorfile.File {
-	t.Helper()
-	b := append([]byte("ZTEN1000"), make([]byte, 60)...)
-	manifest, err := cbor.Marshal(map[string]any{"version": "1.2.0", "attributes": attributes,
-		"objects": map[string]any{"w": map[string]any{"format": "dense", "shape": []int{1},
-			"attributes": own, "components": map[string]any{"data": map[string]any{
-				"dtype": "f32", "offset": 64, "length": 4}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b = binary.LittleEndian.AppendUint64(append(b, manifest...), uint64(len(manifest)))
-	return open(t, append(b, "ZTEN1000"...))
 }
 
 // Version 2 requires columns that ascend, and one value for an element.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,20 +13,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// describeContent returns all that an edit without changes keeps.
-func describeContent(r *Reader) string {
-	var b strings.Builder
-	for k, v := range r.Metadata() {
-		fmt.Fprintf(&b, "%q %s %#v\n", k, v.TypeName(), v.Any(-1))
-	}
-	for i := range r.tensors {
-		p, err := tensor.NewBlob(&r.extents[i]).ReadAll()
-		fmt.Fprintf(&b, "%q %v %d %x %v\n", r.tensors[i].Name, r.tensors[i].Shape,
-			r.extents[i].kind, p, err)
-	}
-	return b.String()
-}
 
 func edited(t *testing.T, e *Edit) *Reader {
 	t.Helper()

@@ -150,14 +150,6 @@ func sameValues(t *testing.T, x *tensor.Tensor, want string) {
 	}
 }
 
-var api = readtest.API[*Reader]{
-	Open: func(name string, noMap bool) (*Reader, error) {
-		return Open(name, &ReaderOptions{NoMap: noMap})
-	},
-	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
-}
-
 func describe(r *Reader) string {
 	var b strings.Builder
 	for x := range r.Tensors() {
@@ -194,46 +186,6 @@ func walk(r *Reader, err error) error {
 	}
 	_, err = r.Verify(context.Background(), nil)
 	return err
-}
-
-// builder writes files that no tool would.
-type builder struct{ b []byte }
-
-func (b *builder) u32(v uint32) *builder {
-	b.b = binary.LittleEndian.AppendUint32(b.b,
-		v)
-	return b
-}
-func (b *builder) u64(v uint64) *builder {
-	b.b = binary.LittleEndian.AppendUint64(b.b,
-		v)
-	return b
-}
-func (b *builder) str(s string) *builder {
-	b.u64(uint64(len(s)))
-	b.b = append(b.b,
-		s...)
-	return b
-}
-
-// kv adds a metadata entry of a string.
-func (b *builder) kv(key, value string) *builder {
-	return b.str(key).u32(uint32(TypeString)).str(value)
-}
-
-func (b *builder) tensor(name string, kind uint32, offset uint64, ne ...uint64) *builder {
-	b.str(name).u32(uint32(len(ne)))
-	for _, n := range ne {
-		b.u64(n)
-	}
-	return b.u32(kind).u64(offset)
-}
-
-func (b *builder) data(n int) []byte {
-	for len(b.b)%defaultAlignment != 0 {
-		b.b = append(b.b, 0)
-	}
-	return append(b.b, make([]byte, n)...)
 }
 
 func TestMalformedFilesAreRefused(t *testing.T) {

@@ -17,17 +17,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// rewritten returns what a Writer makes of the tensors and the metadata of a file.
-func rewritten(t testing.TB, r *Reader, opts *WriterOptions) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := NewWriter(&out, opts)
-	if err := errors.Join(w.AddAll(t.Context(), tensor.Each(r.Tensors())), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
 // Files of the gguf package are written again to the byte: no byte of them is free. A
 // big-endian file becomes the little-endian one with the same content.
 func TestFilesAreWrittenAsTheReferenceWritesThem(t *testing.T) {

@@ -3,7 +3,6 @@ package inspect
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,27 +18,6 @@ import (
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-func fileOf(ts ...*tensor.Tensor) *tensorfile.File { return tensorfile.FromTensors(ts, nil) }
-
-// changes lists what differs, as words.
-func changes(t *testing.T, a, b *tensorfile.File, o *DiffOptions) (all []string) {
-	t.Helper()
-	r, err := Diff(t.Context(), a, b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Equal != (len(r.Differences) == 0) {
-		t.Errorf("equal is %v with %d differences", r.Equal, len(r.Differences))
-	}
-	if _, err := json.Marshal(r); err != nil {
-		t.Error(err)
-	}
-	for _, d := range r.Differences {
-		all = append(all, d.Kind+" "+d.Name+" "+d.Change)
-	}
-	return all
-}
 
 // Every file equals itself, whatever its tensors lack: data in another file, an initial
 // value, a dtype of their own.

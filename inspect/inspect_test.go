@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -19,20 +18,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-// random makes n elements of every code of d.
-func random(d tensor.DType, n int, seed uint64) *tensor.Tensor {
-	rng := rand.New(rand.NewPCG(seed, uint64(d)))
-	size, _ := d.Bytes(int64(n))
-	b := make([]byte, size)
-	for i := range b {
-		if b[i] = byte(rng.Uint32()); d == tensor.Bool {
-			b[i] &= 1
-		}
-	}
-	return &tensor.Tensor{Name: "x", DType: d, Shape: tensor.Shape{int64(n)},
-		Data: tensor.BlobOf(b)}
-}
 
 // streamed hides that the data is in memory, and its size.
 func streamed(t *tensor.Tensor) *tensor.Tensor {

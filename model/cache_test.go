@@ -1,7 +1,6 @@
 package model
 
 import (
-	"crypto/sha1"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -10,32 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-)
-
-const commit = "c0ffee0000000000000000000000000000000000"
-
-// hub lays files out as Hugging Face's cache does: weights under SHA-256, others under
-// the digest of git.
-func hub(files map[string]any) map[string]any {
-	const repo = "hub/models--acme--tiny"
-	all := map[string]any{repo + "/refs/main": commit}
-	for name, v := range files {
-		data := v.(string)
-		digest := fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
-		if !isWeights(name) {
-			digest = fmt.Sprintf("%x",
-				sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(data), data)))
-		}
-		all[repo+"/blobs/"+digest] = data
-		up := strings.Repeat("../", 2+strings.Count(name, "/"))
-		all[repo+"/snapshots/"+commit+"/"+name] = link(up + "blobs/" + digest)
-	}
-	return all
-}
-
-const (
-	repository = "hub/models--acme--tiny"
-	snapshot   = repository + "/snapshots/" + commit
 )
 
 func TestSnapshotOfACacheIsCheckedByItsDigests(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -21,58 +20,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-// A counted FS counts what is opened and read.
-type counted struct {
-	fs.FS
-	mu     sync.Mutex
-	opened []string
-	bytes  int64
-}
-
-func (c *counted) Open(name string) (fs.File, error) {
-	f, err := c.FS.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return f, nil
-	}
-	c.mu.Lock()
-	c.opened = append(c.opened, name)
-	c.mu.Unlock()
-	return &countedFile{f, c}, nil
-}
-
-func (c *counted) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(c.FS, name) }
-func (c *counted) Stat(name string) (fs.FileInfo, error)      { return fs.Stat(c.FS, name) }
-func (c *counted) Lstat(name string) (fs.FileInfo, error)     { return fs.Lstat(c.FS, name) }
-func (c *counted) ReadLink(name string) (string, error)       { return fs.ReadLink(c.FS, name) }
-
-type countedFile struct {
-	fs.File
-	c *counted
-}
-
-func (f *countedFile) count(n int) {
-	f.c.mu.Lock()
-	f.c.bytes += int64(n)
-	f.c.mu.Unlock()
-}
-
-func (f *countedFile) Read(p []byte) (int, error) {
-	n, err := f.File.Read(p)
-	f.count(n)
-	return n, err
-}
-
-func (f *countedFile) ReadAt(p []byte, off int64) (int, error) {
-	n, err := f.File.(interface {
-		ReadAt(p []byte, off int64) (int, error)
-	}).ReadAt(p, off)
-	f.count(n)
-	return n, err
-}
 
 // large is a model of n shards of 1 MiB each.
 func large(t testing.TB, n int) map[string]any {

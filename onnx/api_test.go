@@ -1,22 +1,11 @@
 package onnx
 
 import (
-	"io"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 )
-
-var api = readtest.API[*Reader]{
-	Open: func(name string, noMap bool) (*Reader, error) {
-		return Open(name, &ReaderOptions{NoMap: noMap})
-	},
-	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) {
-		return NewReader(r, size, nil)
-	},
-}
 
 func TestSourcesMayFailChangeAndClose(t *testing.T) {
 	lifecycle.Test(t, api, "../testdata/onnx/matmul.onnx", "../testdata/onnx/raw.onnx",

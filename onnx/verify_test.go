@@ -13,41 +13,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// verify returns what Verify finds in a file.
-func verify(t *testing.T, b []byte, strict bool) []string {
-	t.Helper()
-	r, err := OpenBytes(b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	report, _ := r.Verify(t.Context(), &tensor.VerifyOptions{Strict: strict})
-	return texts(report)
-}
-
-func texts(report *tensor.Report) (all []string) {
-	for _, f := range report.Findings {
-		all = append(all, f.String())
-	}
-	return all
-}
-
-func node(inputs, outputs string, attributes ...[]byte) []byte {
-	b := msg(4, "Op")
-	for i, list := range []string{inputs, outputs} {
-		for _, name := range strings.Fields(list) {
-			b = append(b, msg(i+1, strings.Trim(name, "-"))...)
-		}
-	}
-	return msg(1, b, join(attributes...))
-}
-
-func value(field int, name string) []byte { return msg(field, msg(1, name)) }
-
-func sparseOf(dims []uint64, values, indices []byte) []byte {
-	return msg(15, msg(1, values), msg(2, indices), msg(3, packed(dims...)))
-}
-
 func TestVerifyFindsWhatOpeningAccepts(t *testing.T) {
 	floatType, name := num(2, 1), msg(8, "w")
 	int8s := func(v ...uint64) []byte {

@@ -11,12 +11,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// head is what a model has besides its graph.
-var head = join(num(1, 10), msg(8, num(2, 21)))
-
-// one is a model with one initializer of those fields.
-func one(fields ...[]byte) []byte { return modelOf(msg(5, join(fields...))) }
-
 // opened opens b and returns the error, or the first of reading its tensors.
 func opened(b []byte) error {
 	r, err := OpenBytes(b, nil)

@@ -16,20 +16,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// edited is the file of r with changes.
-func edited(t testing.TB, r *primitiv.Reader, change func(e *primitiv.Edit) error) []byte {
-	t.Helper()
-	e := primitiv.NewEdit(r)
-	if err := change(e); err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := e.Write(t.Context(), &b, nil); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 func TestEditOfNothingKeepsEveryByte(t *testing.T) {
 	files, _ := goldens(t)
 	files["shape"] = join(head(0), "\x92", 2, 3, 5)

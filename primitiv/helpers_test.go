@@ -5,18 +5,22 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The helpers of tests in several files.
+// The helpers of tests in several files. More are in helpers_malformed_test.go: files
+// with defects.
 
 func open(t testing.TB, data []byte) *primitiv.Reader {
 	t.Helper()
@@ -213,4 +217,152 @@ func names(r *primitiv.Reader) string {
 		all = append(all, t.Name+t.Shape.String())
 	}
 	return strings.Join(all, " ")
+}
+
+// edited is the file of r with changes.
+func edited(t testing.TB, r *primitiv.Reader, change func(e *primitiv.Edit) error) []byte {
+	t.Helper()
+	e := primitiv.NewEdit(r)
+	if err := change(e); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := e.Write(t.Context(), &b, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// walk opens a file and looks at everything in it.
+func walk(r *primitiv.Reader) error {
+	for x := range r.Tensors() {
+		if err := x.Check(); err != nil {
+			return err
+		}
+		b, err := x.Data.ReadAll()
+		if err != nil {
+			return err
+		}
+		if int64(len(b)) != x.Size() {
+			return fmt.Errorf("%s: %d bytes", x.Name, len(b))
+		}
+		if y := r.Tensor(x.Name); y == nil {
+			return fmt.Errorf("%s is not found", x.Name)
+		}
+		if _, ok := primitiv.OriginOf(x); !ok {
+			return fmt.Errorf("%s has no origin", x.Name)
+		}
+	}
+	for p := range r.Parameters() {
+		if q := r.Parameter(p.Path...); q == nil || q.Value.Name != p.Value.Name {
+			return fmt.Errorf("%v is not found", p.Path)
+		}
+	}
+	if o := r.Optimizer(); o != nil {
+		o.Name()
+	}
+	return nil
+}
+
+// parameters are the parameters of a model.
+type parameters []primitiv.Parameter
+
+func (m parameters) addTo(w *primitiv.Writer) error {
+	for i := range m {
+		if err := w.AddParameter(&m[i]); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func (m parameters) Write(w io.Writer, opts *primitiv.WriterOptions) error {
+	return m.addTo(primitiv.NewWriter(w, opts))
+}
+
+func (m parameters) WriteFile(name string, opts *primitiv.WriterOptions) error {
+	w, err := primitiv.Create(name, opts)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	return m.addTo(w)
+}
+
+func written(t testing.TB, m parameters, opts *primitiv.WriterOptions) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.Write(&b, opts); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const testdata = "../testdata/primitiv"
+
+var api = readtest.API[*primitiv.Reader]{
+	Open: func(name string, noMap bool) (*primitiv.Reader, error) {
+		return primitiv.Open(name, &primitiv.ReaderOptions{NoMap: noMap})
+	},
+	OpenBytes: func(b []byte) (*primitiv.Reader, error) { return primitiv.OpenBytes(b, nil) },
+	NewReader: func(r io.ReaderAt, size int64) (*primitiv.Reader, error) {
+		return primitiv.NewReader(r, size, nil)
+	},
+}
+
+// fill gives everything that is in r to w, piece by piece.
+func fill(w *primitiv.Writer, r *primitiv.Reader) error {
+	switch r.Kind() {
+	case primitiv.KindShape:
+		return w.SetShape(r.Shape())
+	case primitiv.KindOptimizer:
+		return w.SetOptimizer(r.Optimizer())
+	case primitiv.KindTensor:
+		for x := range r.Tensors() {
+			return w.Add(x)
+		}
+	}
+	for p := range r.Parameters() {
+		if err := w.AddParameter(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reference is interop/tools/primitivref.cpp, or nothing and the test is skipped.
+func reference(t testing.TB) string {
+	t.Helper()
+	ref := os.Getenv("TENSORFILE_PRIMITIVREF")
+	if ref == "" {
+		t.Skip("needs TENSORFILE_PRIMITIVREF=$(interop/tools.sh primitivref)")
+	}
+	return ref
+}
+
+func run(t testing.TB, stdin []byte, command string, args ...string) string {
+	t.Helper()
+	c := exec.Command(command, args...)
+	var out, errs bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), &out, &errs
+	if err := c.Run(); err != nil {
+		t.Fatalf("%s %s: %v %s", filepath.Base(command), strings.Join(args, " "), err,
+			errs.String())
+	}
+	return out.String()
+}
+
+// verdicts asks the reference about each file: A accepted, R refused, X died.
+func verdicts(t testing.TB, files [][]byte) string {
+	t.Helper()
+	var in []byte
+	for _, f := range files {
+		in = binary.LittleEndian.AppendUint32(in, uint32(len(f)))
+		in = append(in, f...)
+	}
+	v := run(t, in, reference(t), "verdicts")
+	if len(v) != len(files) {
+		t.Fatalf("%d verdicts on %d files", len(v), len(files))
+	}
+	return v
 }

@@ -19,37 +19,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// walk opens a file and looks at everything in it.
-func walk(r *primitiv.Reader) error {
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			return err
-		}
-		b, err := x.Data.ReadAll()
-		if err != nil {
-			return err
-		}
-		if int64(len(b)) != x.Size() {
-			return fmt.Errorf("%s: %d bytes", x.Name, len(b))
-		}
-		if y := r.Tensor(x.Name); y == nil {
-			return fmt.Errorf("%s is not found", x.Name)
-		}
-		if _, ok := primitiv.OriginOf(x); !ok {
-			return fmt.Errorf("%s has no origin", x.Name)
-		}
-	}
-	for p := range r.Parameters() {
-		if q := r.Parameter(p.Path...); q == nil || q.Value.Name != p.Value.Name {
-			return fmt.Errorf("%v is not found", p.Path)
-		}
-	}
-	if o := r.Optimizer(); o != nil {
-		o.Name()
-	}
-	return nil
-}
-
 // Every truncation, every bit, bytes set; whatever is still accepted can be walked and
 // written.
 func TestDamagedFilesAreReadAndWrittenOrRefused(t *testing.T) {

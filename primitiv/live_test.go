@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -84,40 +83,6 @@ func noisyModel(r *rand.Rand, n, mostStats int) parameters {
 	}
 	r.Shuffle(len(m), func(i, j int) { m[i], m[j] = m[j], m[i] })
 	return m
-}
-
-// parameters are the parameters of a model.
-type parameters []primitiv.Parameter
-
-func (m parameters) addTo(w *primitiv.Writer) error {
-	for i := range m {
-		if err := w.AddParameter(&m[i]); err != nil {
-			return err
-		}
-	}
-	return w.Close()
-}
-
-func (m parameters) Write(w io.Writer, opts *primitiv.WriterOptions) error {
-	return m.addTo(primitiv.NewWriter(w, opts))
-}
-
-func (m parameters) WriteFile(name string, opts *primitiv.WriterOptions) error {
-	w, err := primitiv.Create(name, opts)
-	if err != nil {
-		return err
-	}
-	defer w.Abort()
-	return m.addTo(w)
-}
-
-func written(t testing.TB, m parameters, opts *primitiv.WriterOptions) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := m.Write(&b, opts); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 func writeOptimizer(t testing.TB, name string, o *primitiv.Optimizer) {

@@ -2,48 +2,14 @@ package primitiv_test
 
 import (
 	"bytes"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-const testdata = "../testdata/primitiv"
-
-var api = readtest.API[*primitiv.Reader]{
-	Open: func(name string, noMap bool) (*primitiv.Reader, error) {
-		return primitiv.Open(name, &primitiv.ReaderOptions{NoMap: noMap})
-	},
-	OpenBytes: func(b []byte) (*primitiv.Reader, error) { return primitiv.OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*primitiv.Reader, error) {
-		return primitiv.NewReader(r, size, nil)
-	},
-}
-
-// fill gives everything that is in r to w, piece by piece.
-func fill(w *primitiv.Writer, r *primitiv.Reader) error {
-	switch r.Kind() {
-	case primitiv.KindShape:
-		return w.SetShape(r.Shape())
-	case primitiv.KindOptimizer:
-		return w.SetOptimizer(r.Optimizer())
-	case primitiv.KindTensor:
-		for x := range r.Tensors() {
-			return w.Add(x)
-		}
-	}
-	for p := range r.Parameters() {
-		if err := w.AddParameter(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func TestFilesOfTheReferenceReadWithEqualValues(t *testing.T) {
 	files, dumps := goldens(t)

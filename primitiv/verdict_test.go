@@ -1,13 +1,10 @@
 package primitiv_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,49 +16,6 @@ import (
 
 var update = flag.Bool("update", false,
 	"write testdata/primitiv/verdicts.txt anew, with TENSORFILE_PRIMITIVREF")
-
-// reference is interop/tools/primitivref.cpp, or nothing and the test is skipped.
-func reference(t testing.TB) string {
-	t.Helper()
-	ref := os.Getenv("TENSORFILE_PRIMITIVREF")
-	if ref == "" {
-		t.Skip("needs TENSORFILE_PRIMITIVREF=$(interop/tools.sh primitivref)")
-	}
-	return ref
-}
-
-func run(t testing.TB, stdin []byte, command string, args ...string) string {
-	t.Helper()
-	c := exec.Command(command, args...)
-	var out, errs bytes.Buffer
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), &out, &errs
-	if err := c.Run(); err != nil {
-		t.Fatalf("%s %s: %v %s", filepath.Base(command), strings.Join(args, " "), err,
-			errs.String())
-	}
-	return out.String()
-}
-
-// verdicts asks the reference about each file: A accepted, R refused, X died.
-func verdicts(t testing.TB, files [][]byte) string {
-	t.Helper()
-	var in []byte
-	for _, f := range files {
-		in = binary.LittleEndian.AppendUint32(in, uint32(len(f)))
-		in = append(in, f...)
-	}
-	v := run(t, in, reference(t), "verdicts")
-	if len(v) != len(files) {
-		t.Fatalf("%d verdicts on %d files", len(v), len(files))
-	}
-	return v
-}
-
-var (
-	// a tensor [2]: 1, 2
-	tensorOf2 = "\x91\xce\x00\x00\x00\x02\xce\x00\x00\x00\x01\xc4\x08\x00\x00\x80?\x00\x00\x00@"
-	setting   = "\xafOptimizer.epoch"
-)
 
 // places are all places of the grammar: each makes a file whose item there has the code.
 var places = []struct {
@@ -133,9 +87,7 @@ var places = []struct {
 	}},
 }
 
-func elem(int) []byte   { return join(1) }
-func name(i int) []byte { return []byte{0xa1, 'a' + byte(i)} }
-func pair(i int) []byte { return join(name(i), i) }
+func elem(int) []byte { return join(1) }
 
 // Every type code in every place, with the verdict of the reference, which verdicts.txt
 // holds.

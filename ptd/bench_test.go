@@ -20,17 +20,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// checkpoint is a file of n small tensors, each with a segment of its own.
-func checkpoint(b testing.TB, n int) []byte {
-	es := make([]ptd.Entry, n)
-	for i := range es {
-		data := tensor.BlobOf(make([]byte, 64))
-		es[i] = ptd.Entry{Name: fmt.Sprintf("model.layers.%d.attn.w%d.weight", i/8, i%8),
-			Layout: float(4, 4), Data: data}
-	}
-	return write(b, es, ptd.WriterOptions{SegmentAlignment: 64})
-}
-
 // BenchmarkOpen compares opening and listing with a walk by the generated accessors
 // over the same bytes, which checks nothing and keeps nothing, and with verification
 // alone. The three take turns, and of each the best round counts: other work on the
@@ -73,8 +62,6 @@ func openAndList(b *testing.B, data []byte) {
 		sink += len(t.Name)
 	}
 }
-
-var sink int
 
 func verifyOnly(b *testing.B, buf []byte) {
 	if err := fb.Verify(buf, &ptdfb.Schema, ptdfb.TableFlatTensor, fb.Limits{}); err != nil {

@@ -63,11 +63,6 @@ func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 	}
 }
 
-// metadataEnd returns where the FlatBuffer of a file ends.
-func metadataEnd(data []byte) int64 {
-	return int64(binary.LittleEndian.Uint64(data[16:]) + binary.LittleEndian.Uint64(data[24:]))
-}
-
 // Every word of the metadata, and every number of the header, takes every value that
 // has ever broken a parser.
 func TestEveryFieldTakesExtremeValues(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,16 +15,6 @@ import (
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-func open(t testing.TB, name string) *ptd.Reader {
-	t.Helper()
-	r, err := ptd.Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
-}
 
 func TestLoadGivesTheMapThatWasSaved(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "m.ptd")
@@ -297,16 +286,6 @@ func TestEditCostsTheSameForEachEntry(t *testing.T) {
 	if _, ok := m.Entry("1"); !ok {
 		t.Error("not renamed")
 	}
-}
-
-// sharedSegments returns, by segment, the names of the entries that share it.
-func sharedSegments(r *ptd.Reader) map[int][]string {
-	all := map[int][]string{}
-	for e := range r.Entries() {
-		all[e.Segment] = append(all[e.Segment], e.Name)
-	}
-	maps.DeleteFunc(all, func(_ int, names []string) bool { return len(names) < 2 })
-	return all
 }
 
 func TestEditKeepsTheAlignment(t *testing.T) {

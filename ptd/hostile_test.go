@@ -2,10 +2,8 @@ package ptd_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,23 +15,6 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
-)
-
-// A hostile file, named by the line of the attack checklist that it is for, and what is
-// wrong with it.
-type hostile struct {
-	name   string
-	change func(f *raw)
-	class  error
-	offset int64 // -2 where it is not worth a number here
-	field  string
-}
-
-var (
-	unsupported = errors.ErrUnsupported
-	truncated   = io.ErrUnexpectedEOF
-	bad         = tensor.ErrMalformed
-	limit       = tensor.ErrLimit
 )
 
 // TestDuplicateNamesOf06AreRefused is of a tensor and a blob, which are in two vectors
@@ -67,122 +48,6 @@ func TestDuplicateNamesOf06AreRefused(t *testing.T) {
 	if !errors.Is(err, bad) || tensor.FindingOf(err).Field != "named_data[0].key" ||
 		!strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
-	}
-}
-
-func hostiles() []hostile {
-	root := int(binary.LittleEndian.Uint32(with(func(*raw) {})))
-	return []hostile{
-		{"empty", cut(0), truncated, 0, ""},
-		{"one byte", cut(1), truncated, 0, ""},
-		{"seven bytes", cut(7), truncated, 0, ""},
-		{"identifier only", cut(8), truncated, 0, ""},
-		{"magic only", cut(12), truncated, 0, ""},
-		{"47 bytes", cut(47), truncated, 0, ""},
-		{"63 bytes", cut(63), truncated, 0, ""},
-		{"without the last byte",
-			func(f *raw) { f.patch = func(b []byte) []byte { return b[:len(b)-1] } }, truncated,
-			40, "header.segment_data_size"},
-		{"ends inside the metadata", cut(100), truncated, 16, "header.flatbuffer_offset"},
-		{"another version of the format", text(4, "FT02"), unsupported, 4, "identifier"},
-		{"a program", text(4, "ET12"), bad, 4, "identifier"},
-		{"another format", text(4, "RTEN"), bad, 4, "identifier"},
-		{"the header of before 0.6", text(0, "FH01"), unsupported, 0, "header"},
-		{"another version of the header", text(8, "FH02"), unsupported, 8, "header"},
-		{"no header", text(8, "\x00\x00\x00\x00"), bad, 8, "header"},
-		{"version 1", func(f *raw) { f.version = 1 }, unsupported, -2, "version"},
-		{"header length 0", set32(12, 0), bad, 12, "header.length"},
-		{"header length 39", set32(12, 39), bad, 12, "header.length"},
-		{"header length beyond what was inserted", set32(12, 49), bad, 12, "header.length"},
-		{"header length 2³¹", set32(12, 1<<31), bad, 12, "header.length"},
-		{"flatbuffer_offset 0", set64(16, 0), bad, 16, "header.flatbuffer_offset"},
-		{"flatbuffer_offset 39", set64(16, 39), bad, 16, "header.flatbuffer_offset"},
-		{"flatbuffer_offset beyond the file", set64(16, 1<<20), truncated, 16,
-			"header.flatbuffer_offset"},
-		{"flatbuffer_offset wraps", set64(16, math.MaxUint64-100), bad, 16,
-			"header.flatbuffer_offset"},
-		{"flatbuffer_offset wraps when signed", set64(16, math.MaxInt64), truncated, 16,
-			"header.flatbuffer_offset"},
-		{"flatbuffer_size 0", set64(24, 0), bad, 24, "header.flatbuffer_size"},
-		{"flatbuffer_size beyond the file", set64(24, 1<<20), truncated, 16,
-			"header.flatbuffer_offset"},
-		{"flatbuffer_size 2³¹", set64(24, 1<<31), limit, 24, "header.flatbuffer_size"},
-		{"flatbuffer_size wraps", set64(24, math.MaxUint64), bad, 24, "header.flatbuffer_size"},
-		{"flatbuffer_size too small", set64(24, 60), bad, -2, "segments"},
-		{"segments inside the header", set64(32, 8), bad, 32, "header.segment_base_offset"},
-		{"segments inside the metadata", set64(32, 100), bad, 32, "header.segment_base_offset"},
-		{"segment_base_offset at the end", set64(32, 400), truncated, 40,
-			"header.segment_data_size"},
-		{"base and size wrap", set64(40, math.MaxInt64), bad, 40, "header.segment_data_size"},
-		{"base and size wrap when unsigned", set64(40, math.MaxUint64-200), bad, 40,
-			"header.segment_data_size"},
-		{"segment_data_size too large", set64(40, 17), truncated, 40, "header.segment_data_size"},
-		{"segment_data_size too small", set64(40, 15), bad, -2, "segments[0].size"},
-		{"segment_data_size 0", set64(40, 0), bad, -2, "segments[0].size"},
-		{"root offset 0", set32(0, 0), bad, 0, "root"},
-		{"root inside the header", set32(0, 16), bad, 0, "root"},
-		{"root in the first bytes", set32(0, 4), bad, 0, "root"},
-		{"root odd", set32(0, uint32(root)+1), bad, int64(root) + 1, ""},
-		{"root misaligned", set32(0, uint32(root)+2), bad, int64(root) + 2, ""},
-		{"root past the end", set32(0, 4000), bad, 0, "root"},
-		{"root at the end", set32(0, math.MaxUint32), bad, 0, "root"},
-		{"vtable in the header", set32(root, uint32(root-16)), bad, int64(root), ""},
-		{"vtable in the first bytes", set32(root, uint32(root)), bad, int64(root), ""},
-		{"vtable past the end", set32(root, 1<<31), bad, int64(root), ""},
-		{"vtable of its own table", set32(root, 0), bad, int64(root), ""},
-		{"no segments", func(f *raw) { f.segments = nil }, bad, -2, "segments"},
-		{"no entries", func(f *raw) { f.entries = nil }, bad, -2, "named_data"},
-		{"no key", func(f *raw) { f.entries[0].key = nil }, bad, -2, "named_data[0].key"},
-		{"no sizes", layout(&rawLayout{6, nil, []uint8{}}), bad, -2,
-			"named_data[0].tensor_layout.sizes"},
-		{"no dim_order", layout(&rawLayout{6, []int32{}, nil}), bad, -2,
-			"named_data[0].tensor_layout.dim_order"},
-		{"segment index is the count", func(f *raw) { f.entries[0].segment = 1 }, bad, -2,
-			"named_data[0].segment_index"},
-		{"segment index -1", func(f *raw) { f.entries[0].segment = math.MaxUint32 }, bad, -2,
-			"named_data[0].segment_index"},
-		{"segment beyond the data", func(f *raw) { f.segments[0][0] = 1 }, bad, -2,
-			"segments[0].size"},
-		{"segment beyond the data by its offset", func(f *raw) { f.segments[0][0] = 17 }, bad, -2,
-			"segments[0].offset"},
-		{"segment wraps", func(f *raw) { f.segments[0] = [2]uint64{math.MaxUint64 - 7, 16} }, bad,
-			-2, "segments[0].offset"},
-		{"segment of 2⁶⁴-1 bytes", func(f *raw) { f.segments[0][1] = math.MaxUint64 }, bad, -2,
-			"segments[0].size"},
-		{"negative size", layout(&rawLayout{6, []int32{2, -2}, []uint8{0, 1}}), bad, -2,
-			"named_data[0].tensor_layout.sizes[1]"},
-		{"rank 10⁶", layout(&rawLayout{6, make([]int32, 1e6), make([]uint8, 1e6)}), limit, -2,
-			"named_data[0].tensor_layout.sizes"},
-		{"product beyond 2⁶³",
-			layout(&rawLayout{7, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32},
-				[]uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"product wraps to 4",
-			layout(&rawLayout{0, []int32{1 << 30, 1 << 30, 1 << 4, 1}, []uint8{0, 1, 2, 3}}), bad,
-			-2, "named_data[0].tensor_layout.sizes"},
-		{"product times width wraps",
-			layout(&rawLayout{10, []int32{1 << 30, 1 << 30}, []uint8{0, 1}}), bad, -2,
-			"named_data[0].tensor_layout.sizes"},
-		{"product beyond 2⁶⁴ before a 0",
-			layout(&rawLayout{6, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0},
-				[]uint8{0, 1, 2, 3}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"product beyond 2⁶³ of no known type",
-			layout(&rawLayout{44, []int32{math.MaxInt32, math.MaxInt32, math.MaxInt32},
-				[]uint8{0, 1, 2}}), bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"dim_order too short", layout(&rawLayout{6, []int32{2, 2}, []uint8{0}}), bad, -2,
-			"named_data[0].tensor_layout.dim_order"},
-		{"dim_order too long", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 1, 2}}), bad, -2,
-			"named_data[0].tensor_layout.dim_order"},
-		{"dim_order beyond the rank", layout(&rawLayout{6, []int32{2, 2}, []uint8{0, 2}}), bad, -2,
-			"named_data[0].tensor_layout.dim_order"},
-		{"dim_order with a duplicate", layout(&rawLayout{6, []int32{2, 2}, []uint8{1, 1}}), bad,
-			-2, "named_data[0].tensor_layout.dim_order"},
-		{"fewer bytes than the layout needs", layout(&rawLayout{6, []int32{2, 3}, []uint8{0, 1}}),
-			bad, -2, "named_data[0].tensor_layout.sizes"},
-		{"a name twice", key("a", "b", "a"), bad, -2, "named_data[2].key"},
-		{"a name with NUL", key("a\x00b"), bad, -2, "named_data[0].key"},
-		{"a name that is not UTF-8", key("a\xff"), bad, -2, "named_data[0].key"},
-		{"a name of more than 1 MiB", key(strings.Repeat("x", 1<<20+1)), limit, -2,
-			"named_data[0].key"},
 	}
 }
 

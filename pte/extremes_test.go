@@ -85,38 +85,6 @@ func bytesOfOnes(n int) []int32 {
 	return v
 }
 
-// amplified is a program of few bytes that shows many: n methods that are one, with n
-// values that are one.
-func amplified(n int) []byte {
-	var b fb.Builder
-	repeat := func(o fb.Offset) fb.Offset {
-		all := make([]fb.Offset, n)
-		for i := range all {
-			all[i] = o
-		}
-		return b.Offsets(all)
-	}
-	b.Begin()
-	b.Scalar(ptefb.SlotIntIntVal, 8, 5, 0)
-	number := b.End()
-	b.Begin()
-	b.Ref(ptefb.SlotEValueVal, number)
-	b.Scalar(ptefb.SlotEValueValType, 1, uint64(kindInt), 0)
-	values := repeat(b.End())
-	name := b.String("forward")
-	b.Begin()
-	b.Ref(ptefb.SlotExecutionPlanName, name)
-	b.Ref(ptefb.SlotExecutionPlanValues, values)
-	plans := repeat(b.End())
-	b.Begin()
-	b.Ref(ptefb.SlotProgramExecutionPlan, plans)
-	out, err := b.Finish(b.End(), "ET12")
-	if err != nil {
-		panic(err)
-	}
-	return out
-}
-
 func TestAmplificationIsALimit(t *testing.T) {
 	for _, n := range []int{1000, 2000, readtest.Entries(100_000)} {
 		b := amplified(n)

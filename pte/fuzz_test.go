@@ -15,10 +15,6 @@ func seeds(f *testing.F) {
 	f.Add(amplified(50))
 }
 
-// shownLimit returns how many bytes walkAll may show of the file b: what it shows is what
-// it takes time for.
-func shownLimit(b []byte) int64 { return 1<<22 + 1000*int64(len(b)) }
-
 // FuzzOpen opens and walks everything.
 func FuzzOpen(f *testing.F) {
 	seeds(f)

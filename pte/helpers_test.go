@@ -6,12 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,9 +20,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The helpers of tests in several files. More are in run_test.go (etrun and runProgram:
-// what ExecuTorch's runtime says), walk_test.go (walkAll and writeAll: all that a Reader
-// shows) and facts_test.go (describe: a program as JSON).
+// The helpers of tests in several files. More are in helpers_run_test.go (etrun and
+// runProgram: what ExecuTorch's runtime says), helpers_walk_test.go (walkAll and
+// writeAll: all that a Reader shows), helpers_facts_test.go (describe: a program as
+// JSON), helpers_built_test.go (programs of the Builder), helpers_hostile_test.go and
+// helpers_containers_test.go (files with defects).
 
 // base is a sound program for hostile ones; the runtime runs all but "rich".
 func base(t testing.TB, name string) []byte {
@@ -187,18 +187,6 @@ func put64(b []byte, at int,
 	return b
 }
 
-// segmentField changes a number of a segment in the finished file.
-func segmentField(i, slot int, v uint64) func([]byte) []byte {
-	return func(b []byte) []byte {
-		var t ptefb.DataSegment
-		ptefb.GetRootAsProgram(b, 0).Segments(&t, i)
-		if !has(&t, slot) {
-			panic("the field is not stored")
-		}
-		return put64(b, fb.FieldPosOr(t.Table(), slot), v)
-	}
-}
-
 // emptyBeyond empties a segment and lets it start where no file reaches.
 func emptyBeyond(i int) func([]byte) []byte {
 	return func(b []byte) []byte {
@@ -344,21 +332,6 @@ func planned(m Method) (total int64) {
 	return total
 }
 
-// stackOf is the stack trace of an instruction, which only the accessors of flatc have.
-func stackOf(i Instruction) []any {
-	frames := []any{}
-	var list ptefb.FrameList
-	if i.index >= i.c.t.StacktraceLength() {
-		return frames
-	}
-	i.c.t.Stacktrace(&list, i.index)
-	for _, f := range fb.Each(list.ItemsLength(), list.Items) {
-		frames = append(frames, row{"_": "Frame", "filename": string(f.Filename()),
-			"lineno": int(f.Lineno()), "name": string(f.Name()), "context": string(f.Context())})
-	}
-	return frames
-}
-
 // sha is the SHA-256 of a blob in hexadecimal digits.
 func sha(t testing.TB, b tensor.Blob) string {
 	t.Helper()
@@ -367,39 +340,6 @@ func sha(t testing.TB, b tensor.Blob) string {
 		t.Fatal(err)
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// A row is an object of JSON.
-type row map[string]any
-
-// plain turns Go values into what encoding/json makes of them.
-func plain(t testing.TB, v any) any {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var x any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&x); err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
-
-// sameFacts compares two programs field by field, but for where things lie.
-func sameFacts(t *testing.T, a, b *Reader, but ...string) {
-	t.Helper()
-	x, y := plain(t, describe(t, a)).(map[string]any), plain(t, describe(t, b)).(map[string]any)
-	for k := range x {
-		if k == "segments" || k == "bundle" || slices.Contains(but, k) {
-			continue
-		}
-		if !reflect.DeepEqual(x[k], y[k]) {
-			t.Errorf("%s changed:\n%v\n%v", k, x[k], y[k])
-		}
-	}
 }
 
 // big is a program of 64 constants, n bytes together, in a file.
@@ -430,3 +370,39 @@ func bigSize() int64 {
 	}
 	return 64 << 20
 }
+
+// amplified is a program of few bytes that shows many: n methods that are one, with n
+// values that are one.
+func amplified(n int) []byte {
+	var b fb.Builder
+	repeat := func(o fb.Offset) fb.Offset {
+		all := make([]fb.Offset, n)
+		for i := range all {
+			all[i] = o
+		}
+		return b.Offsets(all)
+	}
+	b.Begin()
+	b.Scalar(ptefb.SlotIntIntVal, 8, 5, 0)
+	number := b.End()
+	b.Begin()
+	b.Ref(ptefb.SlotEValueVal, number)
+	b.Scalar(ptefb.SlotEValueValType, 1, uint64(kindInt), 0)
+	values := repeat(b.End())
+	name := b.String("forward")
+	b.Begin()
+	b.Ref(ptefb.SlotExecutionPlanName, name)
+	b.Ref(ptefb.SlotExecutionPlanValues, values)
+	plans := repeat(b.End())
+	b.Begin()
+	b.Ref(ptefb.SlotProgramExecutionPlan, plans)
+	out, err := b.Finish(b.End(), "ET12")
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// shownLimit returns how many bytes walkAll may show of the file b: what it shows is what
+// it takes time for.
+func shownLimit(b []byte) int64 { return 1<<22 + 1000*int64(len(b)) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -398,21 +397,6 @@ func walk(t testing.TB, r *Reader) (shown int64) {
 		see(f.String())
 	}
 	return shown
-}
-
-func seeds(f testing.TB) (all [][]byte) {
-	names, _ := filepath.Glob("../testdata/ptn/*.pt[ng]")
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		all = append(all, b)
-	}
-	p := sound()
-	packed(p)
-	return append(all, p.bytes(f), archived(f, member{programMember, p.bytes(f)},
-		member{weightsMember, packedWeights()}, member{aliasesMember, []byte(`{"a":"scale"}`)}))
 }
 
 // FuzzOpen opens and walks everything.

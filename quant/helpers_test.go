@@ -15,7 +15,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The helpers of tests in several files. samples_test.go has the samples of all layouts.
+// The helpers of tests in several files. helpers_samples_test.go has the samples of
+// all layouts.
 
 // A model is a set of tensors in memory.
 type model struct {

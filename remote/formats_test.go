@@ -2,7 +2,6 @@ package remote
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,16 +19,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
-
-// model returns n tensors of size bytes each, named as in a language model.
-func model(n, size int) (ts []*tensor.Tensor) {
-	for i := range n {
-		data := bytes.Repeat([]byte{byte(i)}, size)
-		ts = append(ts, tensor.New(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i),
-			tensor.Shape{int64(size)}, data))
-	}
-	return ts
-}
 
 // The cost of listing a model of 146 tensors, and then of one of them, with what the
 // reader of each format asks for.

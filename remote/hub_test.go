@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,136 +20,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-const testCommit = "0123456789abcdef0123456789abcdef01234567"
-
-// A standIn answers as Hugging Face's Hub does: the API, small files by itself and
-// whole, large ones by a redirect to another host, which refuses a token.
-type standIn struct {
-	hub, cdn *httptest.Server
-	files    map[string][]byte
-	token    string
-	rows     func(page int) []map[string]any // replaces the listing
-	next     string                          // replaces the address of every next page
-
-	mu      sync.Mutex
-	asked   []string
-	expired int // requests to the other host that are refused
-}
-
-func newStandIn(t *testing.T, files map[string][]byte) *standIn {
-	t.Helper()
-	s := &standIn{files: files}
-	s.hub = httptest.NewServer(http.HandlerFunc(s.serveHub))
-	s.cdn = httptest.NewServer(http.HandlerFunc(s.serveCDN))
-	t.Cleanup(s.hub.Close)
-	t.Cleanup(s.cdn.Close)
-	return s
-}
-
-func (s *standIn) options() *Options {
-	return &Options{HF: HF{Endpoint: s.hub.URL, Token: s.token}, Attempts: 1}
-}
-
-func isLarge(b []byte) bool { return len(b) > 1000 }
-
-func (s *standIn) serveHub(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.asked = append(s.asked, r.URL.Path)
-	s.mu.Unlock()
-	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	}
-	base := "/api/models/acme/tiny"
-	if at, ok := strings.CutPrefix(r.URL.Path, base+"/revision/"); ok {
-		if at != "main" && at != "refs/pr/3" {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		json.NewEncoder(w).Encode(map[string]any{"sha": testCommit})
-		return
-	}
-	if strings.HasPrefix(r.URL.Path, base+"/tree/"+testCommit) {
-		s.serveTree(w, r)
-		return
-	}
-	name, ok := strings.CutPrefix(r.URL.Path, "/acme/tiny/resolve/"+testCommit+"/")
-	b, there := s.files[name]
-	if !ok || !there {
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	if !isLarge(b) {
-		w.Header().Set("ETag", `"git"`)
-		w.Write(b)
-		return
-	}
-	w.Header().Set("X-Linked-Size", fmt.Sprint(len(b)))
-	w.Header().Set("Location", s.cdn.URL+(&url.URL{Path: "/signed/" + name}).EscapedPath())
-	w.WriteHeader(http.StatusFound)
-}
-
-func (s *standIn) serveTree(w http.ResponseWriter, r *http.Request) {
-	below := strings.Trim(strings.TrimPrefix(r.URL.Path,
-		"/api/models/acme/tiny/tree/"+testCommit), "/")
-	page := 1
-	if r.URL.Query().Get("cursor") != "" {
-		page = 2
-	}
-	rows := []map[string]any{{"type": "directory", "path": "sub", "size": 0, "oid": ""}}
-	if s.rows != nil {
-		rows = s.rows(page)
-	} else {
-		names := []string{}
-		for name := range s.files {
-			if below == "" || strings.HasPrefix(name, below+"/") {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		half := (len(names) + 1) / 2
-		if page == 1 {
-			names = names[:half]
-		} else {
-			names = names[half:]
-		}
-		for _, name := range names {
-			row := map[string]any{"type": "file", "path": name, "size": len(s.files[name]),
-				"oid": strings.Repeat("a", 40)}
-			if isLarge(s.files[name]) {
-				sum := sha256.Sum256(s.files[name])
-				row["lfs"] = map[string]any{"oid": hex.EncodeToString(sum[:]),
-					"size": len(s.files[name]), "pointerSize": 130}
-			}
-			rows = append(rows, row)
-		}
-	}
-	if page == 1 || s.next != "" {
-		next := s.next
-		if next == "" {
-			next = s.hub.URL + r.URL.Path + "?recursive=true&cursor=x"
-		}
-		w.Header().Set("Link", "<"+next+`>; rel="next"`)
-	}
-	json.NewEncoder(w).Encode(rows)
-}
-
-func (s *standIn) serveCDN(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	expired := s.expired > 0
-	if expired {
-		s.expired--
-	}
-	s.mu.Unlock()
-	if r.Header.Get("Authorization") != "" || expired {
-		w.WriteHeader(http.StatusForbidden)
-		return
-	}
-	name := strings.TrimPrefix(r.URL.Path, "/signed/")
-	w.Header().Set("ETag", `"cdn"`)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.files[name]))
-}
 
 func hubFiles() map[string][]byte {
 	return map[string][]byte{

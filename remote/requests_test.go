@@ -14,8 +14,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-const file = 10_000_000 // more than a cache
-
 func TestListingTakesOneOrTwoRequests(t *testing.T) {
 	s := serve(t, file)
 	r := s.mustOpen("model.pte", nil)

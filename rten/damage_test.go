@@ -2,7 +2,6 @@ package rten
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"maps"
 	"os"
@@ -13,21 +12,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
-	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// walk opens a file and reads everything in it.
-func walk(b []byte) error {
-	r, err := OpenBytes(b, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: maxModel}})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	_ = describe(r)
-	r.Model().Requires()
-	_, err = r.Verify(context.Background(), nil)
-	return err
-}
 
 // TestEveryTruncationAndBitIsReadOrRefused tries every truncation, every bit, and bytes
 // set to 0x00, 0x7f, 0x80 and 0xff: of goldens of up to 3 KiB, else of their first 200

@@ -15,31 +15,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func equalContent(t testing.TB, what string, got []byte, want string) *Reader {
-	t.Helper()
-	r, err := OpenBytes(got, nil)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-	if c := content(r); c != want {
-		t.Errorf("%s differs: %s", what, firstDifference(c, want))
-	}
-	if _, err := r.Verify(t.Context(), nil); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-	return r
-}
-
-func firstDifference(got, want string) string {
-	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range min(len(g), len(w)) {
-		if g[i] != w[i] {
-			return fmt.Sprintf("line %d:\n%.300s\nwant\n%.300s", i, g[i], w[i])
-		}
-	}
-	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
-}
-
 func TestRewritingKeepsTheContent(t *testing.T) {
 	for name, data := range goldens(t) {
 		t.Run(name, func(t *testing.T) {

@@ -2,19 +2,24 @@ package rten
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
+	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The helpers of tests in several files.
+// The helpers of tests in several files. More are in helpers_raw_test.go (models made by
+// hand) and helpers_calls_test.go (a call of each operator).
 
 // refuse opens a file in every form and requires the class of error.
 func refuse(t *testing.T, what string, file []byte, class error) {
@@ -236,4 +241,76 @@ func writeModel(t testing.TB, g *GraphBuilder, opts *WriterOptions) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// walk opens a file and reads everything in it.
+func walk(b []byte) error {
+	r, err := OpenBytes(b, &ReaderOptions{Limits: tensor.Limits{MaxMetadata: maxModel}})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_ = describe(r)
+	r.Model().Requires()
+	_, err = r.Verify(context.Background(), nil)
+	return err
+}
+
+func equalContent(t testing.TB, what string, got []byte, want string) *Reader {
+	t.Helper()
+	r, err := OpenBytes(got, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if c := content(r); c != want {
+		t.Errorf("%s differs: %s", what, firstDifference(c, want))
+	}
+	if _, err := r.Verify(t.Context(), nil); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	return r
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("line %d:\n%.300s\nwant\n%.300s", i, g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+var api = readtest.API[*Reader]{
+	Open: func(name string, noMap bool) (*Reader, error) {
+		return Open(name, &ReaderOptions{NoMap: noMap})
+	},
+	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
+	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
+}
+
+// rtenproof runs a model in the rten crate and returns what it prints of the
+// outputs. RTENPROOF names the program: interop/tools.sh rtenproof makes it.
+func rtenproof(t testing.TB, file string, inputs ...string) (string, error) {
+	t.Helper()
+	tool := os.Getenv("RTENPROOF")
+	if tool == "" {
+		t.Skip("skip: RTENPROOF does not name the program that interop/tools.sh rtenproof makes")
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(tool, append([]string{file}, inputs...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	_, outputs, _ := strings.Cut(stdout.String(), "\n")
+	return outputs, err
+}
+
+var layouts = map[string]*WriterOptions{
+	"2":              nil,
+	"1":              {Version: "1"},
+	"2, all outside": {InlineElements: -1, Alignment: 4096},
+	"2, all inline":  {InlineElements: 1 << 30},
 }

@@ -1,21 +1,12 @@
 package rten
 
 import (
-	"io"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-var api = readtest.API[*Reader]{
-	Open: func(name string, noMap bool) (*Reader, error) {
-		return Open(name, &ReaderOptions{NoMap: noMap})
-	},
-	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
-}
 
 func TestAllSourcesSayTheSame(t *testing.T) {
 	for _, name := range []string{"convert-0.22.0-basic", "convert-0.22.0-basic-v1",

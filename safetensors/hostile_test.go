@@ -18,27 +18,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-var api = readtest.API[*Reader]{
-	Open: func(name string, noMap bool) (*Reader, error) {
-		return Open(name, &ReaderOptions{NoMap: noMap})
-	},
-	OpenBytes: func(b []byte) (*Reader, error) { return OpenBytes(b, nil) },
-	NewReader: func(r io.ReaderAt, size int64) (*Reader, error) { return NewReader(r, size, nil) },
-}
-
-func file(header, data string) []byte {
-	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header+data...)
-}
-
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile("../testdata/safetensors/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // describe walks everything and says it in words.
 func describe(r *Reader) string {
 	var b strings.Builder

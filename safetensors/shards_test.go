@@ -19,26 +19,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// checkpoint returns n tensors of 40 bytes of that value each.
-func checkpoint(n int, value float32) (ts []*tensor.Tensor) {
-	for i := range n {
-		ts = append(ts, tensor.New(string(rune('a'+i)), tensor.Shape{10},
-			slices.Repeat([]float32{value}, 10)))
-	}
-	return ts
-}
-
-// writeCheckpoint writes one into three shards or, of one tensor, into one file.
-func writeCheckpoint(t *testing.T, dir string, n int, value float32) []string {
-	t.Helper()
-	names, err := WriteShards(t.Context(), filepath.Join(dir, "m.safetensors"),
-		tensor.Of(checkpoint(n, value)...), &ShardOptions{MaxSize: 80})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
-
 // readCheckpoint returns the value of all tensors of an index, and fails if they differ.
 func readCheckpoint(t *testing.T, name string, n int) float32 {
 	t.Helper()
@@ -75,8 +55,6 @@ func list(t *testing.T, dir string) (names []string) {
 	}
 	return names
 }
-
-const testIndex = "m.safetensors.index.json"
 
 var threeShards = []string{"m-00001-of-00003.safetensors", "m-00002-of-00003.safetensors",
 	"m-00003-of-00003.safetensors", testIndex}

@@ -36,19 +36,6 @@ func csr[T tensor.Element](shape tensor.Shape, values []T, columns, rows []uint6
 			{Role: "indptr", DType: tensor.U64, Data: u64(rows...)}}}
 }
 
-func denseOf(t *testing.T, x *tensor.Tensor, o *sparse.Options) []byte {
-	t.Helper()
-	d, err := sparse.Densify(t.Context(), x, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := d.Data.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 func TestDenseAndSparseComeBack(t *testing.T) {
 	for _, c := range []struct {
 		scheme string

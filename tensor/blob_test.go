@@ -4,63 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
 	"testing"
 	"testing/iotest"
 )
-
-// coded is a Source with nothing but a stream, of a size that it declares.
-type coded struct {
-	Computed
-	data     []byte
-	declared int64
-	stored   int64
-}
-
-func (c *coded) Size() int64             { return c.declared }
-func (c *coded) ReadInto(p []byte) error { return readStream(Blob{c}, p) }
-func (c *coded) Stored() (Stored, bool) {
-	return Stored{Offset: 64, Size: c.stored, Encoding: "zstd"}, true
-}
-func (c *coded) Open() (io.ReadCloser, error) {
-	return io.NopCloser(iotest.OneByteReader(bytes.NewReader(c.data))), nil
-}
-func (c *coded) ReadAt(p []byte, off int64) (int, error) {
-	if off >= int64(len(c.data)) {
-		return 0, io.EOF
-	}
-	n := copy(p, c.data[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// plain is a Source of bytes in a file that cannot be borrowed.
-type plain struct {
-	Computed
-	*bytes.Reader
-}
-
-func (p plain) Size() int64                  { return p.Reader.Size() }
-func (p plain) Seekable() bool               { return true }
-func (p plain) ReadInto(b []byte) error      { return ReadFull(p, b) }
-func (p plain) Open() (io.ReadCloser, error) { return Stream(p), nil }
-func (p plain) Stored() (Stored, bool) {
-	return Stored{Offset: 128, Size: p.Size(), Encoding: "raw"}, true
-}
-
-func plainOf(b []byte) Blob { return NewBlob(plain{Reader: bytes.NewReader(b)}) }
-
-func codedOf(b []byte, declared, stored int64) Blob {
-	return NewBlob(&coded{data: b, declared: declared, stored: stored})
-}
-
-func opener(s string) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) {
-		return io.NopCloser(iotest.HalfReader(strings.NewReader(s))), nil
-	}
-}
 
 func TestEveryBlobReadsTheSameWay(t *testing.T) {
 	const text = "0123456789abcdef"

@@ -3,29 +3,9 @@ package tensor
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"testing"
 )
-
-// quantised returns a tensor of rows of 64 elements in Q4_0, and its values.
-func quantised(rows int64) (*Tensor, []float32) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	b := make([]byte, rows*2*18)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-	}
-	var values []float32
-	for i := 0; i < len(b); i += 18 {
-		b[i+1] = 0x3c // so that the scale is a number near 1
-		d := Float16(uint16(b[i]) | uint16(b[i+1])<<8).Float32()
-		for k := range 32 {
-			values = append(values, d*float32(int(b[i+2+k%16]>>(4*(k/16))&15)-8))
-		}
-	}
-	return &Tensor{Name: "q", Scheme: "Q4_0", Shape: Shape{rows, 64},
-		Parts: []Part{{Role: "blocks", Data: BlobOf(b)}}}, values
-}
 
 func TestQuantisedBlocksConvertLikeTheirValues(t *testing.T) {
 	q, want := quantised(1000)

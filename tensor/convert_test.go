@@ -45,27 +45,6 @@ func scalarValue(d DType, b []byte) float64 {
 	return float64(b[0])
 }
 
-func randomTensor(d DType, n int, seed uint64) *Tensor {
-	rng := rand.New(rand.NewPCG(seed, uint64(d)))
-	size, _ := d.Bytes(int64(n))
-	b := make([]byte, size)
-	for i := range b {
-		b[i] = byte(rng.Uint32())
-		if d == Bool {
-			b[i] &= 1
-		}
-	}
-	return &Tensor{Name: d.String(), DType: d, Shape: Shape{int64(n)}, Data: BlobOf(b)}
-}
-
-// streamed hides that its bytes are in memory.
-func streamed(t *Tensor) *Tensor {
-	b, _ := t.Data.Bytes()
-	out := *t
-	out.Data = plainOf(b)
-	return &out
-}
-
 func sameFloat(a, b float64) bool { return a == b || a != a && b != b }
 
 func TestConvertToFloat64DecodesEveryDType(t *testing.T) {

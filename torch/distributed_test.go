@@ -15,57 +15,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A chunkFile is an entry of a distributed checkpoint of one tensor, w.
-type chunkFile struct {
-	offsets, sizes []int64
-	file           string
-	at, length     int64
-}
-
-func dataclass(class string, fields ...string) string {
-	state := "}("
-	for i := 0; i < len(fields); i += 2 {
-		state += str(fields[i]) + fields[i+1]
-	}
-	return name(metadataModule, class) + ")\x81" + state + "ub"
-}
-
-func storageInfo(file string, at, length int64) string {
-	return strings.Replace(dataclass("_StorageInfo", "relative_path", str(file), "offset",
-		integer(at), "length", integer(length)),
-		metadataModule, "torch.distributed.checkpoint.filesystem", 1)
-}
-
-// metadata is the .metadata of a tensor of int16 in chunks, and further values.
-func metadata(shape []int64, chunks []chunkFile, extra string) string {
-	list, data := "](", "}("
-	for _, c := range chunks {
-		list += dataclass("ChunkStorageMetadata", "offsets", ints(c.offsets...), "sizes",
-			ints(c.sizes...))
-		data += dataclass("MetadataIndex", "fqn", str("w"), "offset", ints(c.offsets...), "index",
-			"K\x00") + storageInfo(c.file, c.at, c.length)
-	}
-	properties := name(metadataModule, "TensorProperties") + ")\x81" + tup(name("torch", "int16"),
-		str("strided"), "\x89", "N", "\x89") + "b"
-	whole := dataclass("TensorStorageMetadata", "properties", properties, "size", ints(shape...),
-		"chunks", list+"e")
-	return "\x80\x02" + dataclass("Metadata", "state_dict_metadata", "}("+str("w")+whole+"u",
-		"storage_data", data+extra+"u") + "."
-}
-
-// chunkArchive is the archive of a tensor of int16.
-func chunkArchive(shape []int64, data string) string {
-	stride := make([]int64, len(shape))
-	step := int64(1)
-	for i := len(shape) - 1; i >= 0; i-- {
-		stride[i] = step
-		step *= max(shape[i], 1)
-	}
-	return string(zipOf(file{"x/data.pkl", "\x80\x02" + tensorOf(storageOf("ShortStorage", "0",
-		int64(len(data)/2)), 0, shape, stride) + "."},
-		file{"x/version", "3"}, file{"x/data/0", data}))
-}
-
 // openDistributed opens .metadata with these files next to it.
 func openDistributed(metadata string, files map[string]string) (*Reader, error) {
 	return OpenBytes([]byte(metadata), &ReaderOptions{Companion: func(name string) (io.ReaderAt,

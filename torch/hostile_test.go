@@ -1,8 +1,6 @@
 package torch
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,49 +12,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/tensor"
-)
-
-func describe(r *Reader) string {
-	var b strings.Builder
-	for x := range r.Tensors() {
-		fmt.Fprintln(&b, x.Name, x.DType, x.Shape, x.Scheme)
-		for _, data := range append([]tensor.Part{{Data: x.Data}}, x.Parts...) {
-			if data.Data.Size() > 1<<16 {
-				continue
-			}
-			p, err := data.Data.ReadAll()
-			st, _ := data.Data.Stored()
-			fmt.Fprintln(&b, data.Role, p, err, st)
-		}
-	}
-	for k, v := range r.Attributes() {
-		fmt.Fprintln(&b, k, v)
-	}
-	fmt.Fprintln(&b, r.Warnings(), r.Version(), r.Len())
-	return b.String()
-}
-
-func walk(r *Reader, err error) error {
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if strings.Contains(describe(r), readtest.Canary) {
-		return errors.New("a byte behind the file was read")
-	}
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			panic(err)
-		}
-	}
-	_, err = r.Verify(context.Background(), nil)
-	return err
-}
-
-var (
-	osSystem  = name("os", "system")
-	rebuild   = name("torch._utils", "_rebuild_tensor_v2")
-	reinvoked = call(osSystem, str("id"))
 )
 
 func TestMalformedFilesAreRefused(t *testing.T) {
@@ -244,13 +199,6 @@ func TestMalformedFilesAreRefused(t *testing.T) {
 			api.Same(t, c.b, describe)
 		})
 	}
-}
-
-// ndarray is what NumPy pickles.
-func ndarray(shape, word, data string) string {
-	return call("cnumpy.core.multiarray\n_reconstruct\n", "cnumpy\nndarray\n", ints(0), "C\x01b") +
-		tup("K\x01", shape, call("cnumpy\ndtype\n", str(word), "K\x00", "K\x01"), "\x89",
-			"B"+string(binary.LittleEndian.AppendUint32(nil, uint32(len(data))))+data) + "b"
 }
 
 func TestDeviationsAreReadUnlessStrict(t *testing.T) {

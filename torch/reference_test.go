@@ -1,8 +1,6 @@
 package torch
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -115,19 +113,6 @@ func compare(t *testing.T, r *Reader, want *wanted) {
 			t.Errorf("Verify: %v, want %q", f, want.Warnings)
 		}
 	}
-}
-
-func sum(t *testing.T, b tensor.Blob) string {
-	t.Helper()
-	p, err := b.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if borrowed, ok := b.Bytes(); ok && string(borrowed) != string(p) {
-		t.Error("borrowed bytes differ from those that are read")
-	}
-	s := sha256.Sum256(p)
-	return hex.EncodeToString(s[:])
 }
 
 func TestAttributesAreJSONOfTheirValues(t *testing.T) {

@@ -2,22 +2,12 @@ package torch
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// rowsOf returns the names of the tensors, and the attributes.
-func rowsOf(t *testing.T, r *Reader) (names []string, attributes map[string]string) {
-	t.Helper()
-	for x := range r.Tensors() {
-		names = append(names, x.Name)
-	}
-	return names, maps.Collect(r.Attributes())
-}
 
 // A tensor subclass without a storage of its own has the tensors of its state, in each
 // form that torch writes.

@@ -12,44 +12,6 @@ import (
 	fxcbor "github.com/fxamacker/cbor/v2"
 )
 
-// The manifest as structs of fxamacker/cbor, as one would read it without a
-// scanner. It is also the oracle of TestScannerAgreesWithFxamacker.
-type plainManifest struct {
-	Version    string                       `cbor:"version"`
-	Generator  string                       `cbor:"generator"`
-	Attributes map[string]fxcbor.RawMessage `cbor:"attributes"`
-	Tensors    map[string]plainTensor       `cbor:"tensors"`
-	Objects    map[string]plainTensor       `cbor:"objects"`
-}
-
-type plainTensor struct {
-	DType      string                    `cbor:"dtype"`
-	Shape      []uint64                  `cbor:"shape"`
-	Format     string                    `cbor:"format"`
-	Components map[string]plainComponent `cbor:"components"`
-}
-
-type plainComponent struct {
-	DType    string  `cbor:"dtype"`
-	Type     *string `cbor:"type"`
-	Offset   *uint64 `cbor:"offset"`
-	Length   *uint64 `cbor:"length"`
-	Decoded  *uint64 `cbor:"uncompressed_length"`
-	Encoding *string `cbor:"encoding"`
-	Digest   *string `cbor:"digest"`
-}
-
-func plainMode(t testing.TB) fxcbor.DecMode {
-	t.Helper()
-	m, err := fxcbor.DecOptions{DupMapKey: fxcbor.DupMapKeyEnforcedAPF, MaxMapPairs: 1 << 30,
-		MaxArrayElements:  1 << 30,
-		FieldNameMatching: fxcbor.FieldNameMatchingCaseSensitive}.DecMode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // skipScan walks over a CBOR item and checks nothing but that it is there: the
 // least that anyone who looks at all of a manifest has to do.
 func skipScan(b []byte, p, depth int) int {

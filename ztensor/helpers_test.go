@@ -3,7 +3,9 @@ package ztensor
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,13 +19,16 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	fxcbor "github.com/fxamacker/cbor/v2"
+
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v1"
+	v1 "github.com/tensorfile/tensorfile/ztensor/internal/v1"
 )
 
-// The helpers of tests in several files. More are in made_test.go (files that no writer
-// would make) and same_as_crate_test.go (change: one change to any manifest).
+// The helpers of tests in several files. More are in helpers_made_test.go (files
+// that no writer would make) and helpers_attacks_test.go (files that attack a reader).
 
 // goldens returns the files of testdata of the versions that this test is about.
 func goldens(t testing.TB, versions ...string) []golden {
@@ -492,4 +497,132 @@ func replace(name string, t *tensor.Tensor) error {
 		return err
 	}
 	return e.WriteFile(context.Background(), name, nil)
+}
+
+// The manifest as structs of fxamacker/cbor, as one would read it without a
+// scanner. It is also the oracle of TestScannerAgreesWithFxamacker.
+type plainManifest struct {
+	Version    string                       `cbor:"version"`
+	Generator  string                       `cbor:"generator"`
+	Attributes map[string]fxcbor.RawMessage `cbor:"attributes"`
+	Tensors    map[string]plainTensor       `cbor:"tensors"`
+	Objects    map[string]plainTensor       `cbor:"objects"`
+}
+
+func plainMode(t testing.TB) fxcbor.DecMode {
+	t.Helper()
+	m, err := fxcbor.DecOptions{DupMapKey: fxcbor.DupMapKeyEnforcedAPF, MaxMapPairs: 1 << 30,
+		MaxArrayElements:  1 << 30,
+		FieldNameMatching: fxcbor.FieldNameMatchingCaseSensitive}.DecMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+type saidTensor struct {
+	Name, Scheme string
+	Shape        []int64
+	Attributes   json.RawMessage
+	saidBytes
+	Parts []saidPart
+}
+
+func compareBytes(t *testing.T, name string, b tensor.Blob, d tensor.DType, want saidBytes) {
+	st, ok := b.Stored()
+	if !ok || st.Offset != want.Offset || st.Size != want.Stored || st.Encoding != want.Encoding ||
+		st.Digest != want.Digest {
+		t.Errorf("%q: stored %+v, want %+v", name, st, want)
+	}
+	word := d.String()
+	switch {
+	case d == tensor.Unknown && st.Type != "":
+		word = st.Type
+	case d == tensor.Unknown:
+		word = ""
+	}
+	if word != want.DType {
+		t.Errorf("%q: dtype %q, want %q", name, word, want.DType)
+	}
+	if b.Size() >= 0 && b.Size() != want.Bytes {
+		t.Errorf("%q: %d bytes, want %d", name, b.Size(), want.Bytes)
+	}
+	all, err := b.ReadAll()
+	if err != nil {
+		t.Errorf("%q: %v", name, err)
+		return
+	}
+	if int64(len(all)) != want.Bytes {
+		t.Errorf("%q: %d bytes read, want %d", name, len(all), want.Bytes)
+	}
+	if sum := sha256.Sum256(all); hex.EncodeToString(sum[:]) != want.SHA256 {
+		t.Errorf("%q: wrong bytes", name)
+	}
+	// The same through the other doors.
+	into := make([]byte, len(all))
+	if err := b.ReadInto(into); err != nil || !bytes.Equal(into, all) {
+		t.Errorf("%q: ReadInto: %v", name, err)
+	}
+	if p, ok := b.Bytes(); ok && !bytes.Equal(p, all) {
+		t.Errorf("%q: Bytes differs", name)
+	}
+	stream, err := b.Open()
+	if err != nil {
+		t.Errorf("%q: Open: %v", name, err)
+		return
+	}
+	defer stream.Close()
+	if got, err := io.ReadAll(stream); err != nil || !bytes.Equal(got, all) {
+		t.Errorf("%q: Open: %d bytes, %v", name, len(got), err)
+	}
+	if n := len(all); n > 2 {
+		mid := make([]byte, n/2)
+		if _, err := b.ReadAt(mid, int64(n/3)); err != nil || !bytes.Equal(mid, all[n/3:n/3+n/2]) {
+			t.Errorf("%q: ReadAt: %v", name, err)
+		}
+	}
+}
+
+// The beginning and the end of a seek table (§8).
+const (
+	seekHeader = "\x5e\x2a\x4d\x18"
+	seekMagic  = "\xb1\xea\x92\x8f"
+)
+
+func csr32(name string) *tensor.Tensor {
+	return &tensor.Tensor{Name: name, Scheme: sparse.CSR, Shape: tensor.Shape{2, 3},
+		DType: tensor.U8, Parts: []tensor.Part{
+			{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
+			{Role: "indices", DType: tensor.U32,
+				Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})},
+			{Role: "indptr", DType: tensor.U32,
+				Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0})},
+		}}
+}
+
+type plainTensor struct {
+	DType      string                    `cbor:"dtype"`
+	Shape      []uint64                  `cbor:"shape"`
+	Format     string                    `cbor:"format"`
+	Components map[string]plainComponent `cbor:"components"`
+}
+
+type saidPart struct {
+	Role string
+	saidBytes
+}
+
+type saidBytes struct {
+	DType, Encoding, Digest, SHA256 string
+	Bytes, Offset, Stored           int64
+}
+
+type plainComponent struct {
+	DType    string  `cbor:"dtype"`
+	Type     *string `cbor:"type"`
+	Offset   *uint64 `cbor:"offset"`
+	Length   *uint64 `cbor:"length"`
+	Decoded  *uint64 `cbor:"uncompressed_length"`
+	Encoding *string `cbor:"encoding"`
+	Digest   *string `cbor:"digest"`
 }

@@ -9,13 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
-)
-
-// The beginning and the end of a seek table (§8).
-const (
-	seekHeader = "\x5e\x2a\x4d\x18"
-	seekMagic  = "\xb1\xea\x92\x8f"
+	v2 "github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 func FuzzVersion2(f *testing.F) {

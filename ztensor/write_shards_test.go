@@ -16,10 +16,9 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/atomicfile"
 	"github.com/tensorfile/tensorfile/internal/naming"
-	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
-	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
+	v2 "github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
 // A root with the file of another vector as its shard.
@@ -125,17 +124,6 @@ func TestLinkRefusesUnsafeNamesAndOtherVersions(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-}
-
-func csr32(name string) *tensor.Tensor {
-	return &tensor.Tensor{Name: name, Scheme: sparse.CSR, Shape: tensor.Shape{2, 3},
-		DType: tensor.U8, Parts: []tensor.Part{
-			{Role: "values", DType: tensor.U8, Data: tensor.BlobOf([]byte{1, 2, 3})},
-			{Role: "indices", DType: tensor.U32,
-				Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})},
-			{Role: "indptr", DType: tensor.U32,
-				Data: tensor.BlobOf([]byte{0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0})},
-		}}
 }
 
 func TestShardsAreTheModel(t *testing.T) {

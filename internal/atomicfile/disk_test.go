@@ -14,57 +14,6 @@ import (
 	"time"
 )
 
-var errDisk = errors.New("the disk is on fire")
-
-// Writing the new file of these tests takes every step that there is: reserving at once
-// and in steps, writes gathered, direct and at an offset, the truncation of what was
-// reserved.
-const newSize = 6<<20 + 500_000
-
-func writeNew(f *File, data []byte) error {
-	f.Reserve(1 << 20)
-	if _, err := f.Write(data[:1000]); err != nil {
-		return err
-	}
-	off := 1000
-	for off < 3<<20 {
-		n, err := f.WriteAt(data[off:off+150_000], int64(off))
-		if err != nil {
-			return err
-		}
-		off += n
-	}
-	for off < len(data) {
-		n, err := f.Write(data[off:min(off+1_500_000, len(data))])
-		if err != nil {
-			return err
-		}
-		off += n
-	}
-	return f.Close()
-}
-
-// steps lists what happens when the new file is written over an old one.
-func steps(t *testing.T, data []byte, prepare ...func(f *File)) (steps []string) {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	f, err := create(name, func(step string) error { steps = append(steps, step); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, do := range prepare {
-		do(f)
-	}
-	if err := writeNew(f, data); err != nil {
-		t.Fatal(err)
-	}
-	hasContent(t, name, data)
-	return steps
-}
-
 // ENOSPC and EIO at every call.
 func TestEveryStepOfADiskCanFail(t *testing.T) {
 	data := content(newSize)

@@ -16,27 +16,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// temp is the name of a temporary file for a name.
-func temp(name string) string { return tempName(name, 1) }
-
-// journalFor puts files, which have their names for content, and the journal of m.zt into
-// a new directory.
-func journalFor(t *testing.T, text string, files ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(journalName(dir, setIndex), []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-var journalBase = filepath.Base(journalName("", setIndex))
-
 // journalText is a journal of m.zt with these lines.
 func journalText(lines ...string) string {
 	return journalHead + "index \"m.zt\"\n" + strings.Join(lines, "\n") + "\nend\n"

@@ -4,16 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"syscall"
 	"testing"
 )
-
-func mountTmpfs(dir string, size int) error {
-	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(size))
-}
-
-func unmount(dir string) { syscall.Unmount(dir, 0) }
 
 // Reserved space that was not used must not stay with the file.
 func TestReservedSpaceIsGivenBack(t *testing.T) {

@@ -11,31 +11,6 @@ import (
 	"testing"
 )
 
-// write writes a file with that content at once.
-func write(t *testing.T, name, content string) {
-	t.Helper()
-	f, err := Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Abort()
-	if _, err := f.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func mode(t *testing.T, name string) fs.FileMode {
-	t.Helper()
-	fi, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fi.Mode()
-}
-
 func TestPermissionsAreKept(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	name := filepath.Join(t.TempDir(), "f")
@@ -68,16 +43,6 @@ func TestPermissionsAreKept(t *testing.T) {
 			t.Errorf("%v in the end, want %v", got, want)
 		}
 	}
-}
-
-func owner(t *testing.T, name string) (uid, gid uint32) {
-	t.Helper()
-	fi, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st := fi.Sys().(*syscall.Stat_t)
-	return st.Uid, st.Gid
 }
 
 func TestRootKeepsTheOwner(t *testing.T) {

@@ -22,7 +22,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// The helpers of tests in several files. seeds_test.go has the files that are damaged.
+// The helpers of tests in several files. helpers_seeds_test.go has the files that
+// are damaged.
 
 // run is the whole program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer,
@@ -225,3 +226,163 @@ func sarifOf(t *testing.T, status int, args ...string) (f sarifFile) {
 	}
 	return f
 }
+
+// mutantCommands are all that the program does to files: $IN is what a seed opens,
+// $FILE its damaged file, $DIR its directory, $NAME a tensor in it; $SOUND and
+// $PROGRAM are other files, and $OUT is a directory to write into.
+var mutantCommands = strings.Split(`$IN
+info $IN
+info $IN $SOUND
+ls $IN
+ls $IN --fold --parts --sort -bytes
+info $IN --types --filter *a*
+diff $IN $SOUND --names-only --rename *=x* --rename-regex ^x=y
+diff $IN $SOUND --map hf-gguf
+list $IN --filter *a*
+ls -r $DIR --strict
+ls -
+ls $PROGRAM -d $IN
+verify $IN
+verify $IN --depth canonical --strict
+verify $IN --no-map
+verify -r $DIR --depth structure
+hash $IN
+hash $IN --content
+hash $IN --file
+hash $IN --filter *a*
+du $IN
+du $IN --depth 2 --filter *a*
+detect $FILE
+detect -r $DIR
+stats $IN
+stats $IN --bins 3 --quantiles 0.01,0.5 --sort -std
+graph $IN
+graph $IN --as svg -o $OUT/g.svg --force
+graph $IN --as mermaid --max-nodes 100 --only *
+graph $IN $OUT/g.svg -n
+report $IN $OUT/r.html -n
+report $IN -o $OUT/r.html
+report $IN -o $OUT/r.html --quick --force
+diff $IN $SOUND
+diff $SOUND $IN --tolerance 1 --top 2
+diff $IN $IN
+diff $IN $IN --relative 0.1 --stat --ignore blobs --ignore-dtype --filter *
+cat $IN $NAME
+cat $IN $NAME --raw
+cat $IN $NAME --npy
+cat $IN $NAME * -o $OUT/x -n
+cat $IN * --dtype float32 --filter *a*
+cat $IN $NAME --raw -o $OUT/x --force
+cat $IN $NAME[0]
+cat $IN $NAME --part values
+cat $IN $NAME --all
+cat $IN $NAME --dequantize
+ls $IN --dequantize
+hash $IN --content --dequantize
+stats $IN --dequantize --bins 4 --filter *a*
+diff $IN $SOUND --dequantize --stat
+check $DIR
+check $DIR --deep
+check $DIR --deep --values
+check -r $DIR --strict --sarif $OUT/x.sarif
+check $DIR --manifest $FILE
+clean $DIR
+clean -r $DIR
+clean $DIR --yes
+clean $DIR --yes -n
+recover $FILE -n
+recover $FILE
+extract $IN -o $OUT/e --dtype float32
+extract $IN -o $OUT --force --filter *a*
+extract $IN $OUT/e -n
+split $IN $OUT/s --max 64 -n
+split $IN -o $OUT/s --max 64
+split $IN -o $OUT --max 1K --name x --force
+merge $IN $SOUND $OUT/m.zt --allow all
+merge $IN $SOUND -o $OUT/m.npz --to npz --allow all --force
+merge $IN $SOUND $OUT/m.zt --allow all -n --filter *a* --attributes a*
+merge $IN $SOUND $OUT/m.gguf --allow all --dequantize
+edit $IN $OUT/edited --set a=b
+edit $IN $OUT/edited --rename *=x* --rename-regex ^x=y
+edit $IN -o $OUT/edited --drop $NAME --force
+edit $IN $OUT/edited --unset a --dry-run
+edit $IN $OUT/edited --filter *a* --attributes none --force
+edit $IN $OUT/edited --modernize
+edit $IN $OUT/edited --set-file a=$SOUND --set b:uint32=1
+edit $FILE --in-place --header-only --set a=b
+edit $FILE --in-place --set a=b
+edit $FILE --in-place --drop *a*
+convert $IN $OUT/c --to ztensor@1.0 --allow all --digest sha256
+convert $IN $OUT/c --to ztensor@2 --allow all
+convert $IN $OUT/c --to ztensor@2 --allow all --level 1
+convert $IN $OUT/c --to ptd --allow all
+convert $IN $OUT/c --to safetensors --allow all
+convert $IN $OUT/c --to npz --allow all --compress
+convert $IN $OUT/c --to npy --allow all
+convert $IN $OUT/c --to gguf --allow all
+convert $IN $OUT/c --to rten --allow all
+convert $IN $OUT/c --to primitiv --allow all
+convert $IN $OUT/c --to gguf --allow all
+convert $IN $OUT/c --to safetensors --allow all --dequantize
+convert $IN $OUT/c --to pte --allow all --align 64
+convert $IN $OUT/c.pte --externalize $OUT/x.ptd --allow all
+convert $PROGRAM -o $OUT/c.pte --internalize --force -d $IN
+convert $IN $OUT/c --to safetensors --allow all --dtype float32=bfloat16 --dtype int64=int32 --dtype float64=float32
+convert $IN $OUT/c --to npz --allow all --dtype float32=float16 --row-major
+convert $IN $OUT/c --to ztensor@1.0 --allow all --sparse sparse_coo --filter *a*
+convert $IN $OUT/c --to ztensor@2 --allow all --dense --duplicates sum --rename *=x* --rename-regex ^x=y
+convert $IN $OUT/c --to ptd --allow all --attributes none --dry-run
+verify --jobs 1 --jsonl $IN
+verify $IN --sarif $OUT/x.sarif
+ls --jobs 1 $IN
+convert --jobs 1 --to npz -o $OUT --allow all $IN`, "\n")
+
+type (
+	sarifMessage struct {
+		Text string `json:"text"`
+	}
+	sarifFinding struct {
+		Rule      string          `json:"ruleId"`
+		RuleIndex int             `json:"ruleIndex"`
+		Level     string          `json:"level"`
+		Message   sarifMessage    `json:"message"`
+		Locations []sarifLocation `json:"locations"`
+		Partial   struct {
+			Hash string `json:"primaryLocationLineHash"`
+		} `json:"partialFingerprints"`
+	}
+	sarifLocation struct {
+		Physical struct {
+			Artifact sarifArtifact `json:"artifactLocation"`
+			Region   sarifRegion   `json:"region"`
+		} `json:"physicalLocation"`
+		Logical []sarifName `json:"logicalLocations,omitempty"`
+	}
+	sarifArtifact struct {
+		URI  string `json:"uri"`
+		Base string `json:"uriBaseId,omitempty"`
+	}
+	sarifRegion struct {
+		Line      int    `json:"startLine"`
+		Column    int    `json:"startColumn,omitempty"`
+		EndColumn int    `json:"endColumn,omitempty"`
+		Offset    *int64 `json:"byteOffset,omitempty"`
+		Length    *int64 `json:"byteLength,omitempty"`
+	}
+	sarifName struct {
+		Name string `json:"fullyQualifiedName"`
+	}
+	sarifRule struct {
+		ID      string       `json:"id"`
+		Short   sarifMessage `json:"shortDescription"`
+		Full    sarifMessage `json:"fullDescription"`
+		Help    sarifMessage `json:"help"`
+		HelpURI string       `json:"helpUri"`
+
+		Properties struct{ Tags []string }
+	}
+)
+
+// childArgs is the environment variable with the arguments of a test program that is
+// the command.
+const childArgs = "TENSORFILE_CHILD_ARGS"

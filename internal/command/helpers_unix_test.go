@@ -3,6 +3,7 @@
 package command
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,4 +18,14 @@ func startChild(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c, _ := readtest.Child(t, "", childArgs+"="+strings.Join(args, "\n"))
 	return c
+}
+
+// names are the names of the files in a directory, a line each.
+func names(dir string) string {
+	entries, _ := os.ReadDir(dir)
+	var s strings.Builder
+	for _, e := range entries {
+		s.WriteString(e.Name() + "\n")
+	}
+	return s.String()
 }

@@ -11,52 +11,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-type (
-	sarifMessage struct {
-		Text string `json:"text"`
-	}
-	sarifFinding struct {
-		Rule      string          `json:"ruleId"`
-		RuleIndex int             `json:"ruleIndex"`
-		Level     string          `json:"level"`
-		Message   sarifMessage    `json:"message"`
-		Locations []sarifLocation `json:"locations"`
-		Partial   struct {
-			Hash string `json:"primaryLocationLineHash"`
-		} `json:"partialFingerprints"`
-	}
-	sarifLocation struct {
-		Physical struct {
-			Artifact sarifArtifact `json:"artifactLocation"`
-			Region   sarifRegion   `json:"region"`
-		} `json:"physicalLocation"`
-		Logical []sarifName `json:"logicalLocations,omitempty"`
-	}
-	sarifArtifact struct {
-		URI  string `json:"uri"`
-		Base string `json:"uriBaseId,omitempty"`
-	}
-	sarifRegion struct {
-		Line      int    `json:"startLine"`
-		Column    int    `json:"startColumn,omitempty"`
-		EndColumn int    `json:"endColumn,omitempty"`
-		Offset    *int64 `json:"byteOffset,omitempty"`
-		Length    *int64 `json:"byteLength,omitempty"`
-	}
-	sarifName struct {
-		Name string `json:"fullyQualifiedName"`
-	}
-	sarifRule struct {
-		ID      string       `json:"id"`
-		Short   sarifMessage `json:"shortDescription"`
-		Full    sarifMessage `json:"fullDescription"`
-		Help    sarifMessage `json:"help"`
-		HelpURI string       `json:"helpUri"`
-
-		Properties struct{ Tags []string }
-	}
-)
-
 // Findings of several directories and files have the codes, the levels, and the names
 // that a repository has them under.
 func TestSARIFLocatesFindings(t *testing.T) {

@@ -21,10 +21,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// childArgs is the environment variable with the arguments of a test program that is
-// the command.
-const childArgs = "TENSORFILE_CHILD_ARGS"
-
 func TestMain(m *testing.M) {
 	if args := os.Getenv(childArgs); args != "" {
 		// Not within testscript.Main, whose copies of the program a killed process

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
@@ -102,14 +101,4 @@ func endBy(t *testing.T, s syscall.Signal, dir string, args []string) int {
 		return 0
 	}
 	return status.ExitCode()
-}
-
-// names are the names of the files in a directory, a line each.
-func names(dir string) string {
-	entries, _ := os.ReadDir(dir)
-	var s strings.Builder
-	for _, e := range entries {
-		s.WriteString(e.Name() + "\n")
-	}
-	return s.String()
 }

@@ -12,12 +12,6 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-func blob(size int64, content string) tensor.Blob {
-	return tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(content)), nil
-	})
-}
-
 func write(ctx context.Context, w io.Writer, head string, all []Section, size int64) error {
 	return WriteTo(ctx, w, func(out *Output) error {
 		return WriteSections(out, []byte(head), all, size)

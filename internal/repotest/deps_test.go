@@ -3,13 +3,8 @@ package repotest
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,50 +201,6 @@ var std = map[string][]string{
 }
 
 func and(list []string, others ...string) []string { return slices.Concat(list, others) }
-
-// A goFile is one source file of the module, whatever system it is meant for.
-type goFile struct {
-	name, pkg string // pkg is the directory, slashes, "." for the root
-	test      bool
-	ast       *ast.File
-}
-
-// goFiles parses every Go file of the module, and of the nested module cloud.
-func goFiles(t *testing.T) (files []goFile, fset *token.FileSet) {
-	t.Helper()
-	fset = token.NewFileSet()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			_, nested := os.Stat(filepath.Join(name, "go.mod"))
-			if name != "." &&
-				(nested == nil && name != "cloud" || strings.HasPrefix(d.Name(), ".") ||
-					strings.HasPrefix(d.Name(), "_")) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") {
-			return nil
-		}
-		f, err := parser.ParseFile(fset, name, nil, 0)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
-		files = append(files, goFile{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), f})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 20 {
-		t.Fatalf("only %d files found: does the test run in the root of the module?", len(files))
-	}
-	return files, fset
-}
 
 // matches reports whether pkg is the directory that pattern names, or below it.
 func matches(pattern, pkg string) bool {

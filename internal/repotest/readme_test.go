@@ -45,40 +45,6 @@ func TestEmbeddingGuideShowsTheseFunctions(t *testing.T) {
 	testPageShows(t, "docs/embedding.md", "internal/repotest/embedding_test.go")
 }
 
-// testPageShows compares the Go code of a page with the functions of a file up to its
-// mark, in both directions.
-func testPageShows(t *testing.T, page, source string) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, _, ok := strings.Cut(string(file), "// end of "+page+"'s code")
-	if !ok {
-		t.Fatalf("%s has no mark", source)
-	}
-	var shown []string
-	for _, block := range strings.Split(string(text), "```go\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		for _, f := range strings.SplitAfter(block, "\n}\n") {
-			if f = strings.TrimSpace(f); f != "" {
-				shown = append(shown, f)
-			}
-		}
-	}
-	for _, f := range shown {
-		if !strings.Contains(code, "\n"+f+"\n") {
-			t.Errorf("%s has code that is not tested:\n%s", page, f)
-		}
-	}
-	if n := strings.Count(code, "\nfunc "); n != len(shown) {
-		t.Errorf("%s shows %d of %d functions", page, len(shown), n)
-	}
-}
-
 // The tables of formats in README.md and docs/formats.md are made of Caps:
 // UPDATE=1 writes them.
 func TestTablesOfFormatsAgreeWithCaps(t *testing.T) {

@@ -2,44 +2,12 @@ package repotest
 
 import (
 	"context"
-	"io/fs"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/tensor"
 )
-
-// eachTestFile calls f with every file of testdata that opens.
-func eachTestFile(t *testing.T, f func(t *testing.T, f *tensorfile.File)) {
-	t.Helper()
-	opened := map[tensorfile.Format]int{}
-	err := filepath.WalkDir("testdata", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		file, err := tensorfile.Open(name, nil)
-		if err != nil {
-			return nil
-		}
-		defer file.Close()
-		opened[file.Format()]++
-		t.Run(strings.TrimPrefix(filepath.ToSlash(name), "testdata/"), func(t *testing.T) {
-			f(t, file)
-		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, format := range tensorfile.Formats() {
-		if opened[format] == 0 {
-			t.Errorf("no file of %v", format)
-		}
-	}
-}
 
 func TestVerifyReportsWarningsOfOpening(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())

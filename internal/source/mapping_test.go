@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -20,31 +19,6 @@ import (
 
 // maps says whether this system is one where files are mapped.
 var maps = runtime.GOOS == "linux" || runtime.GOOS == "darwin" || runtime.GOOS == "windows"
-
-// emulator names the program that plays the machine which the tests were built for
-// (.ci/run says so): it has a /proc of its own.
-var emulator = os.Getenv("TENSORFILE_EMULATOR")
-
-// file creates a file of the test with that content.
-func file(t testing.TB, data []byte) (name string) {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-// open opens name and closes it at the end of the test.
-func open(t testing.TB, name string) *Source {
-	t.Helper()
-	s, err := Open(name, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
 
 func TestFilesAreMappedWhereTheyCanBe(t *testing.T) {
 	s := open(t, file(t, []byte("content")))

@@ -74,7 +74,3 @@ func TestElementsEndsWithTheErrorOfItsReader(t *testing.T) {
 		}
 	}
 }
-
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -5,36 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 )
-
-// sources returns data as every kind of Source.
-func sources(t *testing.T, data []byte) map[string]*Source {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*Source{"bytes": OfBytes(data)}
-	for key, noMap := range map[string]bool{"mapped": false, "unmapped": true} {
-		s, err := Open(name, noMap)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[key] = s
-	}
-	s, err := OfReaderAt(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all["reader"] = s
-	for _, s := range all {
-		t.Cleanup(func() { s.Close() })
-	}
-	return all
-}
 
 func TestEverySourceReadsTheSame(t *testing.T) {
 	data := []byte("0123456789abcdef")

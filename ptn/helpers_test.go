@@ -6,12 +6,16 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/fb"
 	"github.com/tensorfile/tensorfile/schema/ptnfb"
 )
+
+// The helpers of tests in several files.
 
 // A table is a table of a FlatBuffer by slot: strings, lists of strings, tables, lists of
 // tables, unions, lists of int32 and int64, numbers and bools.
@@ -200,4 +204,57 @@ func archived(tb testing.TB, members ...member) []byte {
 		tb.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+func seeds(f testing.TB) (all [][]byte) {
+	names, _ := filepath.Glob("../testdata/ptn/*.pt[ng]")
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, b)
+	}
+	p := sound()
+	packed(p)
+	return append(all, p.bytes(f), archived(f, member{programMember, p.bytes(f)},
+		member{weightsMember, packedWeights()}, member{aliasesMember, []byte(`{"a":"scale"}`)}))
+}
+
+const (
+	methods   = ptnfb.SlotProgramMethods
+	graph     = ptnfb.SlotMethodGraph
+	nodes     = ptnfb.SlotGraphNodes
+	values    = ptnfb.SlotGraphTensorValues
+	constants = ptnfb.SlotMethodConstants
+	specs     = ptnfb.SlotMethodOutputSpecs
+	buffers   = ptnfb.SlotMethodMutableBuffers
+	inputs    = ptnfb.SlotNodeInputs
+	results   = ptnfb.SlotNodeOutputs
+)
+
+// grown returns a list of tables with tables at its end.
+func grown(t table, slot int, tables ...table) {
+	t[slot] = append(slices.Clone(t[slot].([]table)), tables...)
+}
+
+// packed makes the weight of sound packed: 2 × 8 elements of 4 bits in groups of 4.
+func packed(p table) table {
+	m := meta(ptnfb.ScalarTypeBYTE, 2, 8)
+	scheme := table{
+		ptnfb.SlotAffineGroupScaleDataKey: "scale", ptnfb.SlotAffineGroupGroupSize: 4,
+		ptnfb.SlotAffineGroupScaleDtype: int8(ptnfb.ScalarTypeHALF),
+		ptnfb.SlotAffineGroupQuantMin:   -8, ptnfb.SlotAffineGroupQuantMax: 7,
+	}
+	m[ptnfb.SlotTensorMetaQuant] = table{
+		ptnfb.SlotQuantSpecScheme: union{ptnfb.ArgumentValue(ptnfb.QuantSchemeAffineGroup),
+			scheme}}
+	p.at(methods, 0, constants, 0)[ptnfb.SlotNamedTensorRefMeta] = m
+	return scheme
+}
+
+// packedWeights has what packed expects.
+func packedWeights() []byte {
+	return weights(16, map[string]any{"fc.weight": entry{"U8", []int64{8}, [2]int64{0, 8}},
+		"scale": entry{"F16", []int64{2, 2}, [2]int64{8, 16}}})
 }

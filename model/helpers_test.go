@@ -3,6 +3,8 @@ package model
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -11,12 +13,15 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
 )
+
+// The helpers of tests in several files.
 
 // file32 is a safetensors file of float32 tensors of shape [4, 4], whose elements differ.
 func file32(t testing.TB, names ...string) string {
@@ -199,3 +204,84 @@ const (
 	shard3 = "model-00003-of-00003.safetensors"
 	indexJ = "model.safetensors.index.json"
 )
+
+const commit = "c0ffee0000000000000000000000000000000000"
+
+// hub lays files out as Hugging Face's cache does: weights under SHA-256, others under
+// the digest of git.
+func hub(files map[string]any) map[string]any {
+	const repo = "hub/models--acme--tiny"
+	all := map[string]any{repo + "/refs/main": commit}
+	for name, v := range files {
+		data := v.(string)
+		digest := fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
+		if !isWeights(name) {
+			digest = fmt.Sprintf("%x",
+				sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(data), data)))
+		}
+		all[repo+"/blobs/"+digest] = data
+		up := strings.Repeat("../", 2+strings.Count(name, "/"))
+		all[repo+"/snapshots/"+commit+"/"+name] = link(up + "blobs/" + digest)
+	}
+	return all
+}
+
+const (
+	repository = "hub/models--acme--tiny"
+	snapshot   = repository + "/snapshots/" + commit
+)
+
+// A counted FS counts what is opened and read.
+type counted struct {
+	fs.FS
+	mu     sync.Mutex
+	opened []string
+	bytes  int64
+}
+
+func (c *counted) Open(name string) (fs.File, error) {
+	f, err := c.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return f, nil
+	}
+	c.mu.Lock()
+	c.opened = append(c.opened, name)
+	c.mu.Unlock()
+	return &countedFile{f, c}, nil
+}
+
+func (c *counted) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(c.FS, name) }
+
+func (c *counted) Stat(name string) (fs.FileInfo, error) { return fs.Stat(c.FS, name) }
+
+func (c *counted) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(c.FS, name) }
+
+func (c *counted) ReadLink(name string) (string, error) { return fs.ReadLink(c.FS, name) }
+
+type countedFile struct {
+	fs.File
+	c *counted
+}
+
+func (f *countedFile) count(n int) {
+	f.c.mu.Lock()
+	f.c.bytes += int64(n)
+	f.c.mu.Unlock()
+}
+
+func (f *countedFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.count(n)
+	return n, err
+}
+
+func (f *countedFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.(interface {
+		ReadAt(p []byte, off int64) (int, error)
+	}).ReadAt(p, off)
+	f.count(n)
+	return n, err
+}

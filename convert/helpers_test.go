@@ -2,10 +2,16 @@ package convert
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fxamacker/cbor/v2"
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
@@ -18,6 +24,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 	"github.com/tensorfile/tensorfile/ztensor"
 )
+
+// The helpers of tests in several files. More are in helpers_contents_test.go: random
+// files of every format.
 
 // A form is a format in one of the versions that are written.
 type form struct {
@@ -239,4 +248,134 @@ func rowMajor(t testing.TB, x *tensor.Tensor) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+func openFile(t *testing.T, name string) *tensorfile.File {
+	t.Helper()
+	f, err := tensorfile.Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// randomTensor returns a tensor that the form can hold.
+func randomTensor(r *rand.Rand, f form, name string) *tensor.Tensor {
+	types := f.caps().DTypes
+	if f.format == tensorfile.PTE {
+		types = tensorfile.PTD.Caps().DTypes
+	}
+	for {
+		shape := make(tensor.Shape, r.IntN(5))
+		for i := range shape {
+			shape[i] = []int64{1, 1, 2, 3, 5, 8, 0}[r.IntN(7)]
+		}
+		d := types[r.IntN(len(types))]
+		n, _ := shape.Elements()
+		if n == 0 && !f.caps().ZeroDims && f.format != tensorfile.PTE ||
+			d.Size() == 0 && n%8 != 0 {
+			continue
+		}
+		x := sample(d, shape)
+		b, _ := x.Data.ReadAll()
+		if d.IsInt() {
+			r.Shuffle(len(b), func(i, j int) { b[i], b[j] = b[j], b[i] })
+			if w := d.Size(); r.IntN(2) == 0 { // small values, which narrower integers hold
+				for i := range b {
+					if i%w > 0 {
+						b[i] = 0
+					}
+				}
+			}
+		}
+		x.Name, x.Data = name, tensor.BlobOf(b)
+		if order := r.Perm(len(shape)); d.Size() > 0 && f.caps().Orders.Hold(order, len(shape)) {
+			x.Order = order
+		}
+		return x
+	}
+}
+
+// randomName returns a name, which may be one that some formats cannot represent.
+func randomName(r *rand.Rand, f form, i int) string {
+	name := fmt.Sprintf("t%d", i)
+	switch r.IntN(8) {
+	case 0:
+		name = "a." + name + ".é"
+	case 1:
+		name = name + "..x"
+	case 2:
+		if nameFor(f.format, f.version, name+"\x00b") == name+"\x00b" {
+			name += "\x00b"
+		}
+	case 4:
+		if long := name + strings.Repeat("é", 30); nameFor(f.format, f.version, long) == long &&
+			f.format != tensorfile.Primitiv {
+			name = long
+		}
+	case 3:
+		if i == 0 && nameFor(f.format, f.version, "__metadata__") == "__metadata__" &&
+			f.caps().Names != tensorfile.Paths {
+			name = "__metadata__"
+		}
+	}
+	if good := nameFor(f.format, f.version, name); good != name {
+		return fmt.Sprintf("t%d", i)
+	}
+	return name
+}
+
+func requests(p *Plan) (narrow []Loss) {
+	for _, l := range p.Losses() {
+		if l.Kind == LossNarrow && l.Requested {
+			narrow = append(narrow, l)
+		}
+	}
+	return narrow
+}
+
+// cancelling is a writer that cancels after so many bytes.
+type cancelling struct {
+	left   int
+	cancel func()
+}
+
+func (c *cancelling) Write(p []byte) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+// cancellingReader cancels after so many bytes.
+type cancellingReader struct {
+	r      io.ReaderAt
+	left   int
+	cancel func()
+}
+
+func (c *cancellingReader) ReadAt(p []byte, off int64) (int, error) {
+	if c.left -= len(p); c.left < 0 {
+		c.cancel()
+	}
+	return c.r.ReadAt(p, off)
+}
+
+var version2 = form{tensorfile.ZTensor, "2"}
+
+// version12 makes a file of zTensor 1.2, which is only read, with a tensor w of one
+// float32 and these attributes of the file and of w.
+func version12(t *testing.T, attributes, own map[string]any) *tensorfile.File {
+	t.Helper()
+	b := append([]byte("ZTEN1000"), make([]byte, 60)...)
+	manifest, err := cbor.Marshal(map[string]any{"version": "1.2.0", "attributes": attributes,
+		"objects": map[string]any{"w": map[string]any{"format": "dense", "shape": []int{1},
+			"attributes": own, "components": map[string]any{"data": map[string]any{
+				"dtype": "f32", "offset": 64, "length": 4}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = binary.LittleEndian.AppendUint64(append(b, manifest...), uint64(len(manifest)))
+	return open(t, append(b, "ZTEN1000"...))
 }
