@@ -67,9 +67,9 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which stays the caller's. The
-// format does not say how long its header is: a file is opened with one read of
-// 256 KiB, and another while that does not suffice.
+// NewReader reads the first size bytes of r, which the caller closes. The format does not
+// say how long its header is: a file is opened with one read of 256 KiB, and another
+// while that does not suffice.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }

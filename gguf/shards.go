@@ -28,21 +28,21 @@ const (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// MaxSize is how many bytes of data, padding included, a file has at most; 0 is no
-	// limit. A tensor is never divided: a larger one gets a file of its own.
+	// MaxSize is the maximum number of bytes of data, padding included, in a file; 0 is
+	// no limit. A tensor is never divided: a larger one gets a file of its own.
 	MaxSize int64
-	// MaxTensors is how many tensors a file has at most; 0 is no limit.
+	// MaxTensors is the maximum number of tensors in a file; 0 is no limit.
 	MaxTensors int
-	// ID, if not empty, identifies the set, such as by the training step. It is the value
-	// of split.shard_set_id in every file. Merge refuses shards whose IDs differ.
+	// ID, if not empty, identifies the set, for example by the training step. It is
+	// stored as split.shard_set_id in every file. Merge refuses shards whose IDs differ.
 	ID string
-	// NoReplace refuses to replace files, with fs.ErrExist.
+	// NoReplace makes WriteShards fail with fs.ErrExist if a file of the set exists.
 	NoReplace bool
-	// DryRun returns the names, and writes nothing.
+	// DryRun makes WriteShards return the names and write nothing.
 	DryRun bool
-	// Writer is how the files are written; nil is its zero value. The first file has its
-	// Metadata, without keys of an earlier split, the others have the keys of the split
-	// alone.
+	// Writer has the options for each file; nil is the zero value. Its Metadata, without
+	// the keys of an earlier split, is in the first file. The other files have the keys
+	// of the split only.
 	Writer *WriterOptions
 }
 

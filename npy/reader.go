@@ -52,7 +52,7 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which stays the caller's.
+// NewReader reads the first size bytes of r, which the caller closes.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }

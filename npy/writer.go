@@ -14,7 +14,8 @@ import (
 type WriterOptions struct {
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
-	// Progress, if not nil, is called with the bytes written so far and in all.
+	// Progress, if not nil, is called with the bytes written so far, as done and as
+	// total.
 	Progress func(done, total int64)
 }
 

@@ -27,7 +27,8 @@ type WriterOptions struct {
 	Compress bool
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
-	// Progress, if not nil, is called with the bytes written so far and in all.
+	// Progress, if not nil, is called with the bytes written so far, as done and as
+	// total: the size of the file is not known.
 	Progress func(done, total int64)
 }
 

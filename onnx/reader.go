@@ -66,7 +66,7 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which stays the caller's. It skips the
+// NewReader reads the first size bytes of r, which the caller closes. It skips the
 // elements of tensors, with one read for the metadata between two large ones.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)

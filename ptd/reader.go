@@ -43,8 +43,8 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which stays the caller's. Opening takes
-// one read of up to 64 KiB, and a second where the metadata is longer.
+// NewReader reads the first size bytes of r, which the caller closes. Opening takes one
+// read of up to 64 KiB, and a second where the metadata is longer.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }

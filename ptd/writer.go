@@ -24,7 +24,8 @@ type WriterOptions struct {
 	Alignment int64
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
-	// Progress, if not nil, is called with the bytes written so far and in all.
+	// Progress, if not nil, is called with the bytes written so far and the size of the
+	// file.
 	Progress func(done, total int64)
 }
 

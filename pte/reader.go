@@ -80,7 +80,7 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads a program of size bytes from r, which stays the caller's. Opening takes
+// NewReader reads a program of size bytes from r, which the caller closes. Opening takes
 // two reads, of 64 bytes and of the flatbuffer, however large the file is; a .bpte, whose
 // flatbuffer is the whole file, is read as a whole.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {

@@ -50,9 +50,9 @@ func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which stays the caller's. It costs
-// two reads, one if the model ends in the first 64 KiB. A version 1 file is all
-// model, weights included: it is read whole, once, and kept in memory.
+// NewReader reads the first size bytes of r, which the caller closes. It costs two reads,
+// one if the model ends in the first 64 KiB. A version 1 file is all model, weights
+// included: it is read whole, once, and kept in memory.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }

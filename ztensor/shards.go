@@ -24,23 +24,24 @@ import (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// MaxSize is how many bytes of data a shard has at most. A larger tensor gets a shard
-	// of its own, undivided.
+	// MaxSize is the maximum number of bytes of data in a shard. It must be set: 0 is
+	// fs.ErrInvalid. A tensor is never divided: a larger one gets a shard of its own.
 	MaxSize int64
 	// Digest is the digest of whole shards in the root: SHA256, which is NoDigest too, or
 	// XXH3.
 	Digest Digest
-	// ID, if not empty, identifies the set: the attribute shard_set_id of the root and
-	// of every shard. A shard with another ID than the root's is refused.
+	// ID, if not empty, identifies the set, for example by the training step. It is the
+	// attribute shard_set_id of the root and of every shard. A root whose shards have
+	// other IDs does not open.
 	ID string
-	// NoReplace refuses to replace files, with fs.ErrExist.
+	// NoReplace makes WriteShards fail with fs.ErrExist if a file of the set exists.
 	NoReplace bool
-	// DryRun returns the names, and writes nothing.
+	// DryRun makes WriteShards return the names and write nothing.
 	DryRun bool
 	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
-	// Writer is how each of the files is written; nil is its zero value. Its Version
-	// must be 2 or "", and its Attributes are the root's.
+	// Writer has the options for each file; nil is the zero value. Its Version must be 2
+	// or "". Its Attributes are the attributes of the root.
 	Writer *WriterOptions
 }
 

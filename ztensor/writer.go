@@ -72,7 +72,8 @@ type WriterOptions struct {
 	KeepOrder bool
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
-	// Progress, if not nil, is called with the bytes written so far.
+	// Progress, if not nil, is called with the bytes written so far, as done and as
+	// total.
 	Progress func(done, total int64)
 }
 

@@ -46,9 +46,8 @@ func OfBytes(b []byte) *Source {
 	return &Source{size: int64(len(b)), data: b}
 }
 
-// OfReaderAt makes a Source of the first size bytes of r, which stays the caller's:
-// Close does not close it. Answers of r that break the contract of io.ReaderAt become
-// errors.
+// OfReaderAt makes a Source of the first size bytes of r, which the caller closes.
+// Results of r that break the contract of io.ReaderAt become errors.
 //
 // For a mapped Source it makes one that shares the mapping, as long as that is open.
 func OfReaderAt(r io.ReaderAt, size int64) (*Source, error) {
