@@ -55,8 +55,8 @@ func (f *File) Close() error {
 	return err
 }
 
-// far returns where the file is read from if that is neither memory nor a local file.
-func (f *File) far() io.ReaderAt {
+// remote returns where the file is read from if that is neither memory nor a local file.
+func (f *File) remote() io.ReaderAt {
 	if f.in == nil {
 		return nil
 	}

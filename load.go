@@ -37,7 +37,7 @@ func (f *File) LoadAll(ctx context.Context, into func(t *tensor.Tensor) tensor.D
 	l := loader{f: f, ctx: ctx, jobs: make(chan loadJob),
 		budget: format.NewBudget(f.limits, f.TotalSize())}
 	workers := runtime.GOMAXPROCS(0)
-	if f.far() != nil {
+	if f.remote() != nil {
 		workers = loadFlight
 	}
 	var running sync.WaitGroup
@@ -157,7 +157,7 @@ func (l *loader) add(t *tensor.Tensor, dst tensor.Dst) error {
 	if err := l.budget.Add(*b); err != nil {
 		return err
 	}
-	if l.f.far() == nil || !ok || st.Encoding != "raw" || st.Digest != "" || st.File != "" ||
+	if l.f.remote() == nil || !ok || st.Encoding != "raw" || st.Digest != "" || st.File != "" ||
 		!plain && size > loadPiece || size == 0 || !align.Within(st.Offset, size, l.f.size) {
 		l.send(loadJob{one: g})
 		return nil
@@ -198,7 +198,7 @@ func (l *loader) run(j loadJob) error {
 	if len(j.parts) > 1 {
 		all = make([]byte, last.off+int64(len(last.p))-first.off)
 	}
-	n, err := l.f.far().ReadAt(all, first.off)
+	n, err := l.f.remote().ReadAt(all, first.off)
 	if n < len(all) {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF

@@ -62,12 +62,12 @@ func (p *Plan) planDType(ctx context.Context, it *item) error {
 	}
 	to, kind := choose(from, p.caps.DTypes)
 	if to == tensor.Unknown {
-		word := from.String()
+		name := from.String()
 		if st, ok := it.t.Data.Stored(); ok && from == tensor.Unknown {
-			word = naming.Quote(st.Type)
+			name = naming.Quote(st.Type)
 		}
 		return fmt.Errorf("%s cannot be represented in %v, nor is there a dtype to convert it to",
-			word, p.describeTarget())
+			name, p.describeTarget())
 	}
 	p.lose(kind, fieldOf(it.src), "%v is stored as %v", from, to)
 	return p.convertTo(ctx, it, to)

@@ -40,14 +40,14 @@ type Reader struct {
 // An extent is the data of one tensor and its type, also in words.
 type extent struct {
 	source.Extent
-	kind uint32
-	word string
+	kind     uint32
+	typeName string
 }
 
 // Stored is for tensor.Blob.
 func (e *extent) Stored() (tensor.Stored, bool) {
 	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw",
-		Type: e.word}, true
+		Type: e.typeName}, true
 }
 
 // Detect reports whether a file begins like one of this format.
@@ -256,7 +256,7 @@ func (r *Reader) add(i int, e *entry) (err error) {
 		return err
 	}
 	r.parts[i] = tensor.Part{Role: "blocks", Data: data}
-	r.tensors[i].Scheme = r.extents[i].word
+	r.tensors[i].Scheme = r.extents[i].typeName
 	r.tensors[i].Parts = r.parts[i : i+1 : i+1]
 	return err
 }

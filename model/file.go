@@ -67,9 +67,9 @@ func (d *directory) read(f *file, opts *Options) {
 		}
 	}
 	for t := range open.Tensors() {
-		if word, ok := unknownDType(t); ok {
+		if name, ok := unknownDType(t); ok {
 			f.findings.add(finding(UnknownDType, f.name, t.Name, "the dtype %s",
-				naming.Quote(word)))
+				naming.Quote(name)))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func isTrailing(err error) bool {
 }
 
 // unknownDType returns the file's word for a dtype that has no name here.
-func unknownDType(t *tensor.Tensor) (word string, ok bool) {
+func unknownDType(t *tensor.Tensor) (name string, ok bool) {
 	switch {
 	case t.DType.Known():
 		return "", false

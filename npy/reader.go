@@ -68,12 +68,12 @@ func read(in *format.Input) (*Reader, error) {
 	switch rest := size - h.Size; {
 	case !h.Listed():
 		return nil, errs.At(h.DescrAt, "descr", errors.ErrUnsupported, "the dtype %s",
-			h.Word())
+			h.TypeName())
 	case h.Bytes < 0:
 		h.Bytes = rest
 	case h.Bytes > rest:
 		return nil, errs.At(h.Size, "data", io.ErrUnexpectedEOF,
-			"%d bytes where %v of %s takes %d", rest, h.Shape, h.Word(), h.Bytes)
+			"%d bytes where %v of %s takes %d", rest, h.Shape, h.TypeName(), h.Bytes)
 	case h.Bytes < rest:
 		if following, err = arraysAt(in, h.Size+h.Bytes); err != nil {
 			return nil, err
@@ -130,7 +130,7 @@ func arraysAt(in *format.Input, off int64) (warning, err error) {
 			list = append(list, fmt.Sprintf("and %d bytes that are no array", size-at))
 			break
 		}
-		list = append(list, h.Word()+fmt.Sprint(h.Shape))
+		list = append(list, h.TypeName()+fmt.Sprint(h.Shape))
 		at += h.Size + h.Bytes
 	}
 	return &tensor.FormatError{Format: string(errs), Offset: off, Field: "arrays[1]",

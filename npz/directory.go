@@ -113,10 +113,10 @@ func (o *opener) array(m *zipfile.Member, name string) error {
 	case h.Bytes < 0 || size == h.Bytes:
 	case size < h.Bytes:
 		return errs.At(off, field, io.ErrUnexpectedEOF,
-			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.Word(), h.Bytes)
+			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.TypeName(), h.Bytes)
 	default:
 		return errs.Malformed(off, field,
-			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.Word(), h.Bytes)
+			"%d bytes of elements where %v of %s takes %d", size, h.Shape, h.TypeName(), h.Bytes)
 	}
 	data := m.Blob(h.Size, descr)
 	if h.BigEndian {

@@ -72,8 +72,8 @@ func dtypeOf(dataType int) tensor.DType {
 	return dataTypes[dataType].dtype
 }
 
-// wordOf returns the name of a dtype, or its number.
-func wordOf(dataType int) string {
+// typeName returns the name of a dtype, or its number.
+func typeName(dataType int) string {
 	switch {
 	case dataType == stringType:
 		return "string"

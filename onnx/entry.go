@@ -64,16 +64,16 @@ func (p *parser) note(e *entry, off int64, name, format string, args ...any) {
 	if e.wrong == nil {
 		e.wrong = new([]error)
 	}
-	*e.wrong = append(*e.wrong, errs.Malformed(off, p.where(name), format, args...))
+	*e.wrong = append(*e.wrong, errs.Malformed(off, p.fieldPath(name), format, args...))
 }
 
 // refuse is the data of a tensor that cannot be read, size bytes; -1 for strings.
 func (p *parser) refuse(off, size int64, name, format string, args ...any) tensor.Blob {
 	p.charge(256)
 	u := &unreadable{size: size,
-		err: errs.Malformed(off, p.where(name), format, args...)}
+		err: errs.Malformed(off, p.fieldPath(name), format, args...)}
 	if size < 0 {
-		u.word = wordOf(stringType)
+		u.typeName = typeName(stringType)
 	}
 	return tensor.NewBlob(u)
 }
@@ -82,7 +82,7 @@ func (p *parser) refuse(off, size int64, name, format string, args ...any) tenso
 func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
 	if x.segment {
 		p.charge(256)
-		return tensor.NewBlob(&unreadable{size: size, err: errs.At(x.at, p.where("segment"),
+		return tensor.NewBlob(&unreadable{size: size, err: errs.At(x.at, p.fieldPath("segment"),
 			errors.ErrUnsupported, "a tensor in segments")})
 	}
 	if x.strings > 0 {
@@ -141,7 +141,7 @@ func hasEntries(t *typedField) bool {
 // bytes that are stored.
 func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
 	p.charge(128)
-	word := wordOf(x.dataType)
+	name := typeName(x.dataType)
 	isString := x.dataType == stringType
 	switch {
 	case isString && (x.external || x.raw.n > 0 || len(x.typed) > 0):
@@ -150,14 +150,14 @@ func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
 		return p.refuse(x.at, -1, "string_data", "%d strings where %v has %d", x.strings,
 			e.tensor.Shape, n)
 	case isString && !x.scattered:
-		return tensor.NewBlob(&unnamed{p.extent(x.text.off, x.text.n), word,
+		return tensor.NewBlob(&unnamed{p.extent(x.text.off, x.text.n), name,
 			fieldNames[stringData]})
 	case !isString && !x.external && x.raw.n > 0:
-		return tensor.NewBlob(&unnamed{p.extent(x.raw.off, x.raw.n), word, "raw"})
+		return tensor.NewBlob(&unnamed{p.extent(x.raw.off, x.raw.n), name, "raw"})
 	}
-	return tensor.NewBlob(&unreadable{size: -1, word: word, err: errs.At(x.at,
-		p.where("data_type"), errors.ErrUnsupported, "elements of the type %s in this form",
-		word)})
+	return tensor.NewBlob(&unreadable{size: -1, typeName: name, err: errs.At(x.at,
+		p.fieldPath("data_type"), errors.ErrUnsupported, "elements of the type %s in this form",
+		name)})
 }
 
 // sparseEntry adds the tensor of a SparseTensorProto to the tensors of the file.
@@ -199,7 +199,7 @@ func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
 		p.note(e, x.at, "indices", "%v for %v values of %v", indices, values, x.dims)
 	}
 	if d := e.tensor.Parts[1].DType; d != tensor.I64 {
-		p.note(e, x.at, "indices", "%s, not int64", wordOf(x.parts[1].dataType))
+		p.note(e, x.at, "indices", "%s, not int64", typeName(x.parts[1].dataType))
 	}
 	return e
 }
@@ -207,9 +207,9 @@ func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
 // unreadable is data that reading fails for.
 type unreadable struct {
 	tensor.Computed
-	size int64
-	word string // of the dtype, where it has no name here
-	err  error
+	size     int64
+	typeName string // of the dtype, where it has no name here
+	err      error
 }
 
 func (u *unreadable) Size() int64                             { return u.size }
@@ -217,19 +217,19 @@ func (u *unreadable) ReadAt(p []byte, off int64) (int, error) { return 0, u.err 
 func (u *unreadable) ReadInto(p []byte) error                 { return u.err }
 func (u *unreadable) Open() (io.ReadCloser, error)            { return nil, u.err }
 func (u *unreadable) Stored() (tensor.Stored, bool) {
-	return tensor.Stored{Offset: -1, Type: u.word}, true
+	return tensor.Stored{Offset: -1, Type: u.typeName}, true
 }
 
 // unnamed is elements of a dtype without a name here, as they are stored: strings with
 // the tag and the length of each.
 type unnamed struct {
 	source.Extent
-	word     string
+	typeName string
 	encoding string
 }
 
 func (u *unnamed) Stored() (tensor.Stored, bool) {
 	st, ok := u.Extent.Stored()
-	st.Encoding, st.Type = u.encoding, u.word
+	st.Encoding, st.Type = u.encoding, u.typeName
 	return st, ok
 }

@@ -136,13 +136,13 @@ func (r *Reader) externals() (all []*external) {
 
 // external is elements in another file. It is the source of a Blob.
 type external struct {
-	file   *dataFile
-	tensor *tensor.Tensor
-	off    int64
-	size   int64
-	at     int64    // of the tensor in the model
-	sum    string   // SHA-1 of the whole file
-	odd    []string // keys that have no meaning
+	file    *dataFile
+	tensor  *tensor.Tensor
+	off     int64
+	size    int64
+	at      int64    // of the tensor in the model
+	sum     string   // SHA-1 of the whole file
+	unknown []string // keys that have no meaning
 }
 
 // field names the tensor in errors.
@@ -168,7 +168,7 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 		case "basepath":
 		default:
 			p.charge(32 + len(kv.key))
-			s.odd = append(s.odd, kv.key)
+			s.unknown = append(s.unknown, kv.key)
 		}
 		if err != nil {
 			return p.refuse(kv.at, size, "external_data", "%s: %v", kv.key, err)
@@ -182,7 +182,7 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 	case err != nil:
 		p.charge(256)
 		return tensor.NewBlob(&unreadable{size: size, err: &tensor.FormatError{
-			Format: formatName, Offset: at, Field: p.where("external_data"),
+			Format: formatName, Offset: at, Field: p.fieldPath("external_data"),
 			Code: tensor.CodeUnsafePath,
 			Err: fmt.Errorf("%w: the location %s: %w", tensor.ErrMalformed, naming.Quote(location),
 				err)}})

@@ -160,7 +160,7 @@ func (d Dim) String() string {
 
 // DType returns the name of the dtype of elements or keys, its number where it has no
 // name here.
-func (t *Type) DType() string { return wordOf(t.Elem) }
+func (t *Type) DType() string { return typeName(t.Elem) }
 
 // String returns the type in the form float32 [batch, 3, ?], sequence(int64 []) or
 // map(string, float32 ?); a tensor of unknown rank has a ? for its dimensions.

@@ -173,7 +173,7 @@ func (p *parser) graph(f field, name string, index int, to **Graph) {
 	g := *to
 	m := p.enter(f, name, index)
 	if g == nil {
-		g = &Graph{field: p.where("")}
+		g = &Graph{field: p.fieldPath("")}
 		p.charge(256 + len(g.field))
 		*to = g
 	}
@@ -205,7 +205,7 @@ func (p *parser) graph(f field, name string, index int, to **Graph) {
 // function reads a FunctionProto.
 func (p *parser) function(f field, index int) *Function {
 	m := p.enter(f, "functions", index)
-	g := &Graph{field: p.where("")}
+	g := &Graph{field: p.fieldPath("")}
 	o := &Function{Graph: g}
 	p.charge(512 + len(g.field))
 	named := func(list *[]Value) func(f field) {

@@ -28,7 +28,7 @@ type typed struct {
 	count  int64 // of entries
 	width  int   // bytes of an entry in raw_data; 0 for elements of six bits
 	dtype  tensor.DType
-	where  string
+	path   string
 }
 
 // typed is the data of a tensor of n elements in one of the typed fields.
@@ -50,7 +50,7 @@ func (p *parser) typed(e *entry, x *proto, t *typedField, n, size int64) tensor.
 	return tensor.NewBlob(&typed{tensor.Computed{}, p.r.src, t.pieces, t.field, size,
 		entriesOf(x.dataType, n),
 		d.dtype.Bits() * int(d.inEntry) / 8 / int(d.entries), d.dtype,
-		p.where(fieldNames[t.field])})
+		p.fieldPath(fieldNames[t.field])})
 }
 
 func (t *typed) Size() int64 { return t.size }
@@ -91,9 +91,9 @@ func (t *typed) ReadAt(b []byte, off int64) (int, error) {
 }
 
 func (t *typed) open() *typedReader {
-	r := &typedReader{t: t, odd: -1}
+	r := &typedReader{t: t, misfit: -1}
 	r.src, r.size, r.limits = t.src, t.src.Size(), format.DefaultLimits()
-	r.path = []step{{t.where, -1}}
+	r.path = []step{{t.path, -1}}
 	r.low, r.high = t.fits()
 	return r
 }
@@ -119,7 +119,7 @@ type typedReader struct {
 	piece     int // that is read
 	end       int64
 	entries   int64 // that were read
-	odd       int64 // the first that does not fit the dtype, or -1
+	misfit    int64 // the first that does not fit the dtype, or -1
 	low, high int64
 	code      uint64 // elements of six bits that do not fill a byte yet
 	bits      int
@@ -170,8 +170,8 @@ func (r *typedReader) decode() {
 			break
 		}
 		v := r.entry()
-		if x := int64(v); (x < r.low || x > r.high) && r.odd < 0 {
-			r.odd = r.entries
+		if x := int64(v); (x < r.low || x > r.high) && r.misfit < 0 {
+			r.misfit = r.entries
 		}
 		r.entries++
 		switch r.t.width {

@@ -104,7 +104,7 @@ func (v *verifier) data(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
 	case *unnamed:
 		if s.encoding != fieldNames[stringData] {
 			v.found.Error(errs.At(s.Offset(), field, errors.ErrUnsupported,
-				"elements of the type %s", s.word))
+				"elements of the type %s", s.typeName))
 		}
 	case *external:
 		if _, err := s.open(); err != nil {
@@ -137,9 +137,9 @@ func (v *verifier) data(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
 		v.found.Error(errs.At(off, field, err, "the file has changed"))
 	case err != nil:
 		v.found.Error(err)
-	case decoder != nil && decoder.odd >= 0:
-		v.found.Warn(errs.Malformed(decoder.t.pieces[0].off, decoder.t.where,
-			"entry %d is none of %v: its upper bits are cut off", decoder.odd, d))
+	case decoder != nil && decoder.misfit >= 0:
+		v.found.Warn(errs.Malformed(decoder.t.pieces[0].off, decoder.t.path,
+			"entry %d is none of %v: its upper bits are cut off", decoder.misfit, d))
 	}
 	n, _ := t.Shape.Elements()
 	if used := n * 6 % 8; d.Bits() == 6 && used > 0 && err == nil {
@@ -250,7 +250,7 @@ func (r *Reader) deviations() (all []error) {
 	}
 	for _, e := range r.entries {
 		if x, ok := e.tensor.Data.Source().(*external); ok {
-			for _, key := range x.odd {
+			for _, key := range x.unknown {
 				add(x.at, x.field(), "the key %s has no meaning", naming.Quote(key))
 			}
 		}

@@ -48,7 +48,7 @@ type cursor struct {
 	limits tensor.Limits
 	walked int64 // bytes that are neither payloads nor unknown
 	path   []step
-	words  textSlab
+	words  textArena
 	err    error
 }
 
@@ -58,8 +58,8 @@ type step struct {
 	index int
 }
 
-// where is the path of a field in the words of onnx.proto.
-func (c *cursor) where(name string) string {
+// fieldPath is the path of a field in the words of onnx.proto.
+func (c *cursor) fieldPath(name string) string {
 	var b []byte
 	for _, s := range c.path {
 		b = append(append(b, s.name...), '.')
@@ -76,7 +76,7 @@ func (c *cursor) where(name string) string {
 // fail sets the error of a field of the current message.
 func (c *cursor) fail(class error, off int64, name, format string, args ...any) {
 	if c.err == nil {
-		c.err = errs.At(off, c.where(name), class, format, args...)
+		c.err = errs.At(off, c.fieldPath(name), class, format, args...)
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *cursor) fill(n int64) {
 	}
 	b := c.buf[:next]
 	if _, err := c.src.ReadAt(b, c.pos); err != nil && c.err == nil {
-		c.err = &tensor.FormatError{Format: formatName, Offset: c.pos, Field: c.where(""),
+		c.err = &tensor.FormatError{Format: formatName, Offset: c.pos, Field: c.fieldPath(""),
 			Err: err}
 	}
 	c.window, c.base = b, c.pos
@@ -286,7 +286,7 @@ func (c *cursor) content(f field) []byte {
 	}
 	b, err := c.src.Metadata(f.off, f.n) // which grows as bytes arrive
 	if err != nil && c.err == nil {
-		c.err = &tensor.FormatError{Format: formatName, Offset: f.off, Field: c.where(""),
+		c.err = &tensor.FormatError{Format: formatName, Offset: f.off, Field: c.fieldPath(""),
 			Err: err}
 	}
 	return b
@@ -303,10 +303,10 @@ func (c *cursor) text(f field) string {
 	return c.words.keep(c.content(f))
 }
 
-// A textSlab keeps short strings in few pieces of memory, which never move.
-type textSlab struct{ b strings.Builder }
+// A textArena keeps short strings in few pieces of memory, which never move.
+type textArena struct{ b strings.Builder }
 
-func (t *textSlab) keep(b []byte) string {
+func (t *textArena) keep(b []byte) string {
 	const piece, short = 64 << 10, 1 << 10
 	if len(b) > short {
 		return string(b)

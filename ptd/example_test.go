@@ -87,7 +87,7 @@ func ExampleMerge() {
 	// 3 <nil>
 }
 
-// A new edition of a file: names are the names in the original, so that two entries swap
+// A new revision of a file: names are the names in the original, so that two entries swap
 // theirs.
 func ExampleEdit() {
 	r, err := ptd.Open("../testdata/ptd/et-1.5.1-shared.ptd", nil)

@@ -60,20 +60,20 @@ func Merge(ctx context.Context, files ...iter.Seq[Entry]) ([]Entry, error) {
 				out = append(out, e)
 				continue
 			}
-			kept := &out[first.index]
-			c := Conflict{e.Name, [2]int{first.file, f}, !sameLayout(kept.Layout, e.Layout)}
+			existing := &out[first.index]
+			c := Conflict{e.Name, [2]int{first.file, f}, !sameLayout(existing.Layout, e.Layout)}
 			if c.Layout {
 				conflicts = append(conflicts, c)
 				continue
 			}
-			same, err := format.SameBytes(ctx, kept.Data, e.Data)
+			same, err := format.SameBytes(ctx, existing.Data, e.Data)
 			if err != nil {
 				return nil, errs.Wrap(-1, format.Field(e.Name), err)
 			}
 			if !same {
 				conflicts = append(conflicts, c)
 			}
-			kept.Alignment = max(kept.Alignment, e.Alignment)
+			existing.Alignment = max(existing.Alignment, e.Alignment)
 		}
 	}
 	if len(conflicts) > 0 {

@@ -20,12 +20,12 @@ import (
 // time. It holds on to the tensors and blobs that it is given, whose bytes are read when
 // the program is written.
 type Builder struct {
-	methods []*MethodBuilder
-	named   []namedBlob
-	names   map[string]bool // of methods
-	keys    map[string]bool // of named blobs
-	kept    format.Checksums
-	err     error
+	methods   []*MethodBuilder
+	named     []namedBlob
+	names     map[string]bool // of methods
+	keys      map[string]bool // of named blobs
+	checksums format.Checksums
+	err       error
 }
 
 type namedBlob struct {
@@ -94,7 +94,7 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 		b.fail(tensor.ErrDuplicate, "named data %s", naming.Quote(key))
 	}
 	b.keys[key] = true
-	b.kept.Add(key, data)
+	b.checksums.Add(key, data)
 	b.named = append(b.named, namedBlob{key, data, max(align, 1)})
 }
 
@@ -111,7 +111,7 @@ func (b *Builder) WriteFile(ctx context.Context, name string, opts *WriterOption
 // output makes the flatbuffer and lays out the payloads.
 func (b *Builder) output(opts WriterOptions) (*output, error) {
 	segmentAlign, tensorAlign, _ := opts.alignments()
-	err := cmp.Or(b.err, errs.Wrap(-1, "", b.kept.Check()))
+	err := cmp.Or(b.err, errs.Wrap(-1, "", b.checksums.Check()))
 	if err == nil && len(b.methods) == 0 {
 		err = errs.New(fs.ErrInvalid, "a program without methods")
 	}

@@ -80,7 +80,7 @@ func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...Compil
 		return new(fb.Node).SetString(ptefb.SlotCompileSpecKey, s.Key).
 			SetBytes(ptefb.SlotCompileSpecValue, slices.Clone(s.Value), 1)
 	})
-	m.b.kept.Add(id, payload)
+	m.b.checksums.Add(id, payload)
 	m.delegates = append(m.delegates, delegate{payload, new(fb.Node).
 		SetString(ptefb.SlotBackendDelegateId, id).
 		SetChildren(ptefb.SlotBackendDelegateCompileSpecs, settings)})

@@ -245,7 +245,7 @@ func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
 		return m.Value(nil)
 	}
 	r := m.newTensor(role, t)
-	m.b.kept.Add(t.Name, t.Data)
+	m.b.checksums.Add(t.Name, t.Data)
 	m.values[r.Index()].tensor.data = t
 	return r
 }

@@ -149,7 +149,8 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 	indices := make(map[uint32]int)
 	for _, buffer := range slices.Sorted(maps.Keys(sizes)) {
 		r, size := d.e.r, sizes[buffer]
-		x, err := r.locate(role, buffer, size, site{path: "buffer %d", index: [3]int{int(buffer)}})
+		x, err := r.locate(role, buffer, size,
+			location{path: "buffer %d", index: [3]int{int(buffer)}})
 		if err != nil {
 			return l, err
 		}

@@ -66,9 +66,9 @@ func (v Value) fill(e *Entry) {
 
 // data returns the stored bytes of a tensor, or a blob that fails to be read.
 func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
-	r, word := v.m.r, strconv.Itoa(int(i.ScalarType))
+	r, typeName := v.m.r, strconv.Itoa(int(i.ScalarType))
 	size, known := i.Bytes()
-	s := v.m.site(ptefb.TableTensor, t, valuePath, v.index, 0)
+	s := v.m.location(ptefb.TableTensor, t, valuePath, v.index, 0)
 	x, err := r.locate(i.Role, i.Buffer, size, s.field(ptefb.SlotTensorDataBufferIdx))
 	switch {
 	case i.Role == RoleState && i.Buffer == 0:
@@ -79,14 +79,14 @@ func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
 			"not a permutation of %d dimensions", len(i.Shape))
 	case !i.DType.Known():
 		// Its length is not known: all bytes up to the next one stand for it.
-		return tensor.NewBlob(&opaque{r.extentOf(x), word})
+		return tensor.NewBlob(&opaque{r.extentOf(x), typeName})
 	case !known:
 		err = r.malformed(s.field(ptefb.SlotTensorSizes), "%v of %v is negative or overflows",
 			i.Shape, i.DType)
 	default:
 		return r.blob(x.off, size)
 	}
-	return tensor.NewBlob(&missing{size: size, word: word, err: err})
+	return tensor.NewBlob(&missing{size: size, typeName: typeName, err: err})
 }
 
 var errUninitialized = errs.New(errors.ErrUnsupported,
@@ -102,7 +102,7 @@ func Uninitialized(t *tensor.Tensor) bool {
 
 // A pool is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
 type pool struct {
-	site
+	location
 	offsets []byte
 	segment extent
 	found   bool // the segment
@@ -112,7 +112,7 @@ func (r *Reader) pool(t *ptefb.SubsegmentOffsets, path string, i int) pool {
 	if t == nil {
 		return pool{}
 	}
-	p := pool{site: rootSite(ptefb.TableSubsegmentOffsets, t, path, i)}
+	p := pool{location: rootLocation(ptefb.TableSubsegmentOffsets, t, path, i)}
 	p.offsets, _ = fb.FieldBytes(t.Table(), ptefb.SlotSubsegmentOffsetsOffsets, 8)
 	n := t.SegmentIndex()
 	if p.found = int64(n) < int64(len(r.segments)); p.found {
@@ -126,7 +126,7 @@ func (p *pool) len() int { return len(p.offsets) / 8 }
 
 // piece is where element i begins, and how many bytes there are from there to the end of
 // the segment. user is the index.
-func (r *Reader) piece(p *pool, i uint32, user site) (extent, error) {
+func (r *Reader) piece(p *pool, i uint32, user location) (extent, error) {
 	if int64(i) >= int64(p.len()) {
 		return extent{}, r.malformed(user, "%d of %d offsets", i, p.len())
 	}
@@ -144,8 +144,8 @@ func (r *Reader) piece(p *pool, i uint32, user site) (extent, error) {
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
 
-// indirect is an error of a site that user, if it is not zero, leads to.
-func (r *Reader) indirect(s, user site, format string, args ...any) error {
+// indirect is an error of a location that user, if it is not zero, leads to.
+func (r *Reader) indirect(s, user location, format string, args ...any) error {
 	if user.path != "" {
 		format, args = format+", for %v", append(args, user)
 	}
@@ -154,7 +154,7 @@ func (r *Reader) indirect(s, user site, format string, args ...any) error {
 
 // locate finds where the size bytes of a constant or an initial value begin, and how many
 // bytes there are from there to the end of what holds them. s is the index.
-func (r *Reader) locate(role Role, buffer uint32, size int64, s site) (x extent, err error) {
+func (r *Reader) locate(role Role, buffer uint32, size int64, s location) (x extent, err error) {
 	switch {
 	case role == RoleConstant:
 		x, err = r.constant(buffer, s)
@@ -173,7 +173,7 @@ func (r *Reader) locate(role Role, buffer uint32, size int64, s site) (x extent,
 	return x, err
 }
 
-func (r *Reader) constant(buffer uint32, s site) (extent, error) {
+func (r *Reader) constant(buffer uint32, s location) (extent, error) {
 	if r.constants.len() > 0 {
 		return r.piece(&r.constants, buffer, s)
 	}
@@ -185,7 +185,7 @@ func (r *Reader) constant(buffer uint32, s site) (extent, error) {
 	r.root.ConstantBuffer(&t, int(buffer))
 	x, ok := r.inline(t.Table(), ptefb.SlotBufferStorage)
 	if !ok {
-		at := rootSite(ptefb.TableBuffer, &t, "constant_buffer[%d]", int(buffer))
+		at := rootLocation(ptefb.TableBuffer, &t, "constant_buffer[%d]", int(buffer))
 		return x, r.indirect(at.field(ptefb.SlotBufferStorage), s, "absent")
 	}
 	return x, nil
@@ -220,21 +220,21 @@ func (r *Reader) blob(off, size int64) tensor.Blob {
 // opaque is a range of the file whose dtype has no name.
 type opaque struct {
 	tensor.Source
-	word string // the file's number for the type
+	typeName string // the file's number for the type
 }
 
 func (o *opaque) Stored() (tensor.Stored, bool) {
 	st, ok := o.Source.Stored()
-	st.Type = o.word
+	st.Type = o.typeName
 	return st, ok
 }
 
 // missing stands for bytes that are not where the program says.
 type missing struct {
 	tensor.Computed
-	size int64
-	word string
-	err  error
+	size     int64
+	typeName string
+	err      error
 }
 
 func (m *missing) Size() int64                       { return m.size }
@@ -244,5 +244,5 @@ func (m *missing) Open() (io.ReadCloser, error)      { return nil, m.err }
 
 // Stored has no bytes in the file, so that nobody allocates what the program declares.
 func (m *missing) Stored() (tensor.Stored, bool) {
-	return tensor.Stored{Offset: -1, Encoding: "raw", Type: m.word}, true
+	return tensor.Stored{Offset: -1, Encoding: "raw", Type: m.typeName}, true
 }

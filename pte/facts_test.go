@@ -223,7 +223,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 		if i == 0 || n == 0 {
 			continue
 		}
-		e, err := r.constant(uint32(i), site{})
+		e, err := r.constant(uint32(i), location{})
 		if err != nil || e.size < n {
 			t.Fatalf("constant %d: %d of %d bytes: %v", i, e.size, n, err)
 		}
@@ -236,7 +236,7 @@ func compareProgram(t *testing.T, r *Reader, want, file map[string]any) {
 			if i == 0 || n == 0 {
 				continue
 			}
-			e, err := r.locate(RoleState, uint32(i), 0, site{})
+			e, err := r.locate(RoleState, uint32(i), 0, location{})
 			if err != nil || e.size < n {
 				t.Fatalf("initial value %d: %d of %d bytes: %v", i, e.size, n, err)
 			}

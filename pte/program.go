@@ -55,7 +55,7 @@ func (p *Program) named(i int) NamedData {
 	r := (*Reader)(p)
 	var t ptefb.NamedData
 	r.root.NamedData(&t, i)
-	data := r.blobOf(r.segment(t.SegmentIndex(), rootSite(ptefb.TableNamedData, &t,
+	data := r.blobOf(r.segment(t.SegmentIndex(), rootLocation(ptefb.TableNamedData, &t,
 		"named_data[%d]", i).field(ptefb.SlotNamedDataSegmentIndex)))
 	return NamedData{string(t.Key()), int(t.SegmentIndex()), data}
 }
@@ -207,15 +207,15 @@ func (m Method) delegate(i int) (Delegate, bool) {
 	return d, true
 }
 
-// payload finds the bytes of a delegate. The site is the site of the index.
-func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, site, error) {
-	r, s := m.r, m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
+// payload finds the bytes of a delegate. The location is the location of the index.
+func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, location, error) {
+	r, s := m.r, m.location(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
 	p := t.Processed(nil)
 	if p == nil {
 		s = s.field(ptefb.SlotBackendDelegateProcessed)
 		return extent{}, s, r.malformed(s, "absent: the runtime's process would end")
 	}
-	s = m.site(ptefb.TableBackendDelegateDataReference, p, delegatePath+".processed", i, 0)
+	s = m.location(ptefb.TableBackendDelegateDataReference, p, delegatePath+".processed", i, 0)
 	n, index := p.Index(), s.field(ptefb.SlotBackendDelegateDataReferenceIndex)
 	switch l := p.Location(); l {
 	case ptefb.DataLocationSEGMENT:

@@ -63,22 +63,22 @@ func (r *Reader) check(seen fb.Summary) ([]place, error) {
 }
 
 // error notes what the runtime does not load or run.
-func (c *checker) error(class error, s site, format string, args ...any) {
+func (c *checker) error(class error, s location, format string, args ...any) {
 	if !c.out.Full() {
 		c.out.Error(c.r.error(class, s, format, args...))
 	}
 }
 
-func (c *checker) bad(s site, format string, args ...any) {
+func (c *checker) bad(s location, format string, args ...any) {
 	c.error(tensor.ErrMalformed, s, format, args...)
 }
 
-func (c *checker) warn(s site, format string, args ...any) {
+func (c *checker) warn(s location, format string, args ...any) {
 	c.out.Warn(c.r.malformed(s, format, args...))
 }
 
 // require notes fields that are absent, and reports whether all are there.
-func (c *checker) require(s site, slots ...int) bool {
+func (c *checker) require(s location, slots ...int) bool {
 	all := true
 	for _, slot := range slots {
 		if fb.FieldPos(s.t, slot) == 0 {
@@ -90,7 +90,7 @@ func (c *checker) require(s site, slots ...int) bool {
 }
 
 // name checks a string that the runtime compares with C strings.
-func (c *checker) name(b []byte, s site) {
+func (c *checker) name(b []byte, s location) {
 	if bytes.IndexByte(b, 0) >= 0 {
 		c.warn(s, "%s has a zero byte, where the runtime cuts it", naming.Quote(string(b)))
 	}
@@ -100,7 +100,7 @@ func (c *checker) name(b []byte, s site) {
 }
 
 // unique checks a name that the runtime looks up: it takes the first of several.
-func (c *checker) unique(seen map[string]int, b []byte, i int, s site, what string) {
+func (c *checker) unique(seen map[string]int, b []byte, i int, s location, what string) {
 	if first, dup := seen[string(b)]; dup {
 		c.warn(s, "%s is also the %s[%d], which the runtime takes", naming.Quote(string(b)), what,
 			first)
@@ -112,9 +112,9 @@ func (c *checker) unique(seen map[string]int, b []byte, i int, s site, what stri
 // program checks the tables Program, SubsegmentOffsets, DataSegment and NamedData, and
 // then each method.
 func (c *checker) program(seen fb.Summary) error {
-	root, s := c.r.root, c.r.site()
+	root, s := c.r.root, c.r.location()
 	for _, n := range seen.Newer {
-		c.warn(site{at: int(n.Pos), path: ptefb.Schema.Tables[n.Table].Name}, "has fields "+
+		c.warn(location{at: int(n.Pos), path: ptefb.Schema.Tables[n.Table].Name}, "has fields "+
 			"of a newer schema, which are not shown and keep the program from being rebuilt")
 	}
 	if v := root.Version(); v > 0 {
@@ -122,7 +122,7 @@ func (c *checker) program(seen fb.Summary) error {
 			"%d: the runtime loads none above 0 since ExecuTorch 1.5.1", v)
 	}
 	if n := c.r.header.Length; n > 32 {
-		c.warn(site{at: 12, path: "extended_header.length"},
+		c.warn(location{at: 12, path: "extended_header.length"},
 			"%d bytes are more than the 32 of the newest known version", n)
 	}
 	c.data()
@@ -149,7 +149,7 @@ func (c *checker) program(seen fb.Summary) error {
 		c.method()
 	}
 	if seen.Tables > maxTables {
-		c.warn(site{}, "%d tables, but a runtime that verifies stops at %d", seen.Tables,
+		c.warn(location{}, "%d tables, but a runtime that verifies stops at %d", seen.Tables,
 			maxTables)
 	}
 	return nil
@@ -174,11 +174,12 @@ func (c *checker) shown(n int) error {
 func (c *checker) named() {
 	root := c.r.root
 	if has(root, ptefb.SlotProgramNamedData) && !has(root, ptefb.SlotProgramSegments) {
-		c.bad(c.r.site().field(ptefb.SlotProgramNamedData), "without segments")
+		c.bad(c.r.location().field(ptefb.SlotProgramNamedData), "without segments")
 	}
 	keys := make(map[string]int)
 	for i, t := range fb.Each(root.NamedDataLength(), root.NamedData) {
-		s := rootSite(ptefb.TableNamedData, t, "named_data[%d]", i).field(ptefb.SlotNamedDataKey)
+		s := rootLocation(ptefb.TableNamedData, t, "named_data[%d]", i).
+			field(ptefb.SlotNamedDataKey)
 		if c.require(s, s.slot) {
 			n := len(keys)
 			if c.unique(keys, t.Key(), i, s, "key of named_data"); len(keys) > n {
@@ -195,7 +196,7 @@ func (c *checker) named() {
 }
 
 // outside notes that segment i, which holds a blob, starts beyond the file.
-func (c *checker) outside(i uint32, s site) {
+func (c *checker) outside(i uint32, s location) {
 	if c.r.segments[i].outside {
 		c.bad(s, "segment %d starts beyond the file", i)
 	}
@@ -203,7 +204,7 @@ func (c *checker) outside(i uint32, s site) {
 
 // data checks where constants and initial values are.
 func (c *checker) data() {
-	r, root, s := c.r, c.r.root, c.r.site()
+	r, root, s := c.r, c.r.root, c.r.location()
 	switch n, inline := r.constants.len(), root.ConstantBufferLength(); {
 	case n == 0:
 		c.warn(s.field(ptefb.SlotProgramConstantSegment),
@@ -216,9 +217,9 @@ func (c *checker) data() {
 	for i, t := range fb.Each(root.MutableDataSegmentsLength(), root.MutableDataSegments) {
 		p := r.pool(t, "mutable_data_segments[%d]", i)
 		if i == 1 {
-			c.warn(p.site, "the runtime uses only the first")
+			c.warn(p.location, "the runtime uses only the first")
 		}
-		c.require(p.site, ptefb.SlotSubsegmentOffsetsOffsets)
+		c.require(p.location, ptefb.SlotSubsegmentOffsetsOffsets)
 		c.offsets(&p)
 	}
 }
@@ -226,11 +227,11 @@ func (c *checker) data() {
 // offsets checks a list of starts in a segment. Their order does not matter.
 func (c *checker) offsets(p *pool) {
 	if p.len() > 1 && p.found && p.segment.size == 0 {
-		c.bad(p.site, "%d tensors in an empty segment, where the runtime finds none, "+
+		c.bad(p.location, "%d tensors in an empty segment, where the runtime finds none, "+
 			"even without elements", p.len()-1)
 	}
 	for k := 1; k < p.len(); k++ {
-		if _, err := c.r.piece(p, uint32(k), site{}); err != nil {
+		if _, err := c.r.piece(p, uint32(k), location{}); err != nil {
 			c.out.Error(err)
 		}
 		if !p.found {
@@ -245,12 +246,12 @@ func (r *Reader) readSegments() error {
 	r.segments = make([]segment, r.root.SegmentsLength())
 	for i, t := range fb.Each(r.root.SegmentsLength(), r.root.Segments) {
 		off, size := t.Offset(), t.Size()
-		site := rootSite(ptefb.TableDataSegment, t, "segments[%d]", i)
+		place := rootLocation(ptefb.TableDataSegment, t, "segments[%d]", i)
 		switch {
 		case off > 1<<63-1-uint64(h.SegmentBase) || size > 1<<63-1-uint64(h.SegmentBase)-off:
-			return r.malformed(site, "offset %d and size %d overflow", off, size)
+			return r.malformed(place, "offset %d and size %d overflow", off, size)
 		case size > 0 && h.SegmentBase == 0:
-			return r.malformed(site, "%d bytes, but no extended header says where segments are",
+			return r.malformed(place, "%d bytes, but no extended header says where segments are",
 				size)
 		}
 		start, n := h.SegmentBase+int64(off), int64(size)
@@ -260,13 +261,13 @@ func (r *Reader) readSegments() error {
 			if h.SegmentDataSize == 0 { // an old header: nothing else shows that a file was cut
 				class = io.ErrUnexpectedEOF
 			}
-			return r.error(class, site, "%d bytes at %d, but the file has %d", n, r.at+start,
+			return r.error(class, place, "%d bytes at %d, but the file has %d", n, r.at+start,
 				r.end)
 		case n == 0 && start > end:
-			r.checked.Warn(r.malformed(site, "an empty segment at %d, beyond the file's %d bytes",
+			r.checked.Warn(r.malformed(place, "an empty segment at %d, beyond the file's %d bytes",
 				r.at+start, r.end))
 		case n > 0 && h.SegmentDataSize > 0 && int64(off)+n > h.SegmentDataSize:
-			r.checked.Warn(r.malformed(site,
+			r.checked.Warn(r.malformed(place,
 				"ends at %d, beyond the header's segment_data_size of %d", int64(off)+n,
 				h.SegmentDataSize))
 		}
@@ -281,7 +282,7 @@ func (c *checker) segments() {
 	warn := func(i int, format string, other int) {
 		var t ptefb.DataSegment
 		r.root.Segments(&t, i)
-		c.warn(rootSite(ptefb.TableDataSegment, &t, "segments[%d]", i), format, other)
+		c.warn(rootLocation(ptefb.TableDataSegment, &t, "segments[%d]", i), format, other)
 	}
 	var all []int // that have bytes
 	for i, s := range r.segments {

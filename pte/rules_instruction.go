@@ -14,7 +14,7 @@ const copyIndexOperator = "executorch_prim::et_copy_index"
 
 // checkChain checks a Chain and its instructions.
 func (c *checker) checkChain(x chain) {
-	s := c.m.site(ptefb.TableChain, &x.t, planPath+".chains[%d]", x.index, 0)
+	s := c.m.location(ptefb.TableChain, &x.t, planPath+".chains[%d]", x.index, 0)
 	if !c.require(s, ptefb.SlotChainInstructions) {
 		return
 	}
@@ -33,9 +33,9 @@ func (c *checker) checkChain(x chain) {
 }
 
 // arg is a field of the arguments of the instruction that is being checked.
-func (c *checker) arg(slot int) site {
+func (c *checker) arg(slot int) location {
 	members := ptefb.Schema.Unions[ptefb.UnionInstructionArguments].Members
-	return site{t: c.args, table: int(members[c.op]), path: instructionPath,
+	return location{t: c.args, table: int(members[c.op]), path: instructionPath,
 		index: [3]int{c.m.index, c.chain, c.index}, slot: slot}
 }
 
@@ -44,7 +44,7 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 	c.op = Opcode(t.InstrArgsType())
 	present := t.InstrArgs(&c.args)
 	if !c.op.known() || c.op == OpNone || !present {
-		s := c.m.site(ptefb.TableInstruction, t, instructionPath, c.chain, c.index)
+		s := c.m.location(ptefb.TableInstruction, t, instructionPath, c.chain, c.index)
 		if !c.op.known() { // the verifier has not seen what is there
 			c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType), "%v", c.op)
 		} else {
@@ -149,7 +149,7 @@ func (c *checker) endless(x chain) {
 			}
 		}
 		if !c.changed[cond] {
-			s := c.m.site(ptefb.TableInstruction, &i.t, instructionPath, x.index, i.Index())
+			s := c.m.location(ptefb.TableInstruction, &i.t, instructionPath, x.index, i.Index())
 			c.warn(s, "jumps back to %d for ever: value %d is false and stays so", to, cond)
 		}
 	}

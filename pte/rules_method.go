@@ -27,7 +27,7 @@ func (c *checker) method() {
 }
 
 // indices checks inputs or outputs: the runtime ends the process for one out of range.
-func (c *checker) indices(n int, index func(int) int32, s site) {
+func (c *checker) indices(n int, index func(int) int32, s location) {
 	for i := range n {
 		if v := index(i); v < 0 || int(v) >= c.n {
 			c.bad(s.item(i, 4), "%d of %d values", v, c.n)
@@ -39,7 +39,7 @@ func (c *checker) indices(n int, index func(int) int32, s site) {
 func (c *checker) operators() {
 	c.counts, c.copies = c.counts[:0], -1
 	for i, t := range fb.Each(c.m.t.OperatorsLength(), c.m.t.Operators) {
-		s := c.m.site(ptefb.TableOperator, t, planPath+".operators[%d]", i, 0)
+		s := c.m.location(ptefb.TableOperator, t, planPath+".operators[%d]", i, 0)
 		c.require(s, ptefb.SlotOperatorName)
 		name, overload := t.Name(), t.Overload()
 		if overload == nil {
@@ -62,13 +62,13 @@ func (c *checker) operators() {
 // delegates checks each BackendDelegate and CompileSpec.
 func (c *checker) delegates() {
 	for i, t := range fb.Each(c.m.t.DelegatesLength(), c.m.t.Delegates) {
-		s := c.m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
+		s := c.m.location(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
 		if c.require(s, ptefb.SlotBackendDelegateId) {
 			c.name(t.Id(), s.field(ptefb.SlotBackendDelegateId))
 		}
 		c.payload(i, t)
 		for k, x := range fb.Each(t.CompileSpecsLength(), t.CompileSpecs) {
-			s := c.m.site(ptefb.TableCompileSpec, x, delegatePath+".compile_specs[%d]", i, k)
+			s := c.m.location(ptefb.TableCompileSpec, x, delegatePath+".compile_specs[%d]", i, k)
 			if !has(x, ptefb.SlotCompileSpecKey) {
 				c.warn(s.field(ptefb.SlotCompileSpecKey), "absent")
 			}
@@ -89,7 +89,7 @@ func (c *checker) payload(i int, t *ptefb.BackendDelegate) {
 		c.out.Error(err)
 	case p.Location() != ptefb.DataLocationSEGMENT:
 	case c.r.header.SegmentBase == 0:
-		s = c.m.site(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
+		s = c.m.location(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
 		c.bad(s.field(ptefb.SlotBackendDelegateProcessed),
 			"a segment, but no extended header says where segments are")
 	default:
@@ -117,7 +117,7 @@ func (c *checker) memory() {
 		total = sum
 	}
 	for i, d := range fb.Each(t.NonConstBufferDeviceLength(), t.NonConstBufferDevice) {
-		s := c.m.site(ptefb.TableNonConstBufferDevice, d,
+		s := c.m.location(ptefb.TableNonConstBufferDevice, d,
 			planPath+".non_const_buffer_device[%d]", i, 0)
 		if k := d.BufferIdx(); k < 0 || int(k) >= len(c.buffers) {
 			s = s.field(ptefb.SlotNonConstBufferDeviceBufferIdx)

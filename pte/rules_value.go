@@ -61,22 +61,22 @@ func (c *checker) values() error {
 
 // valueAt is the value that is being checked; tensorAt, extraAt and placeAt are fields of
 // its tensor.
-func (c *checker) valueAt(e *ptefb.EValue) site {
-	return c.m.site(ptefb.TableEValue, e, planPath+".values[%d]", c.index, 0)
+func (c *checker) valueAt(e *ptefb.EValue) location {
+	return c.m.location(ptefb.TableEValue, e, planPath+".values[%d]", c.index, 0)
 }
 
-func (c *checker) tensorAt(slot int) site {
-	return c.m.site(ptefb.TableTensor, &c.tensor, valuePath, c.index, 0).field(slot)
+func (c *checker) tensorAt(slot int) location {
+	return c.m.location(ptefb.TableTensor, &c.tensor, valuePath, c.index, 0).field(slot)
 }
 
-func (c *checker) extraAt(slot int) site {
+func (c *checker) extraAt(slot int) location {
 	const path = valuePath + ".extra_tensor_info"
-	return c.m.site(ptefb.TableExtraTensorInfo, &c.extra, path, c.index, 0).field(slot)
+	return c.m.location(ptefb.TableExtraTensorInfo, &c.extra, path, c.index, 0).field(slot)
 }
 
-func (c *checker) placeAt(slot int) site {
+func (c *checker) placeAt(slot int) location {
 	const path = valuePath + ".allocation_info"
-	return c.m.site(ptefb.TableAllocationDetails, &c.allocation, path, c.index, 0).field(slot)
+	return c.m.location(ptefb.TableAllocationDetails, &c.allocation, path, c.index, 0).field(slot)
 }
 
 // list checks the values that the list in t names. The runtime makes values in order, so
@@ -86,7 +86,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	if size == 0 {
 		return
 	}
-	s := site{t: t, table: int(ptefb.Schema.Unions[ptefb.UnionKernelTypes].Members[k]),
+	s := location{t: t, table: int(ptefb.Schema.Unions[ptefb.UnionKernelTypes].Members[k]),
 		path: valuePath, index: [3]int{c.m.index, c.index}}
 	b, ok := fb.FieldBytes(t, slot, size)
 	if !ok {
@@ -95,7 +95,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	if !k.isList() {
 		return
 	}
-	item := func(n int) site { return s.field(slot).item(n, size) }
+	item := func(n int) location { return s.field(slot).item(n, size) }
 	for n := range len(b) / size {
 		var x int64
 		if size == 8 {

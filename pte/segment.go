@@ -22,7 +22,7 @@ type segment struct {
 }
 
 // segment returns where segment i is, or the error that s, an index, is out of range.
-func (r *Reader) segment(i uint32, s site) (extent, error) {
+func (r *Reader) segment(i uint32, s location) (extent, error) {
 	if n := len(r.segments); int64(i) >= int64(n) {
 		return extent{}, r.malformed(s, "%d of %d segments", i, n)
 	}

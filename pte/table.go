@@ -18,9 +18,9 @@ type table interface{ Table() flatbuffers.Table }
 // has reports whether a field is stored.
 func has(t table, slot int) bool { return fb.FieldPos(t.Table(), slot) != 0 }
 
-// A site is a table, or a field of it, as errors name it. Neither its position nor its
-// path is found before there is an error.
-type site struct {
+// A location is a table, or a field of it, as errors name it. Neither its position nor
+// its path is found before there is an error.
+type location struct {
 	t       flatbuffers.Table
 	table   int    // number in the schema
 	path    string // of the table, with %d for each index
@@ -38,44 +38,47 @@ const (
 	instructionPath = planPath + ".chains[%d].instructions[%d]"
 )
 
-// site returns the site of a table of the method.
-func (m Method) site(number int, t table, path string, i, k int) site {
-	return site{t: t.Table(), table: number, path: path, index: [3]int{m.index, i, k}}
+// location returns the location of a table of the method.
+func (m Method) location(number int, t table, path string, i, k int) location {
+	return location{t: t.Table(), table: number, path: path, index: [3]int{m.index, i, k}}
 }
 
 // path is where the value is in the program, for errors.
 func (v Value) path() string { return fmt.Sprintf(valuePath, v.m.index, v.index) }
 
-// plan is the site of the method's own table.
-func (m Method) plan() site { return m.site(ptefb.TableExecutionPlan, &m.t, planPath, 0, 0) }
-
-// site is the site of the program.
-func (r *Reader) site() site { return rootSite(ptefb.TableProgram, r.root, "", 0) }
-
-// rootSite is the site of element i of a vector of the program, or of a table of it.
-func rootSite(number int, t table, path string, i int) site {
-	return site{t: t.Table(), table: number, path: path, index: [3]int{i}}
+// plan is the location of the method's own table.
+func (m Method) plan() location {
+	return m.location(ptefb.TableExecutionPlan, &m.t, planPath, 0, 0)
 }
 
-func (s site) field(slot int) site {
+// location is the location of the program.
+func (r *Reader) location() location { return rootLocation(ptefb.TableProgram, r.root, "", 0) }
+
+// rootLocation is the location of element i of a vector of the program, or of a table of
+// it.
+func rootLocation(number int, t table, path string, i int) location {
+	return location{t: t.Table(), table: number, path: path, index: [3]int{i}}
+}
+
+func (s location) field(slot int) location {
 	s.slot = slot
 	return s
 }
 
 // item is element k, of size bytes, of the vector in the field.
-func (s site) item(k, size int) site {
+func (s location) item(k, size int) location {
 	s = s.inside(k * size)
 	s.element = k + 1
 	return s
 }
 
 // inside is the vector in the field, at a byte of its elements.
-func (s site) inside(off int) site {
+func (s location) inside(off int) location {
 	s.at = fb.FieldTarget(s.t, s.slot) + 4 + off
 	return s
 }
 
-func (s site) pos() int {
+func (s location) pos() int {
 	switch {
 	case s.at != 0:
 		return s.at
@@ -85,7 +88,7 @@ func (s site) pos() int {
 	return int(s.t.Pos)
 }
 
-func (s site) String() string {
+func (s location) String() string {
 	indices := []any{s.index[0], s.index[1], s.index[2]}
 	text := fmt.Sprintf(s.path, indices[:strings.Count(s.path, "%d")]...)
 	if s.slot != 0 {
@@ -97,12 +100,12 @@ func (s site) String() string {
 	return text
 }
 
-// error is an error of that class about a site.
-func (r *Reader) error(class error, s site, format string, args ...any) error {
+// error is an error of that class about a location.
+func (r *Reader) error(class error, s location, format string, args ...any) error {
 	return errs.At(r.at+int64(s.pos()), s.String(), class, format, args...)
 }
 
-func (r *Reader) malformed(s site, format string, args ...any) error {
+func (r *Reader) malformed(s location, format string, args ...any) error {
 	return r.error(tensor.ErrMalformed, s, format, args...)
 }
 

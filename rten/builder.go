@@ -18,10 +18,10 @@ import (
 // first error comes out of [GraphBuilder.Write] and [GraphBuilder.WriteFile], so that
 // the calls need no checks in between. It is not safe for concurrent use.
 type GraphBuilder struct {
-	up       *GraphBuilder     // nil for the top graph
-	errs     *[]error          // shared by all graphs of a model
-	metadata []*string         // by the schema's fields, shared
-	kept     *format.Checksums // shared
+	up        *GraphBuilder     // nil for the top graph
+	errs      *[]error          // shared by all graphs of a model
+	metadata  []*string         // by the schema's fields, shared
+	checksums *format.Checksums // shared
 
 	nodes    []*builtNode
 	inputs   []int
@@ -75,14 +75,14 @@ type Attrs map[string]any
 // NewGraphBuilder begins a model.
 func NewGraphBuilder() *GraphBuilder {
 	return &GraphBuilder{errs: new([]error), metadata: make([]*string, len(metadataFields())),
-		kept: new(format.Checksums), names: make(map[string]*builtNode)}
+		checksums: new(format.Checksums), names: make(map[string]*builtNode)}
 }
 
 // Subgraph begins a graph for an attribute of an operator of this one: the branch of an
 // If, or the body of a Loop. Its operators may take Refs of the graphs around it as
 // inputs: such Refs are captured by name.
 func (g *GraphBuilder) Subgraph() *GraphBuilder {
-	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, kept: g.kept,
+	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, checksums: g.checksums,
 		names: make(map[string]*builtNode), captured: make(map[*builtNode]int)}
 }
 
@@ -185,7 +185,7 @@ func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	if same := g.names[t.Name]; same != nil && same.tensor == t {
 		return Ref{g, same.id}
 	}
-	g.kept.Add(t.Name, t.Data)
+	g.checksums.Add(t.Name, t.Data)
 	if t.Name == "" {
 		return g.add(n)
 	}

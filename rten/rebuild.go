@@ -95,13 +95,13 @@ func (b *rebuilder) graph(t *fb.Node, graph int) {
 // renumber leaves out the nodes that are removed, and gives the others their new numbers.
 func (b *rebuilder) renumber(t *fb.Node, g *Graph, nodes []*fb.Node) {
 	number := make([]int, len(nodes))
-	var kept []*fb.Node
+	var remaining []*fb.Node
 	for i, n := range nodes {
-		if number[i] = len(kept); !b.changes[nodeID{g.i, i}].Removed {
-			kept = append(kept, n)
+		if number[i] = len(remaining); !b.changes[nodeID{g.i, i}].Removed {
+			remaining = append(remaining, n)
 		}
 	}
-	if len(kept) == len(nodes) {
+	if len(remaining) == len(nodes) {
 		return
 	}
 	vector := func(t *fb.Node, slot int, ids []int) {
@@ -121,7 +121,7 @@ func (b *rebuilder) renumber(t *fb.Node, g *Graph, nodes []*fb.Node) {
 			vector(data, rtenfb.SlotOperatorNodeOutputs, op.Outputs())
 		}
 	}
-	t.SetChildren(rtenfb.SlotGraphNodes, kept)
+	t.SetChildren(rtenfb.SlotGraphNodes, remaining)
 	vector(t, rtenfb.SlotGraphInputs, g.Inputs())
 	vector(t, rtenfb.SlotGraphOutputs, g.Outputs())
 	vector(t, rtenfb.SlotGraphCaptures, g.Captures())

@@ -165,7 +165,7 @@ func (g *GraphBuilder) sections(ctx context.Context, o WriterOptions) (*sections
 	g.finish()
 	err := g.Err()
 	if err == nil {
-		err = errs.Wrap(-1, "", g.kept.Check())
+		err = errs.Wrap(-1, "", g.checksums.Check())
 	}
 	if err == nil {
 		err = g.verify(ctx, o)

@@ -221,20 +221,20 @@ func (d *dict) unique() []item {
 		key, _ := keyOf(d.items[i].key)
 		return key
 	})
-	kept := d.items[:0]
+	remaining := d.items[:0]
 	for _, it := range d.items {
-		n := len(kept)
-		kept = append(kept, it)
+		n := len(remaining)
+		remaining = append(remaining, it)
 		if f, ok := it.key.(float64); ok && f != f || keys.Add(n) { // NaN is equal to none
 			continue
 		}
 		key, _ := keyOf(it.key)
-		kept[keys.Lookup(key)].value = it.value
-		kept = kept[:n]
+		remaining[keys.Lookup(key)].value = it.value
+		remaining = remaining[:n]
 	}
-	clear(d.items[len(kept):])
-	d.items = kept
-	return kept
+	clear(d.items[len(remaining):])
+	d.items = remaining
+	return remaining
 }
 
 // lookup returns the value of a key that is a string, nil if there is none.

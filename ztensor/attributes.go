@@ -83,7 +83,7 @@ func (v Value) Text() (string, bool) { return cbor.TextOf(v.encoded) }
 // TensorAttributes yields the attributes of one of the file's tensors in file order:
 // attributes that files from 1.1 on can have, and the custom fields of 0.1.
 func (r *Reader) TensorAttributes(t *tensor.Tensor) iter.Seq2[string, Value] {
-	return values(r.f.Own[t])
+	return values(r.f.TensorAttributes[t])
 }
 
 func values(encoded []byte) iter.Seq2[string, Value] {

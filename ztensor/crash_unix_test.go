@@ -28,8 +28,8 @@ const (
 	childName = "ZTENSOR_NAME"
 )
 
-// edition is what a file has that was written as number v: v in all its bytes.
-func edition(v int) []*tensor.Tensor {
+// revision is what a file has that was written as number v: v in all its bytes.
+func revision(v int) []*tensor.Tensor {
 	var all []*tensor.Tensor
 	for i, n := range []int{1, 300_000, 70_000, 0} {
 		all = append(all, tensor.New(fmt.Sprint("t", i), tensor.Shape{int64(n)},
@@ -43,14 +43,14 @@ func TestChildWritesUntilItIsKilled(t *testing.T) {
 	switch os.Getenv(childTask) {
 	case "write":
 		for v := 1; ; v++ {
-			if err := WriteFile(t.Context(), name, tensor.Of(edition(v)...),
+			if err := WriteFile(t.Context(), name, tensor.Of(revision(v)...),
 				&WriterOptions{Version: "1.0", Digest: CRC32C, Level: v % 2}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	case "amend":
 		for v := 1; ; v++ {
-			for _, ten := range edition(v) {
+			for _, ten := range revision(v) {
 				if err := replace(name, ten); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +66,7 @@ func TestChildWritesUntilItIsKilled(t *testing.T) {
 		}
 	case "limit":
 		whole := int64(len(write(t, &WriterOptions{Version: "1.0", Digest: CRC32C},
-			func(w *Writer) { w.AddAll(t.Context(), tensor.Of(edition(9)...)) })))
+			func(w *Writer) { w.AddAll(t.Context(), tensor.Of(revision(9)...)) })))
 		var limit syscall.Rlimit
 		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 			t.Skip(err)
@@ -78,7 +78,7 @@ func TestChildWritesUntilItIsKilled(t *testing.T) {
 			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &now); err != nil {
 				t.Skip(err)
 			}
-			err := WriteFile(t.Context(), name, tensor.Of(edition(9)...),
+			err := WriteFile(t.Context(), name, tensor.Of(revision(9)...),
 				&WriterOptions{Version: "1.0", Digest: CRC32C})
 			if !errors.Is(err, syscall.EFBIG) {
 				t.Errorf("no more than %d bytes: %v", n, err)
@@ -102,9 +102,9 @@ func startChild(t *testing.T, task, name string) (*exec.Cmd, *bytes.Buffer) {
 		childName+"="+name)
 }
 
-// wantEdition fails unless the file is one of the editions, or between two where
+// wantRevision fails unless the file is one of the revisions, or between two where
 // mixed, and returns its number.
-func wantEdition(t *testing.T, name string, mixed bool) (v int) {
+func wantRevision(t *testing.T, name string, mixed bool) (v int) {
 	t.Helper()
 	r, err := Open(name, nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func wantEdition(t *testing.T, name string, mixed bool) (v int) {
 		t.Fatal("torn:", err)
 	}
 	v = -1
-	for i, want := range edition(0) {
+	for i, want := range revision(0) {
 		ten := r.Tensor(want.Name)
 		b, err := tensor.Load[uint8](ten)
 		if err != nil || !slices.Equal(ten.Shape, want.Shape) {
@@ -123,7 +123,7 @@ func wantEdition(t *testing.T, name string, mixed bool) (v int) {
 		}
 		for _, x := range b {
 			if x != b[0] || !mixed && i > 0 && int(x) != v {
-				t.Fatalf("torn: %s is of edition %d or %d, the file of %d", ten.Name, b[0], x, v)
+				t.Fatalf("torn: %s is of revision %d or %d, the file of %d", ten.Name, b[0], x, v)
 			}
 		}
 		if len(b) > 0 {
@@ -143,20 +143,20 @@ func TestKilledAtAnyTimeLeavesOldOrNew(t *testing.T) {
 	for _, task := range []string{"write", "amend"} {
 		dir := t.TempDir()
 		name := filepath.Join(dir, "x.zt")
-		if err := WriteFile(t.Context(), name, tensor.Of(edition(0)...),
+		if err := WriteFile(t.Context(), name, tensor.Of(revision(0)...),
 			&WriterOptions{Version: "1.0"}); err != nil {
 			t.Fatal(err)
 		}
 		newer := 0
 		for range kills / 2 {
-			before := wantEdition(t, name, task == "amend")
+			before := wantRevision(t, name, task == "amend")
 			c, _ := startChild(t, task, name)
 			time.Sleep(15*time.Millisecond + rand.N(40*time.Millisecond))
 			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			c.Wait()
-			if wantEdition(t, name, task == "amend") != before {
+			if wantRevision(t, name, task == "amend") != before {
 				newer++
 			}
 		}
@@ -170,7 +170,7 @@ func TestKilledAtAnyTimeLeavesOldOrNew(t *testing.T) {
 // leaves the old one and nothing else.
 func TestLimitOnTheSizeOfFilesLeavesTheOldFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
-	if err := WriteFile(t.Context(), name, tensor.Of(edition(7)...),
+	if err := WriteFile(t.Context(), name, tensor.Of(revision(7)...),
 		&WriterOptions{Version: "1.0"}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestLimitOnTheSizeOfFilesLeavesTheOldFile(t *testing.T) {
 		!strings.Contains(out.String(), "SKIP") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if v := wantEdition(t, name, false); v != 7 {
-		t.Errorf("edition %d", v)
+	if v := wantRevision(t, name, false); v != 7 {
+		t.Errorf("revision %d", v)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// An Edit is a new edition of a file of version 1.0 or 2, with the methods of every Edit:
-// Rename, Remove and Replace. Stored bytes, digests and attributes that it does not
+// An Edit is a new revision of a file of version 1.0 or 2, with the methods of every
+// Edit: Rename, Remove and Replace. Stored bytes, digests and attributes that it does not
 // change stay as they are, and so does what this library does not know of the manifest; a
 // tensor that is replaced keeps its attributes. Names are the names in the original, and
 // all changes apply at once, so that two tensors can swap their names.
@@ -31,7 +31,7 @@ type Edit struct {
 	attributes map[string]*string // nil for those that are left out
 }
 
-// NewEdit begins an edition of the file of r, which must stay open until it is written.
+// NewEdit begins a revision of the file of r, which must stay open until it is written.
 // For another version than 1.0 and 2, writing fails with errors.ErrUnsupported.
 func NewEdit(r *Reader) *Edit {
 	trial := NewWriter(io.Discard, &WriterOptions{Version: r.Version()})
@@ -43,7 +43,7 @@ func NewEdit(r *Reader) *Edit {
 	}), r, map[string]*string{}}
 }
 
-// editable reports why there is no new edition of the file.
+// editable reports why there is no new revision of the file.
 func (r *Reader) editable() error {
 	switch r.Version() {
 	case Version10:
@@ -67,7 +67,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// Write writes the edition to w, which it neither seeks nor closes. opts may be nil; its
+// Write writes the revision to w, which it neither seeks nor closes. opts may be nil; its
 // Version must be the version of the file or "", its Attributes are set in addition, and
 // the others are for tensors that are replaced. The result is not in canonical form. It
 // fails with tensor.ErrDuplicate if two tensors have the same name.
@@ -79,9 +79,9 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return NewWriter(w, &o).Apply(ctx, &e.r.f, &e.Edit)
 }
 
-// WriteFile writes the edition as a file, atomically as [Create] does. name may be the
+// WriteFile writes the revision as a file, atomically as [Create] does. name may be the
 // name of the original. Data in shards stays there, and shards are next to their root: in
-// another directory an edition that needs them is an error, errors.ErrUnsupported.
+// another directory a revision that needs them is an error, errors.ErrUnsupported.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err == nil {
@@ -97,7 +97,7 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 	return w.Apply(ctx, &e.r.f, &e.Edit)
 }
 
-// CheckFile reports why WriteFile refuses to write the edition as a file of that name:
+// CheckFile reports why WriteFile refuses to write the revision as a file of that name:
 // it would not find the shards of its tensors.
 func (e *Edit) CheckFile(name string) error {
 	from, err := os.Stat(filepath.Dir(e.r.f.Path))
@@ -125,7 +125,7 @@ func (e *Edit) CheckFile(name string) error {
 
 // options returns the options of the new file.
 func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
-	o, err := e.r.newEdition(opts)
+	o, err := e.r.newRevision(opts)
 	if err != nil {
 		return o, err
 	}
@@ -139,13 +139,13 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 	return o, nil
 }
 
-// Append begins a new edition of the file of that name: it has the tensors and attributes
-// of the file, and those that are added to the Writer. opts.Version must be "" or the
-// version of the file, opts.Attributes are set in addition, and opts.Alignment 0 is the
-// alignment of the file. It fails with errors.ErrUnsupported for version 0.1. The result
-// is never canonical. There must be one writer at a time.
+// Append begins a new revision of the file of that name: it has the tensors and
+// attributes of the file, and those that are added to the Writer. opts.Version must be ""
+// or the version of the file, opts.Attributes are set in addition, and opts.Alignment 0
+// is the alignment of the file. It fails with errors.ErrUnsupported for version 0.1. The
+// result is never canonical. There must be one writer at a time.
 //
-// Version 1 copies the data, and the new edition replaces the file when Close succeeds.
+// Version 1 copies the data, and the new revision replaces the file when Close succeeds.
 // Version 2 adds data after the end of the file, so that readers that have it open can go
 // on. Others cannot open it from the first Add until Close succeeds. An error or Abort
 // restores the file, and after a crash [Recover] does.
@@ -163,7 +163,7 @@ func Append(name string, opts *WriterOptions) (*Writer, error) {
 }
 
 func (r *Reader) extend(name string, opts *WriterOptions) (*Writer, error) {
-	o, err := r.newEdition(opts)
+	o, err := r.newRevision(opts)
 	if err == nil {
 		err = o.Check()
 	}
@@ -185,8 +185,8 @@ func (r *Reader) extend(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{generation: w}, err
 }
 
-// newEdition returns the options of a new edition of the file.
-func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
+// newRevision returns the options of a new revision of the file.
+func (r *Reader) newRevision(opts *WriterOptions) (WriterOptions, error) {
 	var o WriterOptions
 	if opts != nil {
 		o = *opts
@@ -196,7 +196,7 @@ func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
 	}
 	if o.Version != "" && o.Version != r.Version() {
 		return o, core.Errs.New(errors.ErrUnsupported,
-			"an edition as version %s of a file of version %s", o.Version, r.Version())
+			"a revision as version %s of a file of version %s", o.Version, r.Version())
 	}
 	all := map[string]any{}
 	for k, v := range r.AttributeValues() {
@@ -213,8 +213,8 @@ func (r *Reader) newEdition(opts *WriterOptions) (WriterOptions, error) {
 }
 
 // Recover undoes an append to a file of version 2 that was interrupted: it cuts off the
-// bytes after the last complete edition, and returns how many they were. A file that can
-// be opened stays as it is. It is an error if there is no complete edition.
+// bytes after the last complete revision, and returns how many they were. A file that can
+// be opened stays as it is. It is an error if there is no complete revision.
 func Recover(name string) (cut int64, err error) {
 	cut, err = Recoverable(name)
 	if cut == 0 || err != nil {
@@ -254,7 +254,7 @@ func Recoverable(name string) (cut int64, err error) {
 	if e != nil {
 		return 0, e
 	}
-	size, e := v2.LastEdition(f, fi.Size())
+	size, e := v2.LastRevision(f, fi.Size())
 	if e != nil {
 		return 0, e
 	}

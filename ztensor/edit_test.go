@@ -27,7 +27,7 @@ func TestAppendedIsAsWrittenAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := w.Add(first[0]); !errors.Is(err, tensor.ErrDuplicate) {
-			t.Errorf("a name of the old edition: %v", err)
+			t.Errorf("a name of the old revision: %v", err)
 		}
 		if err := errors.Join(w.AddAll(t.Context(), tensor.Of(second...)), w.Close()); err != nil {
 			t.Fatal(err)
@@ -59,9 +59,9 @@ func TestRemovedIsAsNeverWritten(t *testing.T) {
 	}
 }
 
-// An edition has what was not changed, under its new name and with its digest and
+// A revision has what was not changed, under its new name and with its digest and
 // attributes, and the rest as it was asked for.
-func TestEditionsKeepWhatWasNotChanged(t *testing.T) {
+func TestRevisionsKeepWhatWasNotChanged(t *testing.T) {
 	options := []WriterOptions{{Version: "2"}, {Version: "2", Level: 3},
 		{Version: "2", Canonical: true}}
 	for _, o := range append(options, variants()...) {
@@ -158,8 +158,8 @@ func TestEditionsKeepWhatWasNotChanged(t *testing.T) {
 	}
 }
 
-// Keys of a later minor version survive a new edition, and so do attributes.
-func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
+// Keys of a later minor version survive a new revision, and so do attributes.
+func TestNewRevisionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	data := file10(map[string]any{
 		"version": "1.0", "later": map[string]any{"deep": []any{1, 2.5}},
 		"attributes": map[string]any{"n": "7", "t": "x"},
@@ -206,7 +206,7 @@ func TestNewEditionsKeepWhatTheyDoNotKnow(t *testing.T) {
 	}
 }
 
-func TestVersionsThatAreOnlyReadHaveNoNewEdition(t *testing.T) {
+func TestVersionsThatAreOnlyReadHaveNoNewRevision(t *testing.T) {
 	for _, version := range []string{"0.1", "1.1", "1.2"} {
 		old := goldens(t, version)[0]
 		name := store(t, old.data)
@@ -283,7 +283,7 @@ func TestEditKeepsATensorWithoutBytesAtTheEnd(t *testing.T) {
 	}
 }
 
-// Shards are next to their root: an edition elsewhere would not find them.
+// Shards are next to their root: a revision elsewhere would not find them.
 func TestEditOfARootOfShardsStaysInItsDirectory(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	root := filepath.Join(dir, "m.zt")
@@ -323,6 +323,6 @@ func TestEditOfARootOfShardsStaysInItsDirectory(t *testing.T) {
 	}
 	if err := errors.Join(e.Remove("a"), e.Remove("b"),
 		e.WriteFile(ctx, elsewhere, nil)); err != nil {
-		t.Errorf("an edition without tensors in shards: %v", err)
+		t.Errorf("a revision without tensors in shards: %v", err)
 	}
 }

@@ -185,7 +185,7 @@ func canonicalJSON(t *testing.T, b json.RawMessage) string {
 	return string(out)
 }
 
-// version1 is the editions of version 1.
+// version1 is the revisions of version 1.
 var version1 = []string{"0.1", "1.0", "1.1", "1.2"}
 
 // editableVersions is the versions that an Edit can write.
@@ -469,7 +469,7 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// remove makes an edition of a file without these tensors, in its place.
+// remove makes a revision of a file without these tensors, in its place.
 func remove(name string, names ...string) error {
 	r, err := Open(name, nil)
 	if err != nil {
@@ -485,7 +485,7 @@ func remove(name string, names ...string) error {
 	return e.WriteFile(context.Background(), name, nil)
 }
 
-// replace makes an edition of a file with another tensor of that name, in its place.
+// replace makes a revision of a file with another tensor of that name, in its place.
 func replace(name string, t *tensor.Tensor) error {
 	r, err := Open(name, nil)
 	if err != nil {

@@ -141,7 +141,7 @@ func (s *Set) journal() (*journal, error) {
 			return nil, fmt.Errorf("%s was not completed: %w", f.target,
 				errors.Join(f.result, f.err))
 		}
-		// A piece that was complete long ago is young again when it is no longer locked.
+		// Clean removes old files that are not locked.
 		now := time.Now()
 		os.Chtimes(f.temp, now, now)
 		if err := f.hook.before("close"); err != nil {

@@ -14,7 +14,7 @@ func recoverCommand(a *app) *cobra.Command {
 		Use:   "recover FILE",
 		Short: "Undo an append to a zTensor 2 file that was interrupted",
 		Long: `Undo an append to a .zt file of version 2 that was interrupted: the bytes
-after the last complete edition are cut off. A file that can be opened stays as it is.`,
+after the last complete revision are cut off. A file that can be opened stays as it is.`,
 		Example: `  tensorfile recover model.zt`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

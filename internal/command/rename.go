@@ -32,11 +32,11 @@ func (r rename) apply(name string) (string, bool) {
 	}
 	out := to[0]
 	for i := 1; i < last; i++ {
-		kept, after, found := strings.Cut(rest, old[i])
+		matched, after, found := strings.Cut(rest, old[i])
 		if !found {
 			return "", false
 		}
-		out, rest = out+kept+to[i], after
+		out, rest = out+matched+to[i], after
 	}
 	return out + rest + to[last], true
 }

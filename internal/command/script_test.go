@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScriptsPrintWhatTheyExpect runs testdata/*.txtar, one for each command. $DATA is
-// the testdata directory of the repository. With -update, cmp writes what it got.
+// the testdata directory of the repository. With UPDATE=1 in the environment, cmp writes
+// what it got.
 func TestScriptsPrintWhatTheyExpect(t *testing.T) {
 	if emulator := os.Getenv("TENSORFILE_EMULATOR"); emulator != "" {
 		t.Skipf("under %s a program for another machine cannot start itself", emulator)

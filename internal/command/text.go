@@ -297,14 +297,14 @@ func sharedParts(names [][]byte) (start int, shared []string) {
 		for same < min(start, len(parts)) && parts[same] == shared[same] {
 			same++
 		}
-		kept := shared[:same:same]
+		common := shared[:same:same]
 		rest := parts[same:]
 		for _, part := range shared[same:] {
 			if i := slices.Index(rest, part); i >= 0 {
-				kept, rest = append(kept, part), rest[i+1:]
+				common, rest = append(common, part), rest[i+1:]
 			}
 		}
-		start, shared = same, kept
+		start, shared = same, common
 	}
 	return start, shared
 }

@@ -31,8 +31,8 @@ const (
 // words are the reference's dtypes in its own order, which is also the
 // order, from the last to the first, in which its writer lays tensors out.
 var words = []struct {
-	word string
-	d    tensor.DType
+	typeName string
+	d        tensor.DType
 }{
 	{"BOOL", tensor.Bool},
 	{"F4", tensor.F4E2M1FN},
@@ -60,7 +60,7 @@ var words = []struct {
 
 func dtypeOf(word []byte) tensor.DType {
 	for i := range words {
-		if string(word) == words[i].word {
+		if string(word) == words[i].typeName {
 			return words[i].d
 		}
 	}
@@ -90,13 +90,13 @@ func DTypes() []tensor.DType {
 // has no name here, and the shard that has it where an index was opened.
 type Extent struct {
 	source.Extent
-	Shard string
-	word  string
+	Shard    string
+	typeName string
 }
 
 // Stored is for tensor.Blob.
 func (e *Extent) Stored() (tensor.Stored, bool) {
-	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.word,
+	return tensor.Stored{Offset: e.Offset(), Size: e.Size(), Encoding: "raw", Type: e.typeName,
 		File: e.Shard}, true
 }
 
@@ -104,7 +104,7 @@ func (e *Extent) Stored() (tensor.Stored, bool) {
 // name and, rarely, an unknown type.
 type entry struct {
 	name       string
-	word       string
+	typeName   string
 	begin, end int64
 	dims       int // the first of its dimensions in header.dims
 	rank       int
@@ -242,7 +242,7 @@ func (h *Header) warnDType(off int64, e *entry) {
 	if len(h.Warnings) < 100 || !slices.ContainsFunc(h.Warnings, IsUnknownDType) {
 		h.Warnings = append(h.Warnings,
 			&tensor.FormatError{Format: h.format, Offset: off, Field: e.field(".dtype"),
-				Err: fmt.Errorf("%w %s", errUnknownDType, naming.Quote(e.word))})
+				Err: fmt.Errorf("%w %s", errUnknownDType, naming.Quote(e.typeName))})
 	}
 }
 
@@ -309,7 +309,7 @@ func (h *Header) scanEntry(s *Scanner, e *entry, limits tensor.Limits) {
 			if take(dtype, "dtype") {
 				word := s.Str()
 				if e.d = dtypeOf(word); e.d == tensor.Unknown && s.err == nil {
-					e.word = string(word)
+					e.typeName = string(word)
 					h.warnDType(s.base+int64(at), e)
 				}
 			}
@@ -419,7 +419,7 @@ func (h *Header) Tensors(src *source.Source) ([]tensor.Tensor, error) {
 			return nil, &tensor.FormatError{Format: h.format,
 				Offset: h.base + int64(e.at), Field: e.field(".data_offsets"), Err: err}
 		}
-		extents[i] = Extent{Extent: x, word: e.word}
+		extents[i] = Extent{Extent: x, typeName: e.typeName}
 		ts[i] = tensor.Tensor{Name: e.name, DType: e.d, Data: tensor.NewBlob(&extents[i]),
 			Shape: tensor.Shape(h.dims[e.dims : e.dims+e.rank : e.dims+e.rank])}
 	}

@@ -30,7 +30,7 @@ func Make(format string, metadata [][2]string, tensors []*tensor.Tensor) ([]byte
 		b = AppendString(Comma(b, i), t.Name)
 		b = append(b, `:{"dtype":`...)
 		if rank := RankOf(t.DType); rank >= 0 {
-			b = AppendString(b, words[rank].word)
+			b = AppendString(b, words[rank].typeName)
 		} else { // as a file had it
 			st, _ := t.Data.Stored()
 			b = AppendString(b, st.Type)

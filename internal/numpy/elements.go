@@ -16,8 +16,8 @@ func LittleEndian(b tensor.Blob, width int) tensor.Blob {
 
 // Change returns the elements of b, width bytes each, as f changes any number of whole
 // ones in place. The word is what their encoding is named.
-func Change(b tensor.Blob, width int, word string, f func(p []byte)) tensor.Blob {
-	return tensor.NewBlob(&changed{b: b, width: int64(width), word: word, f: f})
+func Change(b tensor.Blob, width int, typeName string, f func(p []byte)) tensor.Blob {
+	return tensor.NewBlob(&changed{b: b, width: int64(width), word: typeName, f: f})
 }
 
 type changed struct {

@@ -36,8 +36,8 @@ const maxHeader = 1 << 20
 
 // descrs are NumPy's names of dtypes without the sign of their byte order.
 var descrs = []struct {
-	word string
-	d    tensor.DType
+	typeName string
+	d        tensor.DType
 }{
 	{"b1", tensor.Bool},
 	{"i1", tensor.I8}, {"i2", tensor.I16}, {"i4", tensor.I32}, {"i8", tensor.I64},
@@ -55,10 +55,10 @@ func DTypes() []tensor.DType {
 	return all
 }
 
-func wordOf(d tensor.DType) (word string, ok bool) {
+func typeName(d tensor.DType) (word string, ok bool) {
 	for i := range descrs {
 		if descrs[i].d == d {
-			return descrs[i].word, true
+			return descrs[i].typeName, true
 		}
 	}
 	return "", false
@@ -95,8 +95,8 @@ func dtypeOf(word string, signed bool) (tensor.DType, string) {
 		return tensor.F8E5M2, word
 	}
 	for _, t := range descrs {
-		if t.word == word || !signed && t.d.String() == word {
-			return t.d, t.word
+		if t.typeName == word || !signed && t.d.String() == word {
+			return t.d, t.typeName
 		}
 	}
 	if i := slices.IndexFunc(registered, func(d tensor.DType) bool {
@@ -245,11 +245,11 @@ func (h *Header) parse(text string, base int64, limits tensor.Limits) error {
 }
 
 func (h *Header) setType() error {
-	word, sign := h.Descr, byte(0)
-	if word != "" && strings.IndexByte("<>|=", word[0]) >= 0 {
-		word, sign = word[1:], word[0]
+	typeName, sign := h.Descr, byte(0)
+	if typeName != "" && strings.IndexByte("<>|=", typeName[0]) >= 0 {
+		typeName, sign = typeName[1:], typeName[0]
 	}
-	h.DType, word = dtypeOf(word, sign != 0)
+	h.DType, typeName = dtypeOf(typeName, sign != 0)
 	switch {
 	case h.DType == tensor.Unknown:
 	case h.DType.Align() == 1:
@@ -267,7 +267,7 @@ func (h *Header) setType() error {
 	n, ok := h.Shape.Elements()
 	size, sized := int64(0), true
 	if h.DType == tensor.Unknown {
-		size, sized = itemSize(word)
+		size, sized = itemSize(typeName)
 	}
 	switch {
 	case ok && !sized:
@@ -279,28 +279,28 @@ func (h *Header) setType() error {
 	}
 	if !ok {
 		return Error(h.shapeAt, "shape", tensor.ErrMalformed, "%v of %s is beyond 2^63 bytes",
-			h.Shape, h.Word())
+			h.Shape, h.TypeName())
 	}
 	return nil
 }
 
 // itemSize returns the bytes of an element that is no plain number: text, raw bytes,
 // dates and wide floats have a size, objects and structures none that the word gives.
-func itemSize(word string) (size int64, ok bool) {
-	if word == "" {
+func itemSize(typeName string) (size int64, ok bool) {
+	if typeName == "" {
 		return 0, false
 	}
 	unit := int64(1)
-	switch word[0] {
+	switch typeName[0] {
 	case 'U':
 		unit = 4
 	case 'M', 'm':
-		return 8, strings.HasPrefix(word[1:], "8")
+		return 8, strings.HasPrefix(typeName[1:], "8")
 	case 'S', 'a', 'V', 'f', 'c', 'W': // W are pairs of ml_dtypes
 	default:
 		return 0, false
 	}
-	n, err := strconv.ParseUint(word[1:], 10, 31)
+	n, err := strconv.ParseUint(typeName[1:], 10, 31)
 	return int64(n) * unit, err == nil
 }
 
@@ -312,8 +312,8 @@ func (h *Header) Listed() bool {
 		strings.HasPrefix(word, "(")
 }
 
-// Word is the type for people.
-func (h *Header) Word() string {
+// TypeName is the type for people.
+func (h *Header) TypeName() string {
 	if h.DType == tensor.Unknown {
 		return naming.Quote(h.Descr)
 	}
@@ -325,7 +325,7 @@ func Check(f format.Errors, t *tensor.Tensor) error {
 	refuse := func(text string, args ...any) error {
 		return f.Tensor(t.Name, errors.ErrUnsupported, text, args...)
 	}
-	_, ok := wordOf(t.DType)
+	_, ok := typeName(t.DType)
 	switch {
 	case !t.Dense() || t.External || len(t.Parts) > 0:
 		return refuse("only dense tensors can be represented")
@@ -344,7 +344,7 @@ func Check(f format.Errors, t *tensor.Tensor) error {
 // AppendHeader appends the header that numpy writes for t, of version 1.0 where it fits.
 // t passes Check, but its data is not used.
 func AppendHeader(b []byte, t *tensor.Tensor) ([]byte, error) {
-	word, ok := wordOf(t.DType)
+	word, ok := typeName(t.DType)
 	if !ok {
 		return nil, errs.Tensor(t.Name, errors.ErrUnsupported, "the format does not have %v",
 			t.DType)

@@ -127,7 +127,7 @@ func targets() (all []Target) {
 				x.Refuses = append(x.Refuses, UnicodeName)
 			}
 			if options != "" {
-				x.NewEdit = nil // an edition has options of its own
+				x.NewEdit = nil // a revision has options of its own
 			}
 			if version != "1.0" { // parts of any scheme
 				x.Accepts = append(x.Accepts, BlocksOf)

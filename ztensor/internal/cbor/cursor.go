@@ -356,10 +356,10 @@ func (c *Cursor) More(n *int) bool {
 		*n--
 		return true
 	}
-	return c.moreOdd(n)
+	return c.moreOfAny(n)
 }
 
-func (c *Cursor) moreOdd(n *int) bool {
+func (c *Cursor) moreOfAny(n *int) bool {
 	if *n < 0 && c.Err == nil {
 		if c.P >= len(c.B) || c.B[c.P] != 0xff {
 			return true

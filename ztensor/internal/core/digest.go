@@ -18,7 +18,7 @@ const pieceSize = 1 << 20
 // expected returns the digest that the payload should have, and what computes it: nil
 // where there is none, or none that can be checked.
 func (p *Payload) expected() (w digest.Stated, h hash.Hash, err error) {
-	if w, err = digest.Parse(p.Digest, p.R.Ruled); err == nil {
+	if w, err = digest.Parse(p.Digest, p.R.IsVersion2); err == nil {
 		h = digest.New(w.Algorithm)
 	}
 	return w, h, err
@@ -49,7 +49,7 @@ func (p *Payload) checkStrict() error {
 		return p.digestError(err)
 	}
 	var in io.ReadCloser = p.OpenStored() // of which version 1 has the digest
-	if p.R.Ruled {
+	if p.R.IsVersion2 {
 		in, err = p.open()
 	}
 	if err == nil {
@@ -69,7 +69,7 @@ func (p *Payload) check(ctx context.Context, look io.Writer) error {
 	want, h, err := p.expected()
 	decode := p.codec() != nil && p.readable() == nil
 	switch {
-	case p.readable() != nil && p.R.Ruled,
+	case p.readable() != nil && p.R.IsVersion2,
 		decode && err != nil && !errors.Is(err, digest.ErrUnknown):
 		return nil
 	case !decode:
@@ -80,7 +80,7 @@ func (p *Payload) check(ctx context.Context, look io.Writer) error {
 		_, err = io.Copy(look, struct{ io.Reader }{in})
 		in.Close()
 	}
-	if err != nil && !p.R.Ruled && !errors.Is(err, tensor.ErrChecksum) {
+	if err != nil && !p.R.IsVersion2 && !errors.Is(err, tensor.ErrChecksum) {
 		_, sum := io.Copy(format.Until(ctx, io.Discard), p.OpenStored())
 		var wrong *tensor.FormatError // which may be why it cannot be decoded
 		if errors.Is(sum, tensor.ErrChecksum) && errors.As(sum, &wrong) {

@@ -19,8 +19,8 @@ import (
 // A File is an open file of any version.
 type File struct {
 	*format.Input
-	Ruled  bool   // a digest that does not fit breaks a rule of version 2
-	Window uint64 // the largest that a zstd frame may have
+	IsVersion2 bool   // a digest that does not fit breaks a rule of version 2
+	Window     uint64 // the largest that a zstd frame may have
 	index
 
 	decoderOnce sync.Once

@@ -49,16 +49,16 @@ func CutKey(key []byte) string {
 // An index is what the manifest of any generation comes down to. Its strings point into
 // the manifest, which is in memory of its own.
 type index struct {
-	Version    string
-	Generator  string
-	Roles      string // what it calls the parts of one; "" where there is only one
-	List       string // what the manifest calls the list of tensors, for errors
-	Tensors    []*tensor.Tensor
-	Payloads   []*Payload
-	Attributes []byte                    // a CBOR map; nil where the file has none
-	Own        map[*tensor.Tensor][]byte // the attributes of tensors, as CBOR
-	Jumbled    bool                      // components do not ascend in the file
-	Warnings   format.Warnings
+	Version          string
+	Generator        string
+	Roles            string // what it calls the parts of one; "" where there is only one
+	List             string // what the manifest calls the list of tensors, for errors
+	Tensors          []*tensor.Tensor
+	Payloads         []*Payload
+	Attributes       []byte                    // a CBOR map; nil where the file has none
+	TensorAttributes map[*tensor.Tensor][]byte // the attributes of tensors, as CBOR
+	Unsorted         bool                      // components do not ascend in the file
+	Warnings         format.Warnings
 
 	Shards []ShardID // other files that have payloads
 
@@ -67,7 +67,7 @@ type index struct {
 
 	tensors  format.Arena[tensor.Tensor]
 	payloads format.Arena[stored]
-	rare     format.Arena[rare]
+	extras   format.Arena[extra]
 	Dims     format.Arena[int64]
 	Parts    format.Arena[tensor.Part]
 }
@@ -122,12 +122,12 @@ type placed struct {
 // Overlaps calls report with two payloads that share some of their bytes but are not at
 // the same place, each second one at most once, until report returns false.
 func (x *index) Overlaps(report func(a, b *Payload) bool) {
-	if !x.Jumbled {
+	if !x.Unsorted {
 		return
 	}
-	far := make([]placed, 1+len(x.Shards)) // of each file, the one that ends last so far
+	ends := make([]placed, 1+len(x.Shards)) // of each file, the one that ends last so far
 	for _, e := range x.byOffset() {
-		f := &far[e.shard]
+		f := &ends[e.shard]
 		if e.Off < f.Off+f.Length && e.Extent != f.Extent &&
 			!report(x.Payloads[f.i], x.Payloads[e.i]) {
 			return

@@ -22,7 +22,7 @@ type Payload struct {
 	Length      int64          // of the stored bytes
 	DecodedSize int64          // -1 where it is known only after decoding
 	Digest      string         // as the file spells it; "" when there is none
-	More        *rare
+	More        *extra
 	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
 	self        *stored // that has it
@@ -50,7 +50,7 @@ func (s *stored) Bytes() ([]byte, bool) {
 func (s *stored) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
 
 // Seekable is for tensor.Slice: a codec of version 2 does not decode what comes before.
-func (s *stored) Seekable() bool { return s.p.codec() == nil || s.p.R.Ruled }
+func (s *stored) Seekable() bool { return s.p.codec() == nil || s.p.R.IsVersion2 }
 
 // Blob returns the bytes of a payload.
 func (p *Payload) Blob() tensor.Blob { return tensor.NewBlob(p.self) }
@@ -64,12 +64,12 @@ func PayloadOf(b tensor.Blob) (*Payload, bool) {
 	return &s.p, true
 }
 
-// rare is what few payloads have.
-type rare struct {
+// extra is what few payloads have.
+type extra struct {
 	Encoding string       // "" is raw
 	Codec    codec        // nil is raw
 	Err      error        // why the bytes cannot be decoded
-	Word     string       // the file's word for an unknown dtype
+	TypeName string       // the file's word for an unknown dtype
 	Storage  tensor.DType // beneath that
 }
 
@@ -84,9 +84,9 @@ type codec interface {
 }
 
 // Rarely returns where what few payloads have goes.
-func (p *Payload) Rarely() *rare {
+func (p *Payload) Rarely() *extra {
 	if p.More == nil {
-		p.More = &p.R.rare.Take(1)[0]
+		p.More = &p.R.extras.Take(1)[0]
 	}
 	return p.More
 }
@@ -147,7 +147,7 @@ func (p *Payload) stored() tensor.Stored {
 		s.File = p.R.Shards[p.Shard-1].Name
 	}
 	if p.More != nil {
-		s.Type = p.More.Word
+		s.Type = p.More.TypeName
 		if p.More.Encoding != "" {
 			s.Encoding = p.More.Encoding
 		}

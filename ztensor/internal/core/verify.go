@@ -141,7 +141,7 @@ func (w *Worker) Parts(t *tensor.Tensor, sparse bool) bool {
 	for _, p := range PayloadsOf(t) {
 		_, err := p.Source()
 		skip := err != nil || structure // VerifyFile reports a shard that is not there
-		if !skip || !w.v.r.Ruled {
+		if !skip || !w.v.r.IsVersion2 {
 			w.stated(p)
 		}
 		if skip {
@@ -172,18 +172,18 @@ type outcome struct {
 type payloadKey struct {
 	offset, length, size int64
 	shard                int32
-	odd                  bool // half of the last byte must be 0
+	oddNibble            bool // half of the last byte must be 0
 	dtype                tensor.DType
 	encoding, digest     string
 }
 
 // outcome returns the outcome of p, which is the same for all payloads that are alike.
 func (v *verifier) outcome(p *Payload) *outcome {
-	if !v.r.Jumbled {
+	if !v.r.Unsorted {
 		return new(outcome) // no two payloads have a byte in common
 	}
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
-		digest: p.Digest, odd: dtype.NewCheck(p.T, p.Dtype).Odd}
+		digest: p.Digest, oddNibble: dtype.NewCheck(p.T, p.Dtype).OddNibble}
 	if p.Encoded() {
 		k.encoding = p.More.Encoding
 	}
@@ -228,9 +228,9 @@ func (w *Worker) stated(p *Payload) {
 	if err := p.readable(); err != nil {
 		w.Fail(p.Failed(err))
 	}
-	if p.Dtype == tensor.Unknown && !p.R.Ruled && p.More != nil && p.More.Word != "" {
+	if p.Dtype == tensor.Unknown && !p.R.IsVersion2 && p.More != nil && p.More.TypeName != "" {
 		w.Fail(p.errorAt(".dtype",
-			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, naming.Quote(p.More.Word))))
+			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, naming.Quote(p.More.TypeName))))
 	}
 	switch want, _, err := p.expected(); {
 	case err != nil:
@@ -239,7 +239,7 @@ func (w *Worker) stated(p *Payload) {
 		w.warn(p.digestError(fmt.Errorf("%w: %s is not spelled as the document does",
 			tensor.ErrMalformed,
 			naming.Quote(p.Digest))))
-	case p.Digest == "" && p.R.Ruled:
+	case p.Digest == "" && p.R.IsVersion2:
 		w.warn(p.digestError(errors.New("there is none to check the bytes by")))
 	}
 }
@@ -261,7 +261,7 @@ func (l *look) Write(b []byte) (int, error) {
 		l.w.v.read.Add(n)
 	}
 	err := l.Next(b)
-	if err != nil && l.p.R.Ruled {
+	if err != nil && l.p.R.IsVersion2 {
 		err = rule.New(rule.LayoutData, err)
 	}
 	return len(b), cmp.Or(l.w.ctx.Err(), l.w.err, err)

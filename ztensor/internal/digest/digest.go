@@ -112,26 +112,26 @@ func isWord(text []byte, last byte) bool {
 // A Stated digest is one as a file states it. The zero value is none.
 type Stated struct {
 	Algorithm
-	sum   []byte
-	Loose bool // not spelled as the specification does
-	ruled bool
+	sum        []byte
+	Loose      bool // not spelled as the specification does
+	isVersion2 bool
 }
 
 // Parse reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:" with 64
-// lower-case ones, and marks looser spellings of upstream's readers; if ruled, one of
+// lower-case ones, and marks looser spellings of upstream's readers; in version 2, one of
 // version 2 that has the form of one. "" is none.
-func Parse(s string, ruled bool) (w Stated, err error) {
+func Parse(s string, isVersion2 bool) (w Stated, err error) {
 	if s == "" {
 		return w, nil
 	}
-	w.ruled = ruled
+	w.isVersion2 = isVersion2
 	name, value, ok := strings.Cut(s, ":")
-	if w.Algorithm, err = Named(s); !ruled && name == "crc32c" {
+	if w.Algorithm, err = Named(s); !isVersion2 && name == "crc32c" {
 		w.Algorithm = CRC32C
 	} else if !ok || name == "" {
 		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed,
 			naming.Quote(s))
-	} else if err != nil || !ruled && w.Algorithm == XXH3 {
+	} else if err != nil || !isVersion2 && w.Algorithm == XXH3 {
 		return Stated{}, unknown(name)
 	}
 	digits := value
@@ -145,7 +145,7 @@ func Parse(s string, ruled bool) (w Stated, err error) {
 	}
 	size := New(w.Algorithm).Size()
 	if w.sum, err = hex.DecodeString(digits); err != nil || len(w.sum) != size {
-		if ruled {
+		if isVersion2 {
 			return w, rule.Broken(rule.Digest, "no bytes have the digest %s", naming.Quote(s))
 		}
 		return w, fmt.Errorf("%w: digest %s is not %d hexadecimal digits", tensor.ErrMalformed,
@@ -161,7 +161,7 @@ func (w Stated) Compare(h hash.Hash) error {
 	switch {
 	case bytes.Equal(have, w.sum):
 		return nil
-	case w.ruled:
+	case w.isVersion2:
 		return rule.Broken(rule.Digest, "it is %x, the file says %x", have, w.sum)
 	}
 	return fmt.Errorf("%w: it is %s, the file says %s", tensor.ErrChecksum,

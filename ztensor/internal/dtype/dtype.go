@@ -14,7 +14,7 @@ import (
 // Before, the words are the names of the dtypes. Version 2 has all but bool.
 var storage = [...]struct {
 	dtype tensor.DType
-	word  string
+	name  string
 }{
 	{tensor.BF16, "bf16"},
 	{tensor.F16, "f16"},
@@ -51,14 +51,14 @@ var logical = [...]Logical{
 	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN, true},
 }
 
-// Word returns the word of a storage type, the short one from 1.1 on; "" where it is
+// Name returns the word of a storage type, the short one from 1.1 on; "" where it is
 // none.
-func Word(d tensor.DType, short bool) string {
+func Name(d tensor.DType, short bool) string {
 	for _, s := range storage {
 		switch {
 		case s.dtype != d:
 		case short:
-			return s.word
+			return s.name
 		default:
 			return d.String()
 		}
@@ -67,9 +67,9 @@ func Word(d tensor.DType, short bool) string {
 }
 
 // Storage returns the storage type of that word; Unknown where there is none.
-func Storage(word string, short bool) tensor.DType {
+func Storage(name string, short bool) tensor.DType {
 	for i := range storage {
-		if s := &storage[i]; short && s.word == word || !short && s.dtype.String() == word {
+		if s := &storage[i]; short && s.name == name || !short && s.dtype.String() == name {
 			return s.dtype
 		}
 	}
@@ -100,16 +100,16 @@ func Of(d tensor.DType) Logical {
 
 // A Check finds values that their type does not have in the bytes of a payload.
 type Check struct {
-	dtype tensor.DType
-	Odd   bool // half of the last byte means nothing and must be zero
-	n     int64
-	last  byte
+	dtype     tensor.DType
+	OddNibble bool // half of the last byte means nothing and must be zero
+	n         int64
+	last      byte
 }
 
 // NewCheck returns the Check of a payload of t of that type.
 func NewCheck(t *tensor.Tensor, d tensor.DType) Check {
 	n, _ := t.Shape.Elements()
-	return Check{dtype: d, Odd: t.Dense() && d == tensor.F4E2M1FN && n%2 == 1}
+	return Check{dtype: d, OddNibble: t.Dense() && d == tensor.F4E2M1FN && n%2 == 1}
 }
 
 // Next checks the next bytes.
@@ -128,7 +128,7 @@ func (c *Check) Next(b []byte) error {
 
 // End checks what shows when all bytes were there.
 func (c *Check) End() error {
-	if c.Odd && c.last > 0xf {
+	if c.OddNibble && c.last > 0xf {
 		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", c.last>>4)
 	}
 	return nil

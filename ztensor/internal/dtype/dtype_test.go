@@ -29,12 +29,12 @@ func TestWordsOfDTypesAreReadAndWritten(t *testing.T) {
 		{tensor.C64, "", ""},
 		{tensor.Unknown, "", ""},
 	} {
-		if short, long := Word(c.dtype, true), Word(c.dtype, false); short != c.short ||
+		if short, long := Name(c.dtype, true), Name(c.dtype, false); short != c.short ||
 			long != c.long {
 			t.Errorf("%v: %q and %q", c.dtype, short, long)
 		}
 		for _, short := range []bool{true, false} {
-			word := Word(c.dtype, short)
+			word := Name(c.dtype, short)
 			if d := Storage(word, short); word != "" && d != c.dtype {
 				t.Errorf("%q is %v", word, d)
 			}

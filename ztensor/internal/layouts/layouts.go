@@ -340,12 +340,12 @@ func CheckData(ctx context.Context, t *tensor.Tensor) error {
 	if t.Scheme != CSR && t.Scheme != COO {
 		return nil
 	}
-	return ruled(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
+	return ruleOf(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
 }
 
-// ruled returns the rule that invalid indices break. An error of reading the
+// ruleOf returns the rule that invalid indices break. An error of reading the
 // parts says of itself stays as it is.
-func ruled(err error) error {
+func ruleOf(err error) error {
 	var placed *tensor.FormatError
 	var broken *rule.Error
 	var twice *sparse.DuplicateError

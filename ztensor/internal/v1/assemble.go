@@ -125,7 +125,7 @@ func (s *scan) place(p *core.Payload, w *fields) {
 		s.depart(p.Offset, "%d is outside of the data", p.Offset)
 	}
 	if p.Length > 0 {
-		r.Jumbled = r.Jumbled || p.Offset < s.end
+		r.Unsorted = r.Unsorted || p.Offset < s.end
 		s.end = p.Offset + p.Length
 	}
 }
@@ -138,7 +138,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 		return
 	}
 	s.field = "dtype"
-	word := w.dtype
+	typeName := w.dtype
 	switch {
 	case own && !s.ownTypes:
 		s.departAt(w.at, "a dtype of the component; in this layout the tensor has the dtype")
@@ -149,10 +149,10 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	case isIndexRole(f.format, w.name):
 		p.Dtype = tensor.U64 // as the format has them where it gives no dtype
 	case primary && (f.format == "dense" || isSparse(f.format)):
-		word = f.dtype
+		typeName = f.dtype
 	}
-	if own || word != "" {
-		p.Dtype = s.storageType(word)
+	if own || typeName != "" {
+		p.Dtype = s.storageType(typeName)
 		if own && typed && primary && p.Dtype != t.DType {
 			s.wrong(w, "dtype", "dtype %s here, %s on the tensor", naming.Quote(w.dtype),
 				naming.Quote(f.dtype))
@@ -160,13 +160,13 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 		}
 		if w.has&keyType != 0 {
 			logical := dtype.Named(w.logical, false)
-			if word = w.logical; logical.Storage != p.Dtype {
+			if typeName = w.logical; logical.Storage != p.Dtype {
 				logical.DType = tensor.Unknown
 			}
 			p.Dtype = logical.DType
 		}
 		if p.Dtype == tensor.Unknown {
-			p.Rarely().Word = word
+			p.Rarely().TypeName = typeName
 		}
 	}
 	s.encoding(p, w, f.format)
@@ -234,11 +234,11 @@ func (s *scan) dense(p *core.Payload, w, f *fields) {
 }
 
 // storageType returns the storage type of a word; Unknown if it has none.
-func (s *scan) storageType(word string) tensor.DType {
-	d := dtype.Storage(word, s.objects)
+func (s *scan) storageType(typeName string) tensor.DType {
+	d := dtype.Storage(typeName, s.objects)
 	if d == tensor.Unknown {
-		if d = dtype.Storage(word, !s.objects); d != tensor.Unknown {
-			s.departAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(word))
+		if d = dtype.Storage(typeName, !s.objects); d != tensor.Unknown {
+			s.departAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(typeName))
 		}
 	}
 	return d

@@ -40,7 +40,7 @@ type container struct {
 func Open(r *core.File, magic string) error {
 	c := &container{r: r}
 	r.Generation, r.Window, r.Footer = c, core.MaxWindow, minFooter
-	r.Own = map[*tensor.Tensor][]byte{}
+	r.TensorAttributes = map[*tensor.Tensor][]byte{}
 	if magic == Magic0 {
 		return c.openEntries()
 	}

@@ -37,8 +37,8 @@ const (
 
 // A known key of a kind of map.
 type known struct {
-	word string
-	key  key
+	typeName string
+	key      key
 }
 
 // The keys of each kind of map, in the order of writers, and which of them are required.
@@ -89,7 +89,7 @@ func (s *scan) read(f *fields, keys []known, required key) {
 			if next++; next == len(keys) {
 				next = 0
 			}
-			if this.word == s.field {
+			if this.typeName == s.field {
 				k = this.key
 				break
 			}
@@ -118,7 +118,7 @@ func (s *scan) read(f *fields, keys []known, required key) {
 	s.Unique(mark)
 	if missing := required &^ f.has; missing != 0 {
 		i := slices.IndexFunc(keys, func(k known) bool { return k.key&missing != 0 })
-		s.Malformed(f.at, "%s is missing", keys[i].word)
+		s.Malformed(f.at, "%s is missing", keys[i].typeName)
 	}
 }
 

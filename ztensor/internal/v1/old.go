@@ -41,7 +41,7 @@ func (s *scan) readEntry() {
 	}
 	if f.custom != nil {
 		const indefiniteMap, end = cbor.Map<<5 | 31, 0xff
-		r.Own[t] = append(append([]byte{indefiniteMap}, f.custom...), end)
+		r.TensorAttributes[t] = append(append([]byte{indefiniteMap}, f.custom...), end)
 	}
 	s.level, s.item = 1, f.name
 	component := f

@@ -231,7 +231,7 @@ func (s *scan) tensors() {
 			return
 		}
 		if s.tensor.has&keyAttributes != 0 {
-			s.r.Own[t] = s.tensor.attributes
+			s.r.TensorAttributes[t] = s.tensor.attributes
 		}
 		s.assemble(t, &s.tensor)
 	}

@@ -148,7 +148,7 @@ func checkName(name string, _ *writer.Item) error {
 // tensor's values, and none for other parts.
 func check(t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
-		if dtype.Word(d, false) == "" {
+		if dtype.Name(d, false) == "" {
 			return fmt.Errorf("%w: %s of %v in version 1.0", errors.ErrUnsupported, what, d)
 		}
 		return nil
@@ -243,7 +243,7 @@ func (w *Writer) enter(it *writer.Item) error {
 		}
 		all[i] = cbor.PairOf(p.Role, b)
 	}
-	b, err := cbor.MarshalFields(described{dtype.Word(d, false),
+	b, err := cbor.MarshalFields(described{dtype.Name(d, false),
 		append([]int64{}, it.T.Shape...), cmp.Or(it.T.Scheme, "dense"),
 		cbor.AppendPairs(nil, all, false)})
 	w.entries = append(w.entries, cbor.PairOf(it.T.Name, b))
@@ -311,7 +311,7 @@ func offsetOf(_ *core.Payload, at int64) cbor.Pair {
 	return cbor.PairOf("offset", b)
 }
 
-// Continue returns a Writer of a new edition of a file, to out, with all its tensors.
+// Continue returns a Writer of a new revision of a file, to out, with all its tensors.
 func Continue(r *core.File, out format.Target, o writer.Settings) (*Writer, error) {
 	w := NewWriter(out, true, o)
 	var err error

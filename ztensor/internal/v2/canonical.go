@@ -40,7 +40,7 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 			d.DType, d.Type = typeWords(p.Dtype)
 			if p.Dtype == tensor.Unknown {
 				d.DType, _ = typeWords(p.More.Storage)
-				d.Type = p.More.Word
+				d.Type = p.More.TypeName
 			}
 			b, err := cbor.MarshalFields(d)
 			if err != nil {
@@ -50,7 +50,7 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 		}
 		b, err := cbor.MarshalFields(described{Parts: cbor.AppendPairs(nil, all, false),
 			Shape: append([]int64{}, t.Shape...), Layout: layoutName(t.Scheme),
-			Attributes: r.Own[t]})
+			Attributes: r.TensorAttributes[t]})
 		if err != nil {
 			return "", err
 		}
@@ -90,7 +90,7 @@ func (c *canonical) check() error {
 	}
 	c.names("attributes", r.Attributes)
 	for _, t := range r.Tensors {
-		c.names("objects["+naming.Quote(t.Name)+"].attributes", r.Own[t])
+		c.names("objects["+naming.Quote(t.Name)+"].attributes", r.TensorAttributes[t])
 	}
 	all := slices.Clone(r.Payloads)
 	slices.SortFunc(all, func(a, b *core.Payload) int {

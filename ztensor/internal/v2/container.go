@@ -77,13 +77,13 @@ type Container struct {
 // Open reads the container of version 2.
 func Open(r *core.File) error {
 	c := &Container{r: r}
-	r.Own = map[*tensor.Tensor][]byte{}
+	r.TensorAttributes = map[*tensor.Tensor][]byte{}
 	r.Generation, r.Footer, r.Window = c, footerSize, maxWindow
 	if strconv.IntSize < 64 {
 		r.Window = core.MaxWindow
 	}
 	size := r.Size()
-	r.Version, r.List, r.Roles, r.Ruled = "2", "objects", "parts", true
+	r.Version, r.List, r.Roles, r.IsVersion2 = "2", "objects", "parts", true
 	if size < MinSize {
 		return core.Errs.Wrap(size, "", rule.Broken(rule.FileTooSmall,
 			"%d bytes, and the shortest file has %d", size, MinSize))

@@ -53,10 +53,10 @@ func (s *scan) payload(p *scannedPart) {
 		case "type":
 			logical = s.Text()
 		case "dtype":
-			word := s.Text()
-			b.Dtype = dtype.Storage(string(word), true)
+			typeName := s.Text()
+			b.Dtype = dtype.Storage(string(typeName), true)
 			if b.Dtype == tensor.Unknown || b.Dtype == tensor.Bool { // a logical type here
-				s.Refuse(rule.Schema, s.At, "dtype %s", naming.Quote(string(word)))
+				s.Refuse(rule.Schema, s.At, "dtype %s", naming.Quote(string(typeName)))
 			}
 		case "shard":
 			if shard = s.Text(); !isShardName(shard) {
@@ -106,7 +106,7 @@ func (s *scan) payload(p *scannedPart) {
 func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 	switch l := dtype.Named(string(name), true); {
 	case l.Name == "":
-		b.Rarely().Word, b.More.Storage = le.String(name), b.Dtype
+		b.Rarely().TypeName, b.More.Storage = le.String(name), b.Dtype
 		b.Dtype = tensor.Unknown
 	case l.Storage != b.Dtype:
 		s.Refuse(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
@@ -125,7 +125,7 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 			s.Refuse(rule.ShardRef, at, "there is no shard %s", naming.Quote(string(shard)))
 			return
 		}
-		b.Shard, s.r.Jumbled = int32(i+1), true
+		b.Shard, s.r.Unsorted = int32(i+1), true
 		end = uint64(s.r.Shards[i].Size - footerSize)
 	}
 	switch {
@@ -146,6 +146,6 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 	if b.Offset+b.Length > m && b.Offset < m+n && (b.Offset != m || b.Length != n) {
 		s.Fail(at, "%w", s.overlap(m, n, b))
 	}
-	s.r.Jumbled = s.r.Jumbled || b.Offset < s.end
+	s.r.Unsorted = s.r.Unsorted || b.Offset < s.end
 	s.end = b.Offset + b.Length
 }

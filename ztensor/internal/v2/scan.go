@@ -235,7 +235,7 @@ func (s *scan) object(at int) {
 			s.partTable(t)
 		case "attributes":
 			attributes = s.attributes()
-			s.r.Own[t] = attributes
+			s.r.TensorAttributes[t] = attributes
 		default:
 			s.Skip()
 		}

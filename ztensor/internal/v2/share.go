@@ -32,7 +32,7 @@ func (w *Writer) shared(ctx context.Context, p *writer.Part) (bool, error) {
 			return false, nil
 		}
 		h := xxh3.New()
-		if _, err := p.Feed(ctx, h); err != nil {
+		if _, err := p.WriteChecked(ctx, h); err != nil {
 			return false, err
 		}
 		p.Digest = digest.Text(digest.XXH3, h)

@@ -45,7 +45,7 @@ type Writer struct {
 	taken      map[string]bool           // tensors that are taken over, with their attributes
 
 	err     error          // of writing what was kept; final
-	kept    []*writer.Item // to be written in canonical form
+	pending []*writer.Item // to be written in canonical form
 	last    string         // canonical: the name that was written last
 	begun   bool           // there is one
 	objects []entry
@@ -193,13 +193,13 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	}
 	add := func(role string, d tensor.DType, data tensor.Blob) {
 		p := w.NewPart(t, role, d, data, digest.XXH3)
-		if p.Word, p.Logical = typeWords(d); d == tensor.Unknown {
-			if b, ok := core.PayloadOf(data); ok && b.More != nil && b.More.Word != "" {
-				p.Word, _ = typeWords(b.More.Storage) // an unknown type is kept
-				p.Logical = b.More.Word
+		if p.TypeName, p.Logical = typeWords(d); d == tensor.Unknown {
+			if b, ok := core.PayloadOf(data); ok && b.More != nil && b.More.TypeName != "" {
+				p.TypeName, _ = typeWords(b.More.Storage) // an unknown type is kept
+				p.Logical = b.More.TypeName
 			}
 		}
-		if p.Word == "" && err == nil {
+		if p.TypeName == "" && err == nil {
 			err = fmt.Errorf("%w: part %s of %v in version 2", errors.ErrUnsupported,
 				naming.Quote(role), d)
 		}
@@ -226,7 +226,7 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 // it has none.
 func typeWords(d tensor.DType) (storage, logical string) {
 	l := dtype.Of(d)
-	return dtype.Word(l.Storage, true), l.Name
+	return dtype.Name(l.Storage, true), l.Name
 }
 
 // examine measures parts of unknown size, and reads the indices of a sparse tensor.
@@ -288,8 +288,8 @@ func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	if w.canonical && !writer.Streamed(it.T.Data) {
 		it.Memory = format.Checksums{}
 		it.Memory.AddTensor(it.T)
-		kept := *it
-		w.kept = append(w.kept, &kept)
+		copied := *it
+		w.pending = append(w.pending, &copied)
 		return nil
 	}
 	if w.canonical {
@@ -304,19 +304,19 @@ func (w *Writer) append(to *format.Output, it *writer.Item) error {
 // empty.
 func (w *Writer) flush(ctx context.Context, before string) error {
 	var now, later []*writer.Item
-	for _, it := range w.kept {
+	for _, it := range w.pending {
 		if before == "" || it.Name < before {
 			now = append(now, it)
 		} else {
 			later = append(later, it)
 		}
 	}
-	w.kept = later
-	w.err = cmp.Or(w.err, w.writeKept(ctx, now))
+	w.pending = later
+	w.err = cmp.Or(w.err, w.writePending(ctx, now))
 	return w.err
 }
 
-func (w *Writer) writeKept(ctx context.Context, now []*writer.Item) error {
+func (w *Writer) writePending(ctx context.Context, now []*writer.Item) error {
 	slices.SortFunc(now, func(a, b *writer.Item) int { return strings.Compare(a.Name, b.Name) })
 	for _, it := range now {
 		if err := it.Memory.Check(); err != nil {
@@ -405,7 +405,7 @@ func (w *Writer) enter(it *writer.Item) error {
 	slices.SortFunc(it.Parts, func(a, b writer.Part) int { return byLength(a.Role, b.Role) })
 	all := make([]cbor.Pair, len(it.Parts))
 	for i, p := range it.Parts {
-		d := describedPart{Blob: &[2]int64{p.Offset, p.Length}, Type: p.Logical, DType: p.Word,
+		d := describedPart{Blob: &[2]int64{p.Offset, p.Length}, Type: p.Logical, DType: p.TypeName,
 			Digest: p.Digest}
 		if w.level > 0 {
 			d.Encoding, d.DecodedLength = seekable, &p.Size

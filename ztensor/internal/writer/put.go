@@ -20,11 +20,11 @@ import (
 
 // A Part is one that is to be written, or has been.
 type Part struct {
-	Role          string
-	DType         tensor.DType
-	Data          tensor.Blob
-	Algorithm     digest.Algorithm
-	Word, Logical string // in version 2: the storage type, and the logical one if it needs it
+	Role              string
+	DType             tensor.DType
+	Data              tensor.Blob
+	Algorithm         digest.Algorithm
+	TypeName, Logical string // in version 2: the storage type, and the logical one if it needs it
 
 	Digest string // as the file has it; "" is not known yet
 	Offset int64
@@ -63,11 +63,11 @@ func (w *Writer) Prepare(ctx context.Context, p *Part) error {
 	}
 	all, ok := p.Data.Memory()
 	if ok {
-		_, p.err = p.Feed(ctx, io.Discard)
+		_, p.err = p.WriteChecked(ctx, io.Discard)
 	} else {
 		var read bytes.Buffer
 		read.Grow(int(p.Data.Size()))
-		_, p.err = p.Feed(ctx, &read)
+		_, p.err = p.WriteChecked(ctx, &read)
 		all = read.Bytes()
 	}
 	if p.err != nil {
@@ -121,7 +121,7 @@ func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
 	if h != nil && !w.OfStored {
 		to = io.MultiWriter(h, to)
 	}
-	p.Size, err = p.Feed(ctx, to)
+	p.Size, err = p.WriteChecked(ctx, to)
 	if err == nil && stored != nil {
 		err = stored.Close()
 	}
@@ -129,9 +129,9 @@ func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
 	return err
 }
 
-// Feed writes the data to out, checks it, and returns its size.
-func (p *Part) Feed(ctx context.Context, out io.Writer) (int64, error) {
-	f := feed{p.check, out}
+// WriteChecked writes the data to out, checks it, and returns its size.
+func (p *Part) WriteChecked(ctx context.Context, out io.Writer) (int64, error) {
+	f := checkedWriter{p.check, out}
 	n, err := format.CopyBlob(format.Until(ctx, &f), p.Data, p.Data.Size())
 	if err == nil {
 		err = f.End()
@@ -139,13 +139,13 @@ func (p *Part) Feed(ctx context.Context, out io.Writer) (int64, error) {
 	return n, err
 }
 
-// A feed checks bytes on their way to where they are stored.
-type feed struct {
+// A checkedWriter checks bytes on their way to where they are stored.
+type checkedWriter struct {
 	dtype.Check
 	out io.Writer
 }
 
-func (f *feed) Write(b []byte) (int, error) {
+func (f *checkedWriter) Write(b []byte) (int, error) {
 	if err := f.Next(b); err != nil {
 		return 0, err
 	}

@@ -1,6 +1,6 @@
 // Package writer has what the writers of both generations of zTensor have in common: what
 // a file has of a tensor, how its parts are prepared and put, tensors that come piece by
-// piece, and editions. The comment of package v2 says what calls what.
+// piece, and revisions. The comment of package v2 says what calls what.
 package writer
 
 import (
@@ -56,10 +56,10 @@ type Writer struct {
 	// OfStored says that digests are of what is stored, not of the data.
 	OfStored bool
 
-	enc     *format.Encoding[Item]
-	edition *edition
-	ready   *Item   // that AddAll has prepared
-	pieces  *pieces // a tensor whose bytes are coming
+	enc      *format.Encoding[Item]
+	revision *revision
+	ready    *Item   // that AddAll has prepared
+	pieces   *pieces // a tensor whose bytes are coming
 }
 
 // An Item is a tensor that is to be written, or one that is in a file already.
@@ -71,7 +71,7 @@ type Item struct {
 	Memory format.Checksums // of the tensor, where it is written later
 
 	examined bool
-	kept     bool // T is of the original of an edition
+	carried  bool // T is of the original of a revision
 }
 
 // Init makes a Writer to out, which it completes if owned is set: a format.Target. Item

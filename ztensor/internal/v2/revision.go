@@ -29,10 +29,10 @@ func AlignmentOf(r *core.File) int64 {
 	return int64(1) << bits.TrailingZeros64(all)
 }
 
-// Editable reports why there is no new edition of the file.
+// Editable reports why there is no new revision of the file.
 func (c *Container) Editable() error {
 	if c.data {
-		return core.Errs.New(errors.ErrUnsupported, "an edition of a file without a manifest")
+		return core.Errs.New(errors.ErrUnsupported, "a revision of a file without a manifest")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error 
 		replaced map[string]*tensor.Tensor) {
 		w.takeOver(others)
 		for name, t := range replaced {
-			if own := r.Own[t]; own != nil {
+			if own := r.TensorAttributes[t]; own != nil {
 				w.own[name] = own
 			}
 		}
@@ -164,9 +164,9 @@ func unlinkable(shard core.ShardID, text string, args ...any) error {
 		args...)
 }
 
-// LastEdition returns where the last complete edition within f ends, 0 where
+// LastRevision returns where the last complete revision within f ends, 0 where
 // there is none.
-func LastEdition(f io.ReaderAt, size int64) (int64, error) {
+func LastRevision(f io.ReaderAt, size int64) (int64, error) {
 	const (
 		step = 1 << 20
 		most = 100 // of what looks like a footer and is none
@@ -186,7 +186,7 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 			if end < MinSize {
 				break
 			}
-			if ok, err := isEdition(f, end); ok || err != nil {
+			if ok, err := isRevision(f, end); ok || err != nil {
 				return end, err
 			}
 			if tried++; tried == most {
@@ -197,8 +197,8 @@ func LastEdition(f io.ReaderAt, size int64) (int64, error) {
 	return 0, nil
 }
 
-// isEdition reports whether the first size bytes of f are a file with a manifest.
-func isEdition(f io.ReaderAt, size int64) (bool, error) {
+// isRevision reports whether the first size bytes of f are a file with a manifest.
+func isRevision(f io.ReaderAt, size int64) (bool, error) {
 	in, err := format.NewInput(f, size, nil)
 	if err != nil {
 		return false, err

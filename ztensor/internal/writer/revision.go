@@ -11,9 +11,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// An edition is what a new edition of a file takes over from it: tensors whose data and
+// A revision is what a new revision of a file takes over from it: tensors whose data and
 // description stay as they are stored.
-type edition struct {
+type revision struct {
 	r       *core.File
 	extents []core.Extent // of the data, in the order of the file
 	objects map[*tensor.Tensor][]byte
@@ -22,11 +22,11 @@ type edition struct {
 
 // edit takes over those tensors of r. It returns the fields of the manifest that are not
 // tensors.
-func (w *Writer) edit(r *core.File, kept []*tensor.Tensor) (others []cbor.Pair, err error) {
-	e := &edition{r: r, objects: make(map[*tensor.Tensor][]byte, len(kept))}
-	w.edition = e
-	named := make(map[string]*tensor.Tensor, len(kept))
-	for _, t := range kept {
+func (w *Writer) edit(r *core.File, carried []*tensor.Tensor) (others []cbor.Pair, err error) {
+	e := &revision{r: r, objects: make(map[*tensor.Tensor][]byte, len(carried))}
+	w.revision = e
+	named := make(map[string]*tensor.Tensor, len(carried))
+	for _, t := range carried {
 		named[t.Name] = t
 		for _, p := range core.PayloadsOf(t) {
 			if p.Shard == 0 {
@@ -50,7 +50,7 @@ func (w *Writer) edit(r *core.File, kept []*tensor.Tensor) (others []cbor.Pair, 
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 	begin func(others []cbor.Pair, replaced map[string]*tensor.Tensor)) error {
 	var order, last []int // those that are replaced come last
-	var kept []*tensor.Tensor
+	var carried []*tensor.Tensor
 	replaced := map[string]*tensor.Tensor{}
 	for i, t := range r.Tensors {
 		switch c, err := format.ChangeOf(e, i, t.Name); {
@@ -62,10 +62,10 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 			last = append(last, i)
 			replaced[c.Name] = t
 		default:
-			order, kept = append(order, i), append(kept, t)
+			order, carried = append(order, i), append(carried, t)
 		}
 	}
-	others, err := w.edit(r, kept)
+	others, err := w.edit(r, carried)
 	if err != nil {
 		w.Abort()
 		return err
@@ -73,7 +73,7 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 	begin(others, replaced)
 	return format.Apply(ctx, e, &w.Writer, append(order, last...),
 		func(i int, name string) (Item, error) {
-			return Item{Name: name, T: r.Tensors[i], kept: true}, nil
+			return Item{Name: name, T: r.Tensors[i], carried: true}, nil
 		})
 }
 
@@ -82,21 +82,21 @@ func (w *Writer) Keep(r *core.File) (others []cbor.Pair, err error) {
 	others, err = w.edit(r, r.Tensors)
 	for _, t := range r.Tensors {
 		if err == nil {
-			err = format.Register(&w.Writer, t.Name, Item{Name: t.Name, T: t, kept: true})
+			err = format.Register(&w.Writer, t.Name, Item{Name: t.Name, T: t, carried: true})
 		}
 	}
 	return others, err
 }
 
-// TakeOver gives an item that an edition keeps its Object, after it has copied the data
+// TakeOver gives an item that a revision keeps its Object, after it has copied the data
 // of all of them, each at a multiple of align. field encodes the field of a part that
 // says where it is.
 func (w *Writer) TakeOver(ctx context.Context, it *Item, align int64,
 	field func(p *core.Payload, at int64) cbor.Pair) error {
-	if !it.kept {
+	if !it.carried {
 		return nil
 	}
-	e := w.edition
+	e := w.revision
 	if err := e.copy(ctx, w.Out, align); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (w *Writer) TakeOver(ctx context.Context, it *Item, align int64,
 }
 
 // copy copies the data of all tensors, the first time.
-func (e *edition) copy(ctx context.Context, out *Out, align int64) error {
+func (e *revision) copy(ctx context.Context, out *Out, align int64) error {
 	if e.places != nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func Objects(r *core.File, use func(name string, object []byte)) (others []cbor.
 }
 
 func cursor(r *core.File, b []byte) cbor.Cursor {
-	if r.Ruled {
+	if r.IsVersion2 {
 		return cbor.NewStrict(b, r.Options.Limits)
 	}
 	return cbor.New(b, r.Options.Limits)
@@ -179,7 +179,7 @@ func EditParts(r *core.File, object []byte,
 		for k := range parts {
 			p := &parts[k]
 			in := cursor(r, p.Value)
-			p.Value = cbor.AppendPairs(nil, edit(p.Name, in.Pairs()), r.Ruled)
+			p.Value = cbor.AppendPairs(nil, edit(p.Name, in.Pairs()), r.IsVersion2)
 		}
 		fields[i].Value = cbor.AppendPairs(nil, parts, false)
 	}
