@@ -20,8 +20,11 @@ func endSignals() []os.Signal {
 
 // statusOfSignal is the exit status of a process that a signal ends, as shells have it.
 func statusOfSignal(s os.Signal) int {
-	if n, ok := s.(syscall.Signal); ok {
-		return 128 + int(n)
+	switch s {
+	case syscall.SIGHUP:
+		return 128 + 1
+	case syscall.SIGTERM:
+		return 128 + 15
 	}
 	return statusInterrupted
 }

@@ -48,12 +48,7 @@ type accessors struct {
 const perLoop = 600
 
 // perType is how many values of one type are kept.
-func perType() int {
-	if testing.Short() {
-		return 100
-	}
-	return 600
-}
+const perType = 100
 
 // keep notes a value of this module, or what a slice of them holds.
 func (a *accessors) keep(v reflect.Value) {
@@ -82,7 +77,7 @@ func (a *accessors) keep(v reflect.Value) {
 	if t.Implements(reflect.TypeFor[io.Reader]()) {
 		return // a stream is for one goroutine
 	}
-	if a.count[t] == perType() || !strings.Contains(named.PkgPath(), "tensorfile") {
+	if a.count[t] == perType || !strings.Contains(named.PkgPath(), "tensorfile") {
 		return
 	}
 	a.count[t]++
