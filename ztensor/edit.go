@@ -98,8 +98,12 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 }
 
 // CheckFile reports why WriteFile refuses to write the revision as a file of that name:
-// it would not find the shards of its tensors.
+// the version of the file is only read, or the revision would not find the shards of its
+// tensors.
 func (e *Edit) CheckFile(name string) error {
+	if err := e.r.editable(); err != nil {
+		return err
+	}
 	from, err := os.Stat(filepath.Dir(e.r.f.Path))
 	if e.r.f.Path == "" || err != nil {
 		return nil // not a file of a directory: the caller finds the shards

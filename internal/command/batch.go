@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/inspect"
+	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/remote"
 )
 
@@ -474,11 +478,14 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 }
 
 // identify returns size and version of a file: of one on disk its time of change; of a
-// directory, or of several shards, a digest of the listing. For an address they cost a
-// request for each file, where that is wanted.
+// directory, or of a file with the files that it names, a digest of the listing. For an
+// address they cost a request for each file, where that is wanted.
 func (a *app) identify(name string, ask bool) (listItem, error) {
 	names := shardNames(name)
 	if len(names) == 0 || a.recursive {
+		names = a.withNamedFiles(name)
+	}
+	if len(names) == 0 {
 		return a.identifyFile(name, ask)
 	}
 	all := listItem{File: name}
@@ -495,6 +502,40 @@ func (a *app) identify(name string, ask bool) (listItem, error) {
 	}
 	all.ETag = "listing:" + digestOf(shards)
 	return all, nil
+}
+
+// withNamedFiles returns the name of a file on disk and the names of the files that it
+// names: shards of an index or a root, external data. It is nil for any other file.
+func (a *app) withNamedFiles(name string) (names []string) {
+	ext := filepath.Ext(name)
+	if !slices.Contains([]string{".json", tensorfile.ZTensor.Ext(), tensorfile.ONNX.Ext()}, ext) {
+		return nil
+	}
+	name, err := localName(name)
+	if err != nil || isAddress(name) {
+		return nil
+	}
+	f, err := tensorfile.Open(name, a.options())
+	if err != nil {
+		return nil // which will be said of the file itself
+	}
+	defer f.Close()
+	names = []string{name}
+	for _, shard := range inspect.Shards(f) {
+		names = append(names, filepath.Join(filepath.Dir(name), filepath.FromSlash(shard)))
+		if f.Format() == tensorfile.ZTensor { // next to its root, and named after it
+			names = append(names, strings.TrimSuffix(name, ext)+"-"+shard+ext)
+		}
+	}
+	if r, ok := f.Sys().(*onnx.Reader); ok {
+		for _, d := range r.DataFiles() {
+			names = append(names, filepath.Join(filepath.Dir(name), filepath.FromSlash(d.Name)))
+		}
+	}
+	if len(names) == 1 {
+		return nil
+	}
+	return names
 }
 
 func (a *app) identifyFile(name string, ask bool) (listItem, error) {

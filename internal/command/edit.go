@@ -177,9 +177,14 @@ func (a *app) edit(in *input, out string, e *editing) error {
 	if err != nil {
 		return suggest(try, err)
 	}
-	if z, ok := ed.Sys().(*ztensor.Edit); ok && out != "-" {
-		if err := z.CheckFile(out); err != nil {
-			return advise("tensorfile convert, which writes all data into one file", err)
+	if z, ok := ed.Sys().(*ztensor.Edit); ok {
+		name := out
+		if out == "-" {
+			name = in.path // whose directory has the shards
+		}
+		if err := z.CheckFile(name); err != nil {
+			return advise("tensorfile convert, which writes all data into one file of version "+
+				ztensor.Version2, err)
 		}
 	}
 	if joined > 0 {
