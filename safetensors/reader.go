@@ -9,7 +9,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
-	"github.com/tensorfile/tensorfile/internal/le"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -167,7 +166,7 @@ func (r *Reader) verify(ctx context.Context, l *format.Findings) error {
 	for i := range r.tensors {
 		v.total += r.tensors[i].Data.Size()
 	}
-	for i := range r.tensors {
+	for i := 0; i < len(r.tensors) && !l.Full(); i++ {
 		if err := v.tensor(&r.tensors[i]); err != nil {
 			return err
 		}
@@ -185,39 +184,22 @@ type verifier struct {
 // tensor reads the data of a tensor up to the first finding. The error is the error of
 // the context.
 func (v *verifier) tensor(t *tensor.Tensor) error {
-	st, _ := t.Data.Stored()
-	for off := int64(0); off < st.Size && !v.list.Full(); off += int64(len(v.buf)) {
-		if err := v.ctx.Err(); err != nil {
-			return err
-		}
-		p := v.buf[:min(int64(len(v.buf)), st.Size-off)]
-		if err := v.read(t, p, off); err != nil {
-			if st.File != "" {
-				err = errs.InFile(st.File, err)
-			}
-			v.list.Error(err)
-			return nil
-		}
-		v.done += int64(len(p))
+	at, err := format.ReadBlob(v.ctx, t.Data, t.DType, v.buf, func(n int64) {
+		v.done += n
 		if v.list.Options.Progress != nil {
 			v.list.Options.Progress(v.done, v.total)
 		}
+	})
+	if err := v.ctx.Err(); err != nil {
+		return err
 	}
-	return nil
-}
-
-// read reads the bytes of a tensor from off on into p, and checks bools.
-func (v *verifier) read(t *tensor.Tensor, p []byte, off int64) error {
-	st, _ := t.Data.Stored()
-	field := "data[" + naming.Quote(t.Name) + "]"
-	if _, err := t.Data.ReadAt(p, off); err != nil {
-		return errs.Wrap(st.Offset+off, field, err)
-	}
-	if t.DType == tensor.Bool {
-		if k := le.NotBool(p); k >= 0 {
-			return errs.Malformed(st.Offset+off+int64(k), field, "element %d is the bool %#02x",
-				off+int64(k), p[k])
+	if err != nil {
+		st, _ := t.Data.Stored()
+		err = errs.Wrap(st.Offset+at, "data["+naming.Quote(t.Name)+"]", err)
+		if st.File != "" {
+			err = errs.InFile(st.File, err)
 		}
+		v.list.Error(err)
 	}
 	return nil
 }
