@@ -143,7 +143,7 @@ func BenchmarkRewrite(b *testing.B) {
 		os.Remove(plainName)
 	}, readtest.Turn{Name: "rewrite", Do: func() {
 		e := NewEdit(r)
-		if err := e.open(); err != nil {
+		if err := e.takeApart(); err != nil {
 			b.Fatal(err)
 		}
 		if err := e.WriteFile(b.Context(), ourName,

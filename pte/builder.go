@@ -118,7 +118,7 @@ func (b *Builder) output(opts WriterOptions) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &draft{tree: new(fb.Node), inner: defaultTensorAlignment}
+	d := &draft{tree: new(fb.Node), vectorAlignment: defaultTensorAlignment}
 	plans := make([]*fb.Node, len(b.methods))
 	for i, m := range b.methods {
 		if plans[i], err = m.node(d); err != nil {

@@ -18,14 +18,14 @@ import (
 // A draft is a program on its way into a file: its tables, and what its segments hold. A
 // Builder makes one of nothing, an Edit one of the program that it changes.
 type draft struct {
-	e        *Edit // nil for a Builder's
-	tree     *fb.Node
-	tensors  [][]*tensorValue // by method and value, nil for all else
-	lists    bool             // constants or initial values were changed
-	segments []dataSegment
-	inner    int    // what vectors inside the flatbuffer are aligned to
-	tail     []byte // what a header of a newer version has after the fields that are known
-	header   bool   // there is one even without bytes in segments
+	e               *Edit // nil for a Builder's
+	tree            *fb.Node
+	tensors         [][]*tensorValue // by method and value, nil for all else
+	listsChanged    bool             // constants or initial values were changed
+	segments        []dataSegment
+	vectorAlignment int    // what vectors inside the flatbuffer are aligned to
+	headerTail      []byte // what a header of a newer version has after the fields that are known
+	needsHeader     bool   // there is one even without bytes in segments
 }
 
 // A tensorValue is a tensor on its way into a file.
@@ -54,10 +54,10 @@ func (t *tensorValue) extraInfo() *fb.Node {
 
 // A dataSegment is a segment on its way into a file.
 type dataSegment struct {
-	pieces []format.Section // offsets count from the start of the segment
-	size   int64
-	align  int64 // the largest that its pieces ask for
-	off    int64 // from the base
+	sections []format.Section // offsets count from the start of the segment
+	size     int64
+	align    int64 // the largest that its pieces ask for
+	off      int64 // from the base
 }
 
 // append adds data of size bytes after what is there and returns where.
@@ -69,7 +69,7 @@ func (s *dataSegment) append(data []format.Section, size, alignment int64) (int6
 	s.align = max(s.align, alignment)
 	for _, p := range data {
 		p.Off += off
-		s.pieces = append(s.pieces, p)
+		s.sections = append(s.sections, p)
 	}
 	s.size = off + size
 	return off, nil
@@ -155,7 +155,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 			return l, err
 		}
 		alignment := max(minAlign, powerOfTwo(x.off-r.at, 4096))
-		indices[buffer], err = l.put(d.e.over.Sections(x.off, size, 0), size, alignment)
+		indices[buffer], err = l.put(d.e.patched.Sections(x.off, size, 0), size, alignment)
 		if err != nil {
 			return l, err
 		}
@@ -177,7 +177,7 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 	}
 	if len(l.offsets) > 1 && l.size == 0 {
 		// The runtime finds no tensor in an empty segment, even if that has no elements.
-		l.pieces, l.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
+		l.sections, l.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
 	}
 	return l, nil
 }
@@ -198,7 +198,7 @@ func (d *draft) putLists(alignment int64) error {
 		len(c.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) > 8 {
 		at = d.segmentOf(c, constants.dataSegment)
 	}
-	d.tree.SetChild(ptefb.SlotProgramConstantSegment, subsegment(at, constants.offsets))
+	d.tree.SetChild(ptefb.SlotProgramConstantSegment, subsegmentsNode(at, constants.offsets))
 	if d.tree.Has(ptefb.SlotProgramConstantBuffer) {
 		d.tree.SetChildren(ptefb.SlotProgramConstantBuffer, nil)
 	}
@@ -207,7 +207,7 @@ func (d *draft) putLists(alignment int64) error {
 		lists = append(lists, new(fb.Node))
 	}
 	if len(lists) > 0 {
-		lists[0] = subsegment(d.segmentOf(lists[0], mutable.dataSegment), mutable.offsets)
+		lists[0] = subsegmentsNode(d.segmentOf(lists[0], mutable.dataSegment), mutable.offsets)
 		d.tree.SetChildren(ptefb.SlotProgramMutableDataSegments, lists)
 	}
 	return nil
@@ -225,7 +225,7 @@ func (d *draft) segmentOf(list *fb.Node, data dataSegment) uint64 {
 	return i
 }
 
-func subsegment(segment uint64, offsets []uint64) *fb.Node {
+func subsegmentsNode(segment uint64, offsets []uint64) *fb.Node {
 	return new(fb.Node).SetNumber(ptefb.SlotSubsegmentOffsetsSegmentIndex, 4, segment).
 		SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector(offsets), 8)
 }
@@ -284,11 +284,11 @@ func (d *draft) finish(alignment int64) (*output, error) {
 	if err != nil {
 		return nil, tooLarge(err)
 	}
-	if size == 0 && !d.header {
+	if size == 0 && !d.needsHeader {
 		return &output{head: program, size: int64(len(program))}, nil
 	}
-	length := headerLength + int64(len(d.tail))
-	padding := align.Padding(length, int64(max(d.inner, headerLength)))
+	length := headerLength + int64(len(d.headerTail))
+	padding := align.Padding(length, int64(max(d.vectorAlignment, headerLength)))
 	head := fb.Splice(program, int(length+padding))
 	base, ok := align.Up(int64(len(head)), base)
 	if !ok || size > math.MaxInt64-base || int64(len(head)) >= 1<<31 {
@@ -296,12 +296,12 @@ func (d *draft) finish(alignment int64) (*output, error) {
 			len(head), size)
 	}
 	Header{length, int64(len(head)), base, size}.put(head)
-	copy(head[8+headerLength:], d.tail)
+	copy(head[8+headerLength:], d.headerTail)
 	o := &output{head: head, size: base + size}
 	for _, s := range d.segments {
-		for _, p := range s.pieces {
+		for _, p := range s.sections {
 			p.Off += base + s.off
-			o.pieces = append(o.pieces, p)
+			o.sections = append(o.sections, p)
 		}
 	}
 	return o, nil

@@ -34,31 +34,31 @@ type Edit struct {
 	// AllowShared lets Replace change bytes that other tensors or payloads use too.
 	AllowShared bool
 
-	r         *Reader
-	unwrap    bool // without the bundle
-	modern    bool
-	names     map[string][]place  // of the original, once it is asked for
-	replaced  []string            // in the order of the calls
-	keys      map[place]string    // of what Externalize took
-	users     *format.Ranges      // what has bytes in a range of the file; nil before it is needed
-	userNames []string            // tensors and blobs
-	moved     format.Checksums    // of what becomes internal
-	over      *format.PatchedFile // the file with what is replaced, while it is written
-	blobs     map[string]*string  // new keys by old ones, nil for those that are removed
-	getters   map[string]*fb.Node // methods by name; nil for those that are removed
-	order     []string            // in which getters were set
-	draft     *draft              // once the flatbuffer is taken apart
+	r            *Reader
+	unwrap       bool // without the bundle
+	modernize    bool
+	valuesByName map[string][]valueID // of the original, once it is asked for
+	replaced     []string             // in the order of the calls
+	keys         map[valueID]string   // of what Externalize took
+	users        *format.Ranges       // what has bytes in a range of the file; nil before it is needed
+	userNames    []string             // tensors and blobs
+	internalized format.Checksums     // of what becomes internal
+	patched      *format.PatchedFile  // the file with what is replaced, while it is written
+	blobs        map[string]*string   // new keys by old ones, nil for those that are removed
+	getters      map[string]*fb.Node  // methods by name; nil for those that are removed
+	getterOrder  []string             // in which getters were set
+	draft        *draft               // once the flatbuffer is taken apart
 }
 
 // NewEdit begins a list of changes to the program of r.
 func NewEdit(r *Reader) *Edit {
 	return &Edit{Edit: format.NewEdit(errs, &r.Base, checkStored), r: r,
-		keys:  make(map[place]string),
+		keys:  make(map[valueID]string),
 		blobs: make(map[string]*string), getters: make(map[string]*fb.Node)}
 }
 
-// open takes the flatbuffer apart.
-func (e *Edit) open() (err error) {
+// takeApart takes the flatbuffer apart.
+func (e *Edit) takeApart() (err error) {
 	if e.draft == nil {
 		e.draft, err = newDraft(e)
 	}
@@ -72,7 +72,7 @@ func (e *Edit) open() (err error) {
 // tensors of another name use the same bytes, unless AllowShared is set. Among two
 // replacements of the same bytes the later one counts.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
-	all, err := e.places(name)
+	all, err := e.valuesNamed(name)
 	if err != nil {
 		return err
 	}
@@ -116,15 +116,15 @@ func (e *Edit) checkReplacement(x *Entry, t *tensor.Tensor) error {
 	return nil
 }
 
-// data returns what replaces ranges of the file.
-func (e *Edit) data() (map[extent]format.Section, error) {
+// replacements returns what replaces ranges of the file.
+func (e *Edit) replacements() (map[extent]format.Section, error) {
 	all := make(map[extent]format.Section)
 	for _, name := range e.replaced {
 		c, err := format.ChangeOf(&e.Edit, format.Index(&e.r.Base, name), name)
 		if err != nil {
 			return nil, err
 		}
-		places, _ := e.places(name)
+		places, _ := e.valuesNamed(name)
 		for _, p := range places {
 			s, ok := e.r.value(p).entry().Data.Stored()
 			if ok && s.Size > 0 {
@@ -140,14 +140,14 @@ func (e *Edit) data() (map[extent]format.Section, error) {
 // flatbuffer, as ExecuTorch wrote them until 0.3, move into a segment, and an older
 // extended header becomes the header of ExecuTorch 1.0.
 func (e *Edit) Modernize() error {
-	e.modern = true
+	e.modernize = true
 	if e.r.constants.len() > 0 {
 		return nil
 	}
-	if err := e.open(); err != nil {
+	if err := e.takeApart(); err != nil {
 		return err
 	}
-	e.draft.lists = true
+	e.draft.listsChanged = true
 	return nil
 }
 
@@ -182,17 +182,17 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 				s.size > 0 && !align.Is(s.off-e.r.at-e.r.header.SegmentBase, n)
 		}
 	}
-	data, err := e.data()
+	data, err := e.replacements()
 	if err == nil {
-		err = errs.Wrap(-1, "", e.moved.Check())
+		err = errs.Wrap(-1, "", e.internalized.Check())
 	}
 	if err == nil && rebuilds {
-		err = e.open()
+		err = e.takeApart()
 	}
 	if err != nil {
 		return nil, err
 	}
-	e.over, err = format.NewPatchedFile(e.r.blob, slices.Collect(maps.Values(data)))
+	e.patched, err = format.NewPatchedFile(e.r.blob, slices.Collect(maps.Values(data)))
 	if err != nil {
 		return nil, errs.New(errors.ErrUnsupported, "%w", err)
 	}
@@ -202,7 +202,7 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 		o, err = e.rebuilt(opts)
 	case e.r.bundle != nil && !e.unwrap && opts.SegmentAlignment == 0 && !e.upgrades():
 		// The whole file, with what is replaced.
-		return &output{pieces: e.over.Sections(0, e.r.in.Size(), 0), size: e.r.in.Size()}, nil
+		return &output{sections: e.patched.Sections(0, e.r.in.Size(), 0), size: e.r.in.Size()}, nil
 	default:
 		o, err = e.unchanged(opts.SegmentAlignment)
 	}
@@ -218,7 +218,7 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 
 // change returns what becomes of the tensor at a place, which has the name that the first
 // tensor of the name gets.
-func (e *Edit) change(p place) (format.Change, error) {
+func (e *Edit) change(p valueID) (format.Change, error) {
 	name := e.r.value(p).name()
 	return format.ChangeOf(&e.Edit, format.Index(&e.r.Base, name), name)
 }
@@ -226,7 +226,7 @@ func (e *Edit) change(p place) (format.Change, error) {
 // upgrades reports whether the header becomes a newer one.
 func (e *Edit) upgrades() bool {
 	n := e.r.header.Length
-	return e.modern && n > 0 && n < headerLength
+	return e.modernize && n > 0 && n < headerLength
 }
 
 // unchanged keeps the flatbuffer as it is, but for its header.
@@ -249,7 +249,7 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		}
 	}
 	if moved == base && !e.upgrades() {
-		o.pieces = e.over.Sections(r.at, o.size, 0)
+		o.sections = e.patched.Sections(r.at, o.size, 0)
 		return o, nil
 	}
 	if e.upgrades() {
@@ -267,8 +267,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 		h.SegmentBase = moved
 	}
 	h.put(o.head)
-	o.pieces = append(e.over.Sections(r.at+n, end-n, n),
-		e.over.Sections(r.at+base, o.size-base, moved)...)
+	o.sections = append(e.patched.Sections(r.at+n, end-n, n),
+		e.patched.Sections(r.at+base, o.size-base, moved)...)
 	o.size += moved - base
 	return o, nil
 }

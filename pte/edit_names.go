@@ -34,16 +34,16 @@ func checkName(name string) error {
 // blobPrefix is what the names of named data begin with in Reader.Blobs.
 const blobPrefix = "named/"
 
-// places returns the tensors of that name.
-func (e *Edit) places(name string) ([]place, error) {
-	if e.names == nil {
-		e.names = make(map[string][]place, len(e.r.tensors))
+// valuesNamed returns the tensors of that name.
+func (e *Edit) valuesNamed(name string) ([]valueID, error) {
+	if e.valuesByName == nil {
+		e.valuesByName = make(map[string][]valueID, len(e.r.tensors))
 		for _, p := range e.r.tensors {
 			n := e.r.value(p).name()
-			e.names[n] = append(e.names[n], p)
+			e.valuesByName[n] = append(e.valuesByName[n], p)
 		}
 	}
-	all := e.names[name]
+	all := e.valuesByName[name]
 	if len(all) == 0 {
 		return nil, errs.New(tensor.ErrNoTensor, "%s", naming.Quote(name))
 	}
@@ -53,7 +53,7 @@ func (e *Edit) places(name string) ([]place, error) {
 // Remove fails with errors.ErrUnsupported: the instructions of a program need its
 // tensors. See [Edit.Externalize], which moves their bytes into a .ptd.
 func (e *Edit) Remove(name string) error {
-	if _, err := e.places(name); err != nil {
+	if _, err := e.valuesNamed(name); err != nil {
 		return err
 	}
 	return errs.Tensor(name, errors.ErrUnsupported,

@@ -32,7 +32,7 @@ func TestRebuildingLosesNothing(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			r := openFile(t, name)
 			e := NewEdit(r)
-			if err := e.open(); err != nil {
+			if err := e.takeApart(); err != nil {
 				t.Fatal(err)
 			}
 			got := rewritten(t, e)
@@ -40,7 +40,7 @@ func TestRebuildingLosesNothing(t *testing.T) {
 			// A field that was absent, empty or stored as a default is so again: taken
 			// apart once more, the trees agree.
 			f := NewEdit(got)
-			if err := f.open(); err != nil {
+			if err := f.takeApart(); err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(e.draft.tree, f.draft.tree) {
@@ -91,7 +91,7 @@ func TestModernizeKeepsTheContentOfOldPrograms(t *testing.T) {
 				if x.Buffer == 0 {
 					continue
 				}
-				y := got.value(x.place()).entry()
+				y := got.value(x.valueID()).entry()
 				if sha(t, x.Data) != sha(t, y.Data) {
 					t.Errorf("%s changed", x.Name)
 				}
@@ -213,7 +213,7 @@ func TestEveryWeightIsReplaced(t *testing.T) {
 				}
 			}
 			if rebuild {
-				if err := errors.Join(same.open(), other.open()); err != nil {
+				if err := errors.Join(same.takeApart(), other.takeApart()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -232,8 +232,8 @@ func TestEveryWeightIsReplaced(t *testing.T) {
 				if x.Buffer == 0 || x.External {
 					continue
 				}
-				v := got.value(x.place()).entry()
-				w := changed.value(x.place()).entry()
+				v := got.value(x.valueID()).entry()
+				w := changed.value(x.valueID()).entry()
 				b, err := w.Data.ReadAll()
 				if sha(t, v.Data) != sha(t, x.Data) || err != nil ||
 					!bytes.Equal(b, bytes.Repeat([]byte{1}, len(b))) {

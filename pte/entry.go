@@ -25,7 +25,7 @@ type Entry struct {
 	Role   Role
 }
 
-func (x *Entry) place() place { return place{int32(x.Method.index), int32(x.Value)} }
+func (x *Entry) valueID() valueID { return valueID{int32(x.Method.index), int32(x.Value)} }
 
 // name is the name of a tensor that has bytes or a name: see Reader.Tensors.
 func (v Value) name() string {
@@ -40,20 +40,20 @@ func (v Value) name() string {
 // entry returns the tensor of a value that is one: for tensors of the Reader always the
 // same.
 func (v Value) entry() *Entry {
-	r, at := v.m.r, place{int32(v.m.index), int32(v.index)}
-	i, found := slices.BinarySearchFunc(r.tensors, at, func(a, b place) int {
+	r, at := v.m.r, valueID{int32(v.m.index), int32(v.index)}
+	i, found := slices.BinarySearchFunc(r.tensors, at, func(a, b valueID) int {
 		return cmp.Or(cmp.Compare(a.method, b.method), cmp.Compare(a.value, b.value))
 	})
 	if found {
 		return &r.entries()[i]
 	}
 	e := &Entry{Tensor: new(tensor.Tensor)}
-	v.fill(e)
+	v.fillEntry(e)
 	return e
 }
 
-// fill makes e the tensor of a value that is one.
-func (v Value) fill(e *Entry) {
+// fillEntry makes e the tensor of a value that is one.
+func (v Value) fillEntry(e *Entry) {
 	t, _ := v.table()
 	i := infoOf(&t)
 	e.Method, e.Value, e.Role = v.m, v.index, i.Role
@@ -100,19 +100,19 @@ func Uninitialized(t *tensor.Tensor) bool {
 	return ok && m.err == errUninitialized
 }
 
-// A pool is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
-type pool struct {
+// A subsegments is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
+type subsegments struct {
 	location
 	offsets []byte
 	segment extent
 	found   bool // the segment
 }
 
-func (r *Reader) pool(t *ptefb.SubsegmentOffsets, path string, i int) pool {
+func (r *Reader) subsegments(t *ptefb.SubsegmentOffsets, path string, i int) subsegments {
 	if t == nil {
-		return pool{}
+		return subsegments{}
 	}
-	p := pool{location: rootLocation(ptefb.TableSubsegmentOffsets, t, path, i)}
+	p := subsegments{location: rootLocation(ptefb.TableSubsegmentOffsets, t, path, i)}
 	p.offsets, _ = fb.FieldBytes(t.Table(), ptefb.SlotSubsegmentOffsetsOffsets, 8)
 	n := t.SegmentIndex()
 	if p.found = int64(n) < int64(len(r.segments)); p.found {
@@ -122,11 +122,11 @@ func (r *Reader) pool(t *ptefb.SubsegmentOffsets, path string, i int) pool {
 }
 
 // len is the number of pieces, the placeholder included.
-func (p *pool) len() int { return len(p.offsets) / 8 }
+func (p *subsegments) len() int { return len(p.offsets) / 8 }
 
-// piece is where element i begins, and how many bytes there are from there to the end of
+// subsegment is where element i begins, and how many bytes there are from there to the end of
 // the segment. user is the index.
-func (r *Reader) piece(p *pool, i uint32, user location) (extent, error) {
+func (r *Reader) subsegment(p *subsegments, i uint32, user location) (extent, error) {
 	if int64(i) >= int64(p.len()) {
 		return extent{}, r.malformed(user, "%d of %d offsets", i, p.len())
 	}
@@ -159,7 +159,7 @@ func (r *Reader) locate(role Role, buffer uint32, size int64, s location) (x ext
 	case role == RoleConstant:
 		x, err = r.constant(buffer, s)
 	case r.initials.t.Bytes != nil: // the first list, whatever mutable_data_segments_idx says
-		x, err = r.piece(&r.initials, buffer, s)
+		x, err = r.subsegment(&r.initials, buffer, s)
 	default:
 		hint := ""
 		if _, err := r.constant(buffer, s); err == nil {
@@ -175,7 +175,7 @@ func (r *Reader) locate(role Role, buffer uint32, size int64, s location) (x ext
 
 func (r *Reader) constant(buffer uint32, s location) (extent, error) {
 	if r.constants.len() > 0 {
-		return r.piece(&r.constants, buffer, s)
+		return r.subsegment(&r.constants, buffer, s)
 	}
 	n := r.root.ConstantBufferLength()
 	if int64(buffer) >= int64(n) {

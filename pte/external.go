@@ -21,20 +21,20 @@ import (
 // tensors that differ cannot share a key, and no key may be the key of a named blob,
 // which the .ptd would hide from delegates.
 func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error) {
-	if err := e.open(); err != nil {
+	if err := e.takeApart(); err != nil {
 		return nil, err
 	}
-	data, err := e.data()
+	data, err := e.replacements()
 	if err != nil {
 		return nil, err
 	}
 	taken := make(map[string]*Entry)
 	same := make(map[string]string) // what a tensor is → its key
 	var out []*tensor.Tensor
-	outputs := make(map[place]bool)
+	outputs := make(map[valueID]bool)
 	for m := range e.r.Program().Methods() {
 		for _, v := range m.Outputs() {
-			outputs[place{int32(m.index), int32(v.index)}] = true
+			outputs[valueID{int32(m.index), int32(v.index)}] = true
 		}
 	}
 	for x := range e.r.Entries() {
@@ -45,7 +45,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if v.role.External() {
 			continue // by an earlier call
 		}
-		c, err := e.change(x.place())
+		c, err := e.change(x.valueID())
 		if err != nil {
 			return nil, err
 		}
@@ -87,12 +87,12 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 			t.Name = key
 			out = append(out, &t)
 		}
-		v.role = v.role.moved()
-		e.keys[x.place()] = key
+		v.role = v.role.counterpart()
+		e.keys[x.valueID()] = key
 		v.extraInfo().SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key).
 			SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
 				uint64(ptefb.TensorDataLocationEXTERNAL))
-		if outputs[x.place()] {
+		if outputs[x.valueID()] {
 			v.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
 		} else {
 			v.node.Remove(ptefb.SlotTensorDataBufferIdx)
@@ -104,7 +104,7 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 				naming.Quote(d.Key))
 		}
 	}
-	e.draft.lists = e.draft.lists || len(out) > 0
+	e.draft.listsChanged = e.draft.listsChanged || len(out) > 0
 	return out, nil
 }
 
@@ -117,7 +117,7 @@ const returned = 1
 // They keep their names. It returns how many it took; the tensors that lookup gave must
 // stay readable until the program is written.
 func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error) {
-	if err := e.open(); err != nil {
+	if err := e.takeApart(); err != nil {
 		return 0, err
 	}
 	n := 0
@@ -133,7 +133,7 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 		if err := t.Check(); err != nil {
 			return n, err
 		}
-		if err := sameLayout(x.Tensor, t); err != nil {
+		if err := checkLayout(x.Tensor, t); err != nil {
 			return n, errs.New(tensor.ErrMalformed, "%w", err)
 		}
 		if t.External {
@@ -141,10 +141,10 @@ func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error)
 				naming.Quote(t.Name))
 		}
 		v.extraInfo().Remove(ptefb.SlotExtraTensorInfoLocation)
-		v.role, v.data = v.role.moved(), t
-		e.moved.AddTensor(t)
+		v.role, v.data = v.role.counterpart(), t
+		e.internalized.AddTensor(t)
 		n++
 	}
-	e.draft.lists = e.draft.lists || n > 0
+	e.draft.listsChanged = e.draft.listsChanged || n > 0
 	return n, nil
 }

@@ -154,13 +154,13 @@ func craft(t testing.TB, b []byte, change func(c crafted)) []byte {
 		t.Fatal(err)
 	}
 	e := NewEdit(r)
-	if err := e.open(); err != nil {
+	if err := e.takeApart(); err != nil {
 		t.Fatal(err)
 	}
-	if e.over, err = format.NewPatchedFile(r.blob, nil); err != nil {
+	if e.patched, err = format.NewPatchedFile(r.blob, nil); err != nil {
 		t.Fatal(err)
 	}
-	e.draft.load(r.segmentAlignment())
+	e.draft.loadSegments(r.segmentAlignment())
 	change(crafted{e.draft})
 	o, err := e.draft.finish(r.segmentAlignment())
 	if err != nil {

@@ -155,7 +155,7 @@ func writeAll(t testing.TB, r *Reader) {
 	for name, change := range map[string]func(e *Edit) error{
 		"unchanged": func(e *Edit) error { return nil },
 		"aligned":   func(e *Edit) error { return nil },
-		"rebuilt":   (*Edit).open,
+		"rebuilt":   (*Edit).takeApart,
 		"modern":    (*Edit).Modernize,
 		"replaced": func(e *Edit) error {
 			e.AllowShared = true

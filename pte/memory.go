@@ -86,21 +86,21 @@ func (m Method) Lifetimes() (all []Lifetime) {
 	}
 	for step, s := range flow.Steps {
 		for _, v := range s.Instruction.operands() {
-			l.touch(v, step)
+			l.use(v, step)
 		}
 		if s.Instruction.Opcode() == OpJumpFalse {
 			if _, to := s.Instruction.Jump(); to >= 0 && to <= s.Instruction.Index() {
-				l.loops = append(l.loops, life{step - s.Instruction.Index() + to, step})
+				l.loops = append(l.loops, liveRange{step - s.Instruction.Index() + to, step})
 			}
 		}
 	}
 	for _, v := range m.Inputs() {
-		l.touch(v.index, 0)
+		l.use(v.index, 0)
 	}
 	for _, sources := range flow.Outputs {
 		for _, x := range sources {
-			l.touch(x.Value, end)
-			l.touch(x.Origin, end)
+			l.use(x.Value, end)
+			l.use(x.Origin, end)
 		}
 	}
 	lives := l.solve(func(v int) []int { return m.Value(v).Items() })
@@ -111,8 +111,8 @@ func (m Method) Lifetimes() (all []Lifetime) {
 			continue
 		}
 		x := lives[v.index]
-		if info.Role.Mutable() || x.first == never {
-			x = life{0, 0}
+		if info.Role.Mutable() || x.first == unused {
+			x = liveRange{0, 0}
 			if info.Role.Mutable() {
 				x.last = end
 			}
@@ -134,23 +134,23 @@ func addTo(a, b int64) int64 {
 	return s
 }
 
-// A life is the steps between which a value needs its memory, both included. Nothing uses
+// A liveRange is the steps between which a value needs its memory, both included. Nothing uses
 // a value whose first step is after its last.
-type life struct{ first, last int }
+type liveRange struct{ first, last int }
 
-const never = math.MaxInt // the first step of a value that is not used
+const unused = math.MaxInt // the first step of a value that is not used
 
 // A liveness finds the lives of the values of a method.
 type liveness struct {
-	parent []int  // of values that are one in memory: a tree for each set of them
-	lives  []life // of the sets, at their roots
-	loops  []life // what jumps back span
+	parent []int       // of values that are one in memory: a tree for each set of them
+	ranges []liveRange // of the sets, at their roots
+	loops  []liveRange // what jumps back span
 }
 
 func newLiveness(values int) *liveness {
-	l := &liveness{parent: make([]int, values), lives: make([]life, values)}
-	for v := range l.lives {
-		l.parent[v], l.lives[v] = v, life{never, -1}
+	l := &liveness{parent: make([]int, values), ranges: make([]liveRange, values)}
+	for v := range l.ranges {
+		l.parent[v], l.ranges[v] = v, liveRange{unused, -1}
 	}
 	return l
 }
@@ -168,23 +168,23 @@ func (l *liveness) root(v int) int {
 	return v
 }
 
-// touch notes that a step uses a value.
-func (l *liveness) touch(v, step int) {
-	if v >= 0 && v < len(l.lives) {
-		x := &l.lives[l.root(v)]
+// use notes that a step uses a value.
+func (l *liveness) use(v, step int) {
+	if v >= 0 && v < len(l.ranges) {
+		x := &l.ranges[l.root(v)]
 		x.first, x.last = min(x.first, step), max(x.last, step)
 	}
 }
 
 // solve returns the life of each value. The elements of a list live as long as it does,
 // and what is used inside of a loop as long as the loop.
-func (l *liveness) solve(elements func(v int) []int) []life {
-	all := make([]life, len(l.lives))
+func (l *liveness) solve(elements func(v int) []int) []liveRange {
+	all := make([]liveRange, len(l.ranges))
 	for v := range all {
-		if x := l.lives[l.root(v)]; x.first <= x.last {
+		if x := l.ranges[l.root(v)]; x.first <= x.last {
 			for _, item := range elements(v) {
-				l.touch(item, x.first)
-				l.touch(item, x.last)
+				l.use(item, x.first)
+				l.use(item, x.last)
 			}
 		}
 	}
@@ -198,17 +198,17 @@ func (l *liveness) solve(elements func(v int) []int) []life {
 			merged = append(merged, x)
 		}
 	}
-	around := func(step int) life {
+	around := func(step int) liveRange {
 		i := sort.Search(len(merged), func(i int) bool { return merged[i].last >= step })
 		if i < len(merged) && merged[i].first <= step {
 			return merged[i]
 		}
-		return life{step, step}
+		return liveRange{step, step}
 	}
 	for v := range all {
-		all[v] = l.lives[l.root(v)]
+		all[v] = l.ranges[l.root(v)]
 		if x := all[v]; x.first <= x.last {
-			all[v] = life{around(x.first).first, around(x.last).last}
+			all[v] = liveRange{around(x.first).first, around(x.last).last}
 		}
 	}
 	return all
@@ -246,7 +246,7 @@ func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
 	}
 	switch {
 	case len(ours) > 0:
-		size, err := m.fill(ours, uint32(len(sizes)), places)
+		size, err := m.placeAll(ours, uint32(len(sizes)), places)
 		return append(sizes, size), places, err
 	case len(sizes) == 1 && len(m.code) > 0:
 		sizes = append(sizes, 0) // what exporters write for a method without planned tensors
@@ -258,9 +258,9 @@ func (t *tensorValue) planned() bool {
 	return t.role == RolePlanned || t.role.Mutable()
 }
 
-// fill places tensors in buffer id and returns its size.
-func (m *MethodBuilder) fill(tensors []int, id uint32, places []Place) (size int64, err error) {
-	lives := m.lives()
+// placeAll places tensors in buffer id and returns its size.
+func (m *MethodBuilder) placeAll(tensors []int, id uint32, places []Place) (size int64, err error) {
+	lives := m.liveRanges()
 	slices.SortStableFunc(tensors, func(a, b int) int {
 		return cmp.Compare(lives[a].first, lives[b].first)
 	})
@@ -283,8 +283,8 @@ func (m *MethodBuilder) fill(tensors []int, id uint32, places []Place) (size int
 	return size, nil
 }
 
-// lives finds from where to where each value is used.
-func (m *MethodBuilder) lives() []life {
+// liveRanges finds from where to where each value is used.
+func (m *MethodBuilder) liveRanges() []liveRange {
 	end := len(m.code)
 	l := newLiveness(len(m.values))
 	for _, a := range m.aliases {
@@ -297,23 +297,23 @@ func (m *MethodBuilder) lives() []life {
 	}
 	for at, ins := range m.code {
 		for _, v := range ins.operands {
-			l.touch(int(v), at)
+			l.use(int(v), at)
 		}
 		if ins.op == OpJumpFalse && int(ins.label.at) <= at {
-			l.loops = append(l.loops, life{int(ins.label.at), at})
+			l.loops = append(l.loops, liveRange{int(ins.label.at), at})
 		}
 	}
 	for _, v := range m.inputs {
-		l.touch(int(v), -1)
-		l.touch(int(v), end)
+		l.use(int(v), -1)
+		l.use(int(v), end)
 	}
 	for _, v := range m.outputs {
-		l.touch(int(v), end)
+		l.use(int(v), end)
 	}
 	lives := l.solve(func(v int) []int { return m.values[v].items })
 	for i := range lives {
-		if t := m.values[i].tensor; t != nil && (t.role.Mutable() || lives[i].first == never) {
-			lives[i] = life{-1, end} // state, or never used
+		if t := m.values[i].tensor; t != nil && (t.role.Mutable() || lives[i].first == unused) {
+			lives[i] = liveRange{-1, end} // state, or never used
 		}
 	}
 	return lives

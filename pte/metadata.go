@@ -102,11 +102,11 @@ func (e *Edit) setGetter(name string, value any) error {
 		return errs.New(tensor.ErrDuplicate, "%s is a method that computes, not metadata",
 			naming.Quote(name))
 	}
-	if err := e.open(); err != nil {
+	if err := e.takeApart(); err != nil {
 		return err
 	}
 	if _, ok := e.getters[name]; !ok {
-		e.order = append(e.order, name)
+		e.getterOrder = append(e.getterOrder, name)
 	}
 	var err error
 	e.getters[name], err = b.methods[0].node(new(draft))
@@ -141,7 +141,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 		return errs.New(errors.ErrUnsupported, "method %s is not an attribute",
 			naming.Quote(key))
 	}
-	if err := e.open(); err != nil {
+	if err := e.takeApart(); err != nil {
 		return err
 	}
 	e.getters[key] = nil
@@ -166,7 +166,7 @@ func (d *draft) setGetters() {
 		}
 		plans = append(plans, n)
 	}
-	for _, name := range e.order {
+	for _, name := range e.getterOrder {
 		if n := e.getters[name]; n != nil && !placed[name] {
 			plans = append(plans, n)
 		}

@@ -65,9 +65,9 @@ func (o *WriterOptions) encoding(
 
 // An output is a file that is ready to be written: nothing of it has to be gone back to.
 type output struct {
-	head   []byte // flatbuffer with its header
-	pieces []format.Section
-	size   int64
+	head     []byte // flatbuffer with its header
+	sections []format.Section
+	size     int64
 }
 
 // check opens what is about to be written, and returns what Verify would report of its
@@ -95,7 +95,7 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 
 // writeTo writes the file.
 func (o *output) writeTo(out *format.Output) error {
-	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.pieces...)
+	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.sections...)
 	return format.WriteSections(out, nil, all, o.size)
 }
 

@@ -40,11 +40,11 @@ type Reader struct {
 	buf     []byte // the flatbuffer: of files a copy, so that what was verified cannot change
 	root    *ptefb.Program
 	bundle  *Bundle
-	tensors []place          // that Tensors yields
+	tensors []valueID        // that Tensors yields
 	checked *format.Findings // what is wrong or odd, from the time when the program was opened
 
 	segments            []segment
-	constants, initials pool
+	constants, initials subsegments
 
 	entries func() []Entry       // of tensors; the first call makes them
 	byKey   func() *naming.Table // of the named data
@@ -52,8 +52,8 @@ type Reader struct {
 
 const errs = format.Errors("pte")
 
-// place is a value of a method.
-type place struct{ method, value int32 }
+// valueID is a value of a method.
+type valueID struct{ method, value int32 }
 
 // Detect reports whether r begins like a program or a bundled program, of this generation
 // or another one, which Open then refuses as unsupported. It reads 8 bytes.
@@ -121,11 +121,11 @@ func read(in *format.Input) (r *Reader, err error) {
 	if err := r.readSegments(); err != nil {
 		return nil, err
 	}
-	r.constants = r.pool(r.root.ConstantSegment(nil), "constant_segment", 0)
+	r.constants = r.subsegments(r.root.ConstantSegment(nil), "constant_segment", 0)
 	if r.root.MutableDataSegmentsLength() > 0 { // flatc's accessor does not look
 		var first ptefb.SubsegmentOffsets
 		r.root.MutableDataSegments(&first, 0)
-		r.initials = r.pool(&first, "mutable_data_segments[%d]", 0)
+		r.initials = r.subsegments(&first, "mutable_data_segments[%d]", 0)
 	}
 	if r.tensors, err = r.check(seen); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (r *Reader) namedKeys() *naming.Table {
 }
 
 // value returns the value at a place.
-func (r *Reader) value(p place) Value {
+func (r *Reader) value(p valueID) Value {
 	return r.Program().method(int(p.method)).Value(int(p.value))
 }
 
@@ -244,7 +244,7 @@ func (r *Reader) makeEntries() []Entry {
 	all, tensors := make([]Entry, len(r.tensors)), make([]tensor.Tensor, len(r.tensors))
 	for i, p := range r.tensors {
 		all[i].Tensor = &tensors[i]
-		r.value(p).fill(&all[i])
+		r.value(p).fillEntry(&all[i])
 	}
 	return all
 }

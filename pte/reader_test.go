@@ -326,7 +326,7 @@ func TestLongerHeadersAreReadAndKept(t *testing.T) {
 		e := NewEdit(r)
 		e.Modernize()
 		if rebuild {
-			if err := e.open(); err != nil {
+			if err := e.takeApart(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -29,15 +29,15 @@ func newDraft(e *Edit) (*draft, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	d := &draft{e: e, tree: tree, inner: inline}
+	d := &draft{e: e, tree: tree, vectorAlignment: inline}
 	for _, s := range r.Program().Segments() {
 		// An empty payload of a delegate needs a header too: the runtime looks there for
 		// where segments are.
-		d.header = d.header || r.header.SegmentBase > 0 && slices.ContainsFunc(s.Roles,
+		d.needsHeader = d.needsHeader || r.header.SegmentBase > 0 && slices.ContainsFunc(s.Roles,
 			func(role string) bool { return strings.HasPrefix(role, delegatePrefix) })
 	}
 	if n := r.header.Length; n > headerLength {
-		d.tail = r.buf[8+headerLength : 8+n]
+		d.headerTail = r.buf[8+headerLength : 8+n]
 	}
 	for i, plan := range tree.Children(ptefb.SlotProgramExecutionPlan) {
 		m, values := r.Program().method(i), plan.Children(ptefb.SlotExecutionPlanValues)
@@ -98,35 +98,35 @@ func (r *Reader) segmentAlignment() int64 {
 	return powerOfTwo(all, maxSeenAlignment)
 }
 
-// load makes the segments of the original, with what is replaced.
-func (d *draft) load(alignment int64) {
+// loadSegments makes the segments of the original, with what is replaced.
+func (d *draft) loadSegments(alignment int64) {
 	r := d.e.r
 	d.segments = make([]dataSegment, len(r.segments))
 	for i, s := range r.segments {
 		x := &d.segments[i]
 		if s.size > 0 {
-			x.pieces = d.e.over.Sections(s.off, s.size, 0)
+			x.sections = d.e.patched.Sections(s.off, s.size, 0)
 		}
 		x.size = s.size
 		x.align = powerOfTwo(s.off-r.at, min(max(alignment, 4096), maxSeenAlignment))
 	}
 }
 
-// inlined puts what is replaced into the constants inside the flatbuffer.
-func (d *draft) inlined() error {
+// patchInlineConstants puts what is replaced into the constants inside the flatbuffer.
+func (d *draft) patchInlineConstants() error {
 	nodes := d.tree.Children(ptefb.SlotProgramConstantBuffer)
 	for i, t := range fb.Each(len(nodes), d.e.r.root.ConstantBuffer) {
 		x, _ := d.e.r.inline(t.Table(), ptefb.SlotBufferStorage)
-		if !d.e.over.Changes(x.off, x.size) {
+		if !d.e.patched.Changes(x.off, x.size) {
 			continue
 		}
 		data := make([]byte, x.size)
-		for _, p := range d.e.over.Sections(x.off, x.size, 0) {
+		for _, p := range d.e.patched.Sections(x.off, x.size, 0) {
 			if err := p.Data.ReadInto(data[p.Off : p.Off+p.Size]); err != nil {
 				return err
 			}
 		}
-		nodes[i].SetBytes(ptefb.SlotBufferStorage, data, d.inner)
+		nodes[i].SetBytes(ptefb.SlotBufferStorage, data, d.vectorAlignment)
 	}
 	return nil
 }
@@ -139,12 +139,12 @@ func (e *Edit) rebuilt(opts WriterOptions) (*output, error) {
 	}
 	d := *e.draft // another Write of the Edit starts from its tree
 	d.tree = d.tree.Clone()
-	d.load(alignment)
-	if err := errors.Join(d.inlined(), d.rename()); err != nil {
+	d.loadSegments(alignment)
+	if err := errors.Join(d.patchInlineConstants(), d.rename()); err != nil {
 		return nil, err
 	}
 	d.setGetters()
-	if d.lists {
+	if d.listsChanged {
 		if err := d.putLists(max(opts.Alignment, defaultTensorAlignment)); err != nil {
 			return nil, err
 		}
@@ -155,7 +155,7 @@ func (e *Edit) rebuilt(opts WriterOptions) (*output, error) {
 	}
 	if r.header.Length > 0 { // bytes after the last segment stay
 		end := r.dataEnd()
-		o.pieces = append(o.pieces, e.over.Sections(end, r.end-end, o.size)...)
+		o.sections = append(o.sections, e.patched.Sections(end, r.end-end, o.size)...)
 		var ok bool
 		if o.size, ok = align.Add(o.size, r.end-end); !ok {
 			return nil, errs.New(tensor.ErrLimit, "a file of more than 2^63 bytes")

@@ -52,7 +52,7 @@ var ways = []struct {
 	}},
 	{"rebuilt", func(t *testing.T, r *Reader, file string) []string {
 		e := NewEdit(r)
-		if err := e.open(); err != nil {
+		if err := e.takeApart(); err != nil {
 			t.Fatal(err)
 		}
 		return writeRebuilt(t, e, file)

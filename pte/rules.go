@@ -31,17 +31,17 @@ const (
 type checker struct {
 	r      *Reader
 	out    *format.Findings
-	stored []place // tensors that Reader.Tensors yields
-	budget int64   // of bytes to be shown
+	stored []valueID // tensors that Reader.Tensors yields
+	budget int64     // of bytes to be shown
 
 	// The method being checked.
-	m        Method
-	n        int              // values of the method
-	buffers  []int64          // sizes of the memory plan
-	counts   []int            // arguments of the operators, 0 where not known
-	copies   int              // the operator that is et_copy_index, -1 for none
-	external map[string]place // the first external tensor of a name
-	changed  map[int]bool     // values that instructions write, once it is asked for
+	m           Method
+	n           int                // values of the method
+	buffers     []int64            // sizes of the memory plan
+	counts      []int              // arguments of the operators, 0 where not known
+	copyIndexOp int                // the operator that is et_copy_index, -1 for none
+	external    map[string]valueID // the first external tensor of a name
+	changed     map[int]bool       // values that instructions write, once it is asked for
 
 	// The value or instruction being checked, and tables to be read into.
 	index      int
@@ -55,9 +55,9 @@ type checker struct {
 }
 
 // check returns the tensors that Reader.Tensors yields.
-func (r *Reader) check(seen fb.Summary) ([]place, error) {
+func (r *Reader) check(seen fb.Summary) ([]valueID, error) {
 	c := &checker{r: r, out: r.checked, budget: 64*int64(len(r.buf)) + 1<<20,
-		external: make(map[string]place)}
+		external: make(map[string]valueID)}
 	err := c.program(seen)
 	return c.stored, err
 }
@@ -69,7 +69,7 @@ func (c *checker) error(class error, s location, format string, args ...any) {
 	}
 }
 
-func (c *checker) bad(s location, format string, args ...any) {
+func (c *checker) malformed(s location, format string, args ...any) {
 	c.error(tensor.ErrMalformed, s, format, args...)
 }
 
@@ -82,7 +82,7 @@ func (c *checker) require(s location, slots ...int) bool {
 	all := true
 	for _, slot := range slots {
 		if fb.FieldPos(s.t, slot) == 0 {
-			c.bad(s.field(slot), "absent")
+			c.malformed(s.field(slot), "absent")
 			all = false
 		}
 	}
@@ -174,7 +174,7 @@ func (c *checker) shown(n int) error {
 func (c *checker) named() {
 	root := c.r.root
 	if has(root, ptefb.SlotProgramNamedData) && !has(root, ptefb.SlotProgramSegments) {
-		c.bad(c.r.location().field(ptefb.SlotProgramNamedData), "without segments")
+		c.malformed(c.r.location().field(ptefb.SlotProgramNamedData), "without segments")
 	}
 	keys := make(map[string]int)
 	for i, t := range fb.Each(root.NamedDataLength(), root.NamedData) {
@@ -198,7 +198,7 @@ func (c *checker) named() {
 // outside notes that segment i, which holds a blob, starts beyond the file.
 func (c *checker) outside(i uint32, s location) {
 	if c.r.segments[i].outside {
-		c.bad(s, "segment %d starts beyond the file", i)
+		c.malformed(s, "segment %d starts beyond the file", i)
 	}
 }
 
@@ -210,12 +210,12 @@ func (c *checker) data() {
 		c.warn(s.field(ptefb.SlotProgramConstantSegment),
 			"no offsets: the deprecated layout, which ExecuTorch's builds since 2025 refuse")
 	case n > 1 && inline > 0:
-		c.bad(s.field(ptefb.SlotProgramConstantBuffer),
+		c.malformed(s.field(ptefb.SlotProgramConstantBuffer),
 			"%d constants inside the flatbuffer, and %d in a segment", inline, n-1)
 	}
 	c.offsets(&r.constants)
 	for i, t := range fb.Each(root.MutableDataSegmentsLength(), root.MutableDataSegments) {
-		p := r.pool(t, "mutable_data_segments[%d]", i)
+		p := r.subsegments(t, "mutable_data_segments[%d]", i)
 		if i == 1 {
 			c.warn(p.location, "the runtime uses only the first")
 		}
@@ -225,13 +225,13 @@ func (c *checker) data() {
 }
 
 // offsets checks a list of starts in a segment. Their order does not matter.
-func (c *checker) offsets(p *pool) {
+func (c *checker) offsets(p *subsegments) {
 	if p.len() > 1 && p.found && p.segment.size == 0 {
-		c.bad(p.location, "%d tensors in an empty segment, where the runtime finds none, "+
+		c.malformed(p.location, "%d tensors in an empty segment, where the runtime finds none, "+
 			"even without elements", p.len()-1)
 	}
 	for k := 1; k < p.len(); k++ {
-		if _, err := c.r.piece(p, uint32(k), location{}); err != nil {
+		if _, err := c.r.subsegment(p, uint32(k), location{}); err != nil {
 			c.out.Error(err)
 		}
 		if !p.found {

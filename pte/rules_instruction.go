@@ -48,7 +48,7 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 		if !c.op.known() { // the verifier has not seen what is there
 			c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType), "%v", c.op)
 		} else {
-			c.bad(s.field(ptefb.SlotInstructionInstrArgs), "absent")
+			c.malformed(s.field(ptefb.SlotInstructionInstrArgs), "absent")
 		}
 		return false
 	}
@@ -57,7 +57,7 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 		const slot = ptefb.SlotKernelCallArgs
 		o, ok := c.operand(ptefb.SlotKernelCallOpIndex, len(c.counts), "operators")
 		args := c.operands(slot)
-		if o == c.copies {
+		if o == c.copyIndexOp {
 			c.copyIndex(args)
 		}
 		if n := len(args) / 4; ok && c.counts[o] > 0 && n != c.counts[o] {
@@ -74,14 +74,14 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 		const slot = ptefb.SlotJumpFalseCallDestinationInstruction
 		to := int32Field(c.args, slot)
 		if to < 0 || int(to) > n {
-			c.bad(c.arg(slot), "%d of %d instructions", to, n)
+			c.malformed(c.arg(slot), "%d of %d instructions", to, n)
 			return false
 		}
 		return int(to) <= c.index
 	case OpFree:
 		const slot = ptefb.SlotFreeCallValueIndex
 		if v, ok := c.operand(slot, c.n, "values"); ok && c.kind(v) != kindTensor {
-			c.bad(c.arg(slot), "value %d is a %v, not a tensor", v, c.kind(v))
+			c.malformed(c.arg(slot), "value %d is a %v, not a tensor", v, c.kind(v))
 		}
 	}
 	return false
@@ -91,11 +91,11 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 func (c *checker) operands(slot int) []byte {
 	args, ok := fb.FieldBytes(c.args, slot, 4)
 	if !ok {
-		c.bad(c.arg(slot), "absent")
+		c.malformed(c.arg(slot), "absent")
 	}
 	for k := range len(args) / 4 {
 		if v := u32s(args, k); int64(v) >= int64(c.n) {
-			c.bad(c.arg(slot).item(k, 4), "%d of %d values", int32(v), c.n)
+			c.malformed(c.arg(slot).item(k, 4), "%d of %d values", int32(v), c.n)
 		}
 	}
 	return args
@@ -106,7 +106,7 @@ func (c *checker) operand(slot, n int, what string) (int, bool) {
 	i := int(int32Field(c.args, slot))
 	ok := i >= 0 && i < n
 	if !ok {
-		c.bad(c.arg(slot), "%d of %d %s", i, n, what)
+		c.malformed(c.arg(slot), "%d of %d %s", i, n, what)
 	}
 	return i, ok
 }
@@ -123,10 +123,10 @@ func (c *checker) condition() {
 	case kindTensor:
 		x, ok := c.m.Value(v).table()
 		if ok && executorch.DType(int8(x.ScalarType())) != tensor.Bool {
-			c.bad(c.arg(slot), "value %d is a tensor of another type than bool", v)
+			c.malformed(c.arg(slot), "value %d is a tensor of another type than bool", v)
 		}
 	default:
-		c.bad(c.arg(slot), "value %d is a %v", v, k)
+		c.malformed(c.arg(slot), "value %d is a %v", v, k)
 	}
 }
 
@@ -167,6 +167,6 @@ func (c *checker) copyIndex(args []byte) {
 		return
 	}
 	if i := index.number(); i < 0 || t.SizesLength() == 0 || i >= int64(t.Sizes(0)) {
-		c.bad(c.arg(ptefb.SlotKernelCallArgs).item(2, 4), "index %d, of a tensor of %v", i, to)
+		c.malformed(c.arg(ptefb.SlotKernelCallArgs).item(2, 4), "index %d, of a tensor of %v", i, to)
 	}
 }

@@ -19,7 +19,7 @@ func (c *checker) method() {
 	c.delegates()
 	s = s.field(ptefb.SlotExecutionPlanChains)
 	if c.require(s, s.slot) && t.ChainsLength() == 0 {
-		c.bad(s, "empty")
+		c.malformed(s, "empty")
 	}
 	for chain := range c.m.chains() {
 		c.checkChain(chain)
@@ -30,14 +30,14 @@ func (c *checker) method() {
 func (c *checker) indices(n int, index func(int) int32, s location) {
 	for i := range n {
 		if v := index(i); v < 0 || int(v) >= c.n {
-			c.bad(s.item(i, 4), "%d of %d values", v, c.n)
+			c.malformed(s.item(i, 4), "%d of %d values", v, c.n)
 		}
 	}
 }
 
 // operators checks each Operator.
 func (c *checker) operators() {
-	c.counts, c.copies = c.counts[:0], -1
+	c.counts, c.copyIndexOp = c.counts[:0], -1
 	for i, t := range fb.Each(c.m.t.OperatorsLength(), c.m.t.Operators) {
 		s := c.m.location(ptefb.TableOperator, t, planPath+".operators[%d]", i, 0)
 		c.require(s, ptefb.SlotOperatorName)
@@ -48,12 +48,12 @@ func (c *checker) operators() {
 		s = s.field(ptefb.SlotOperatorName)
 		full := Operator{string(name), string(overload)}.String()
 		if len(full) > maxOperatorName {
-			c.bad(s, "%d bytes with the overload, and the runtime supports %d", len(full),
+			c.malformed(s, "%d bytes with the overload, and the runtime supports %d", len(full),
 				maxOperatorName)
 		}
 		c.name(name, s)
 		if string(name) == copyIndexOperator {
-			c.copies = i
+			c.copyIndexOp = i
 		}
 		c.counts = append(c.counts, kernelArguments(full))
 	}
@@ -73,7 +73,7 @@ func (c *checker) delegates() {
 				c.warn(s.field(ptefb.SlotCompileSpecKey), "absent")
 			}
 			if !has(x, ptefb.SlotCompileSpecValue) {
-				c.bad(s.field(ptefb.SlotCompileSpecValue),
+				c.malformed(s.field(ptefb.SlotCompileSpecValue),
 					"absent: the runtime's process would end")
 			}
 		}
@@ -90,7 +90,7 @@ func (c *checker) payload(i int, t *ptefb.BackendDelegate) {
 	case p.Location() != ptefb.DataLocationSEGMENT:
 	case c.r.header.SegmentBase == 0:
 		s = c.m.location(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
-		c.bad(s.field(ptefb.SlotBackendDelegateProcessed),
+		c.malformed(s.field(ptefb.SlotBackendDelegateProcessed),
 			"a segment, but no extended header says where segments are")
 	default:
 		c.outside(p.Index(), s)
@@ -111,7 +111,7 @@ func (c *checker) memory() {
 		sum, ok := align.Add(total, n)
 		if !ok || n > maxBuffer {
 			s := c.m.plan().field(ptefb.SlotExecutionPlanNonConstBufferSizes)
-			c.bad(s.item(i, 8), "%d bytes", n)
+			c.malformed(s.item(i, 8), "%d bytes", n)
 			continue
 		}
 		total = sum

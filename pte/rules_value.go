@@ -29,12 +29,12 @@ func (c *checker) values() error {
 		c.index = i
 		switch {
 		case k == kindNone:
-			c.bad(c.valueAt(e).field(ptefb.SlotEValueValType), "NONE")
+			c.malformed(c.valueAt(e).field(ptefb.SlotEValueValType), "NONE")
 		case !k.known(): // the verifier has not seen what is there
 			c.error(errors.ErrUnsupported, c.valueAt(e).field(ptefb.SlotEValueValType), "%v", k)
 		case !present:
 			if k != kindNull {
-				c.bad(c.valueAt(e).field(ptefb.SlotEValueVal), "a %v without a value", k)
+				c.malformed(c.valueAt(e).field(ptefb.SlotEValueVal), "a %v without a value", k)
 			}
 		case k == kindTensor:
 			c.tensor.Init(t.Bytes, t.Pos)
@@ -51,7 +51,7 @@ func (c *checker) values() error {
 				return c.r.error(tensor.ErrLimit, c.valueAt(e),
 					"more tensors than the limit of %d", max.MaxTensors)
 			}
-			c.stored = append(c.stored, place{int32(c.m.index), int32(i)})
+			c.stored = append(c.stored, valueID{int32(c.m.index), int32(i)})
 		default:
 			c.list(t, k)
 		}
@@ -90,7 +90,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 		path: valuePath, index: [3]int{c.m.index, c.index}}
 	b, ok := fb.FieldBytes(t, slot, size)
 	if !ok {
-		c.bad(s, "a %v without items", k)
+		c.malformed(s, "a %v without items", k)
 	}
 	if !k.isList() {
 		return
@@ -104,7 +104,7 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 			continue
 		}
 		if x < 0 || x >= int64(c.n) {
-			c.bad(item(n), "%d of %d values", x, c.n)
+			c.malformed(item(n), "%d of %d values", x, c.n)
 			continue
 		}
 		pointee := c.kind(int(x))
@@ -114,9 +114,9 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 		case k == kindIntList && pointee != kindInt,
 			k == kindTensorList && pointee != kindTensor,
 			k == kindOptionalTensorList && pointee != kindTensor && pointee != kindNull:
-			c.bad(item(n), "value %d is a %v, which a %v cannot have", x, pointee, k)
+			c.malformed(item(n), "value %d is a %v, which a %v cannot have", x, pointee, k)
 		case k != kindIntList && x >= int64(c.index):
-			c.bad(item(n), "value %d does not come before the list", x)
+			c.malformed(item(n), "value %d does not come before the list", x)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (c *checker) checkTensor(sizes []byte, found bool) Role {
 	if found {
 		size, known = c.shape(d, sizes)
 	} else {
-		c.bad(c.tensorAt(ptefb.SlotTensorSizes), "absent")
+		c.malformed(c.tensorAt(ptefb.SlotTensorSizes), "absent")
 	}
 	extra, buffer := t.ExtraTensorInfo(&c.extra), t.DataBufferIdx()
 	planned := t.AllocationInfo(&c.allocation) != nil
@@ -190,7 +190,7 @@ func (c *checker) place(role Role, index uint32, size int64, known bool) {
 	p := placeOf(&c.allocation)
 	n := int64(len(c.buffers))
 	if p.Memory == 0 || int64(p.Memory) >= n {
-		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId), "%d of buffers 1 to %d",
+		c.malformed(c.placeAt(ptefb.SlotAllocationDetailsMemoryId), "%d of buffers 1 to %d",
 			p.Memory, n-1)
 		return
 	}
@@ -199,10 +199,10 @@ func (c *checker) place(role Role, index uint32, size int64, known bool) {
 	}
 	buffer := uint64(c.buffers[p.Memory])
 	if p.Offset > buffer || uint64(size) > buffer-p.Offset {
-		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryOffsetLow),
+		c.malformed(c.placeAt(ptefb.SlotAllocationDetailsMemoryOffsetLow),
 			"%d bytes at %d in a buffer of %d", size, p.Offset, int64(buffer))
 	} else if buffer == 0 && role == RoleState && index != 0 {
-		c.bad(c.placeAt(ptefb.SlotAllocationDetailsMemoryId),
+		c.malformed(c.placeAt(ptefb.SlotAllocationDetailsMemoryId),
 			"an initial value without elements for buffer %d, which has no bytes and is not made",
 			p.Memory)
 	}
@@ -232,16 +232,16 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	rank, dims := len(sizes)/4, c.tensor.DimOrderBytes()
 	switch {
 	case dims == nil:
-		c.bad(c.tensorAt(ptefb.SlotTensorDimOrder), "absent")
+		c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder), "absent")
 	case len(dims) != rank:
-		c.bad(c.tensorAt(ptefb.SlotTensorDimOrder), "%d entries for %d dimensions", len(dims),
+		c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder), "%d entries for %d dimensions", len(dims),
 			rank)
 	case rank > maxRank:
-		c.bad(c.tensorAt(ptefb.SlotTensorSizes), "%d dimensions, and the runtime supports %d",
+		c.malformed(c.tensorAt(ptefb.SlotTensorSizes), "%d dimensions, and the runtime supports %d",
 			rank, maxRank)
 	default:
 		if _, ok := executorch.Order(dims, rank, nil); !ok {
-			c.bad(c.tensorAt(ptefb.SlotTensorDimOrder).inside(0), "%v is not a permutation", dims)
+			c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder).inside(0), "%v is not a permutation", dims)
 		}
 	}
 	// The runtime multiplies in order and keeps an overflow, whatever zero follows; with
@@ -250,12 +250,12 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	for i := range rank {
 		x := int64(int32(u32s(sizes, i)))
 		if x < 0 {
-			c.bad(c.tensorAt(ptefb.SlotTensorSizes).inside(4*i), "dimension %d is %d", i, x)
+			c.malformed(c.tensorAt(ptefb.SlotTensorSizes).inside(4*i), "dimension %d is %d", i, x)
 			return 0, false
 		}
 		zero = zero || x == 0
 		if n, ok = align.Mul(n, max(x, 1)); !ok {
-			c.bad(c.tensorAt(ptefb.SlotTensorSizes), "the product overflows")
+			c.malformed(c.tensorAt(ptefb.SlotTensorSizes), "the product overflows")
 			return 0, false
 		}
 	}
@@ -269,18 +269,18 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 // the layout of only the first tensor of a name with the file.
 func (c *checker) externalTensor(name []byte) {
 	if len(name) == 0 {
-		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
+		c.malformed(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
 			"an external tensor without a name")
 		return
 	}
 	p, dup := c.external[string(name)]
 	if !dup {
-		c.external[string(name)] = place{int32(c.m.index), int32(c.index)}
+		c.external[string(name)] = valueID{int32(c.m.index), int32(c.index)}
 		return
 	}
 	first, _ := c.r.value(p).table()
 	if !sameTable(&first, &c.tensor) {
-		c.bad(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
+		c.malformed(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),
 			"external tensor %s has another layout than where it was used before",
 			naming.Quote(string(name)))
 	}

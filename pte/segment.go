@@ -90,18 +90,18 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 		for name, b := range r.Blobs() {
 			list = format.AppendSpan(list, tensor.SpanBlob, name, b)
 		}
-		list = r.unused(list, used)
+		list = r.appendUnused(list, used)
 		for _, s := range r.Program().Segments() {
 			if len(s.Roles) == 0 {
 				list = append(list, format.UnusedSpan(s.Offset, s.Size))
 			}
 		}
-		format.CoverSpans(r.in.Size(), append(list, r.frame()...))(yield)
+		format.CoverSpans(r.in.Size(), append(list, r.metadataSpans()...))(yield)
 	}
 }
 
-// frame is what is around the payloads.
-func (r *Reader) frame() []tensor.Span {
+// metadataSpans is what is around the payloads.
+func (r *Reader) metadataSpans() []tensor.Span {
 	head := int64(8)
 	if r.header.Length > 0 {
 		head += r.header.Length
@@ -128,9 +128,9 @@ func (r *Reader) dataEnd() int64 {
 	return end
 }
 
-// unused appends the constants and initial values that no tensor uses.
-func (r *Reader) unused(list []tensor.Span, used map[int64]bool) []tensor.Span {
-	for _, p := range []*pool{&r.constants, &r.initials} {
+// appendUnused appends the constants and initial values that no tensor uses.
+func (r *Reader) appendUnused(list []tensor.Span, used map[int64]bool) []tensor.Span {
+	for _, p := range []*subsegments{&r.constants, &r.initials} {
 		if !p.found {
 			continue
 		}

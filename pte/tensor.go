@@ -62,8 +62,8 @@ func (r Role) External() bool { return r == RoleExternal || r == RoleExternalSta
 // Mutable reports whether the tensor is state.
 func (r Role) Mutable() bool { return r == RoleState || r == RoleExternalState }
 
-// moved is the role of a stored tensor that moves into a .ptd, and the other way round.
-func (r Role) moved() Role {
+// counterpart is the role of a stored tensor that moves into a .ptd, and the other way round.
+func (r Role) counterpart() Role {
 	return map[Role]Role{RoleConstant: RoleExternal, RoleState: RoleExternalState,
 		RoleExternal: RoleConstant, RoleExternalState: RoleState}[r]
 }

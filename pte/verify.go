@@ -78,7 +78,7 @@ func (x *Entry) CheckExternal(t *tensor.Tensor) error {
 	if t == nil {
 		err = fmt.Errorf("%w: no external tensor %s, %v%v", tensor.ErrNoTensor,
 			naming.Quote(x.Name), x.DType, x.Shape)
-	} else if e := sameLayout(x.Tensor, t); e != nil {
+	} else if e := checkLayout(x.Tensor, t); e != nil {
 		code, err = tensor.CodeWeightsMismatch, fmt.Errorf("%w: %w", tensor.ErrMalformed, e)
 	}
 	if err == nil {
@@ -88,9 +88,9 @@ func (x *Entry) CheckExternal(t *tensor.Tensor) error {
 	return &tensor.FormatError{Format: "pte", Offset: -1, Field: field, Code: code, Err: err}
 }
 
-// sameLayout returns how x differs from t, which it is to stand for. The runtime does not
+// checkLayout returns how x differs from t, which it is to stand for. The runtime does not
 // check the length of the data.
-func sameLayout(t, x *tensor.Tensor) error {
+func checkLayout(t, x *tensor.Tensor) error {
 	name := naming.Quote(t.Name)
 	switch {
 	case !x.Dense():
