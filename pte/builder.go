@@ -15,10 +15,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Builder assembles a program that ExecuTorch's runtime loads and runs. Its methods do
-// not fail: Write and WriteFile return the first error. It is for one goroutine at a
-// time. It holds on to the tensors and blobs that it is given, whose bytes are read when
-// the program is written.
+// A Builder assembles a program that ExecuTorch's runtime loads and runs. Its methods
+// return no errors: Write, WriteFile and Err return the first one. It is not safe for
+// concurrent use. The bytes of tensors and blobs are read when the program is written, so
+// they must stay readable and unchanged until then.
 type Builder struct {
 	methods   []*MethodBuilder
 	named     []namedBlob
@@ -39,7 +39,7 @@ func NewBuilder() *Builder {
 	return &Builder{names: make(map[string]bool), keys: make(map[string]bool)}
 }
 
-// fail keeps the first error.
+// fail records an error, if it is the first one.
 func (b *Builder) fail(class error, format string, args ...any) {
 	if b.err == nil {
 		b.err = errs.New(class, format, args...)
@@ -63,8 +63,8 @@ func (b *Builder) Method(name string) *MethodBuilder {
 	return m
 }
 
-// Metadata adds a constant getter: a method that returns values and does nothing. Values
-// are values as [MethodBuilder.Value] takes them, or a *tensor.Tensor.
+// Metadata adds a constant getter: a method that only returns stored values. Each value
+// is a *tensor.Tensor or has a type that [MethodBuilder.Value] takes.
 func (b *Builder) Metadata(name string, values ...any) {
 	m := b.Method(name)
 	refs := make([]Ref, len(values))
@@ -78,8 +78,8 @@ func (b *Builder) Metadata(name string, values ...any) {
 	m.Return(refs...)
 }
 
-// Named adds a blob that delegates find by its key. align is its alignment in the file, 0
-// for none.
+// Named adds a blob that delegates find by its key. align is its alignment in the file in
+// bytes, 0 for none.
 func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	if err := checkKey(key); err != nil {
 		b.fail(err, "named data %s", naming.Quote(key))
@@ -98,17 +98,20 @@ func (b *Builder) Named(key string, data tensor.Blob, align int64) {
 	b.named = append(b.named, namedBlob{key, data, max(align, 1)})
 }
 
-// Write writes the program. It never seeks.
+// Write writes the program to w, without seeking. It fails with the first error of the
+// Builder, with tensor.ErrChecksum if memory has changed since it was given, and if
+// [Reader.Verify] would find an error or a warning in the program.
 func (b *Builder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return format.Encode(ctx, w, opts.encoding(b.output))
 }
 
-// WriteFile writes the program into a file, which appears whole or not at all.
+// WriteFile writes as Write does, into a file, which appears whole or not at all.
 func (b *Builder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return format.EncodeFile(ctx, name, opts.encoding(b.output))
 }
 
-// output makes the flatbuffer and lays out the payloads.
+// output makes the flatbuffer, places the payloads, and checks that the runtime would
+// load the result.
 func (b *Builder) output(opts WriterOptions) (*output, error) {
 	segmentAlign, tensorAlign, _ := opts.alignments()
 	err := cmp.Or(b.err, errs.Wrap(-1, "", b.checksums.Check()))
@@ -145,14 +148,14 @@ func (b *Builder) output(opts WriterOptions) (*output, error) {
 
 // payloads stores the payloads of delegates and the named data.
 func (b *Builder) payloads(d *draft) error {
-	inlined := []*fb.Node{} // the empty ones, as in the exporter
+	inline := []*fb.Node{} // only empty payloads are inline, as in ExecuTorch's exporter
 	delegates, named := make(store), make(store)
 	for _, m := range b.methods {
 		for i, x := range m.delegates {
-			location, at := ptefb.DataLocationINLINE, len(inlined)
+			location, at := ptefb.DataLocationINLINE, len(inline)
 			if x.payload.Size() == 0 {
 				const slot = ptefb.SlotBackendDelegateInlineDataData
-				inlined = append(inlined, new(fb.Node).SetBytes(slot, nil,
+				inline = append(inline, new(fb.Node).SetBytes(slot, nil,
 					ptefb.AlignBackendDelegateInlineDataData))
 			} else {
 				var err error
@@ -166,7 +169,7 @@ func (b *Builder) payloads(d *draft) error {
 				SetNumber(ptefb.SlotBackendDelegateDataReferenceLocation, 1, uint64(location)))
 		}
 	}
-	d.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, inlined)
+	d.tree.SetChildren(ptefb.SlotProgramBackendDelegateData, inline)
 	var keys []*fb.Node
 	for _, n := range b.named {
 		at, err := d.addSegment(named, blobPrefix+n.key, n.data, n.align)

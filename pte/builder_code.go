@@ -13,8 +13,8 @@ import (
 
 type instruction struct {
 	op       Opcode
-	operands []int32
-	node     *fb.Node // the member of the union
+	operands []int32  // indices of values
+	node     *fb.Node // the table of the instruction's arguments
 	label    *Label   // of a jump
 }
 
@@ -23,7 +23,7 @@ type delegate struct {
 	node    *fb.Node
 }
 
-// do adds an instruction.
+// do adds an instruction, and returns it until the next one is added.
 func (m *MethodBuilder) do(op Opcode, node *fb.Node, operands ...int32) *instruction {
 	m.code = append(m.code, instruction{op: op, operands: operands, node: node})
 	return &m.code[len(m.code)-1]
@@ -33,14 +33,14 @@ func number32(slot int, x int32) *fb.Node {
 	return new(fb.Node).SetNumber(slot, 4, uint64(uint32(x)))
 }
 
-// Alias makes the planner keep the tensor of as long as view, whose bytes are in its
-// memory.
+// Alias declares that the tensor view shares the memory of the tensor of, so that the
+// memory plan reuses it only after the last use of both.
 func (m *MethodBuilder) Alias(of, view Ref) {
 	m.aliases = append(m.aliases, [2]int32{m.use(of, "Alias"), m.use(view, "Alias")})
 }
 
-// Structure sets how inputs and outputs are nested, in one of the two notations of
-// [LeafPaths].
+// Structure sets how inputs and outputs were nested in the original model, in one of the
+// two notations of [LeafPaths].
 func (m *MethodBuilder) Structure(inputs, outputs string) {
 	m.structure = [2]string{inputs, outputs}
 }
@@ -71,7 +71,8 @@ func (m *MethodBuilder) Call(operator string, args ...Ref) {
 		SetVector(ptefb.SlotKernelCallArgs, vector(values), 4), values...)
 }
 
-// Delegate adds a part that a backend runs, and returns its index.
+// Delegate adds a part of the method that a backend runs, and returns its index for
+// CallDelegate. id is the name of the backend.
 func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...CompileSpec) int {
 	if id == "" || strings.ContainsRune(id, 0) || payload.Size() < 0 {
 		m.fail(fs.ErrInvalid, "delegate %s of %d bytes", naming.Quote(id), payload.Size())
@@ -87,7 +88,7 @@ func (m *MethodBuilder) Delegate(id string, payload tensor.Blob, specs ...Compil
 	return len(m.delegates) - 1
 }
 
-// CallDelegate runs a delegate on values, its inputs first and then its outputs.
+// CallDelegate runs delegate index on its inputs, followed by its outputs.
 func (m *MethodBuilder) CallDelegate(index int, args ...Ref) {
 	if index < 0 || index >= len(m.delegates) {
 		m.fail(fs.ErrInvalid, "delegate %d of %d", index, len(m.delegates))
@@ -105,24 +106,24 @@ func (m *MethodBuilder) Move(from, to Ref) {
 		SetNumber(ptefb.SlotMoveCallMoveTo, 4, uint64(b)), a, b)
 }
 
-// Free releases the memory of a tensor whose shape is not bounded.
+// Free releases the memory of a tensor whose shape has no upper bound.
 func (m *MethodBuilder) Free(r Ref) {
 	v := m.use(r, "Free")
 	m.do(OpFree, number32(ptefb.SlotFreeCallValueIndex, v), v)
 }
 
-// A Label is a place among the instructions of a method.
+// A Label is the target of jumps in a method.
 type Label struct {
 	m  *MethodBuilder
-	at int32 // -1 until it is marked
+	at int32 // index of an instruction, -1 until Mark
 }
 
-// Label makes a label to jump to, which Mark puts somewhere.
+// Label makes a target for jumps. Mark sets its position, before or after the jumps.
 func (m *MethodBuilder) Label() *Label {
 	return &Label{m, -1}
 }
 
-// Mark puts a label before the next instruction.
+// Mark sets the position of a label: before the next instruction.
 func (m *MethodBuilder) Mark(l *Label) {
 	if l == nil || l.m != m || l.at >= 0 {
 		m.fail(fs.ErrInvalid, "a label is marked twice, or is of another method")
@@ -131,8 +132,8 @@ func (m *MethodBuilder) Mark(l *Label) {
 	l.at = int32(len(m.code))
 }
 
-// JumpFalse goes to a label if a value is false: a Bool, or a bool tensor that is not
-// true everywhere. To jump in any case, jump on m.Bool(false).
+// JumpFalse jumps to a label if a value is false: a bool, or a bool tensor with any false
+// element. To jump always, use m.Value(false) as the condition.
 func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 	if l == nil || l.m != m {
 		m.fail(fs.ErrInvalid, "a jump to a label of another method")
@@ -142,7 +143,7 @@ func (m *MethodBuilder) JumpFalse(condition Ref, l *Label) {
 	m.do(OpJumpFalse, number32(ptefb.SlotJumpFalseCallCondValueIndex, v), v).label = l
 }
 
-// node makes the method's table in d.
+// node makes the method's table. It adds the tensors of the method to d.
 func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 	for _, x := range m.code {
 		if x.label != nil && x.label.at < 0 {
@@ -169,7 +170,7 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 	d.tensors = append(d.tensors, tensors)
 	for _, i := range m.outputs {
 		if t := m.values[i].tensor; t != nil && t.role == RoleExternal {
-			t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
+			t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returnedBuffer)
 		}
 	}
 	return new(fb.Node).
@@ -187,7 +188,7 @@ func (m *MethodBuilder) node(d *draft) (*fb.Node, error) {
 		SetVector(ptefb.SlotExecutionPlanNonConstBufferSizes, vector(sizes), 8), nil
 }
 
-// chain makes the table of instructions.
+// chain makes the table Chain of the instructions.
 func (m *MethodBuilder) chain() *fb.Node {
 	instructions := make([]*fb.Node, len(m.code))
 	for i, x := range m.code {

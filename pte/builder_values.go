@@ -14,31 +14,31 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A MethodBuilder assembles a method: values first, then instructions in the order in
-// which they run.
+// A MethodBuilder assembles a method: values, and instructions in the order in which they
+// run. Like the [Builder], it records the first error, which Write returns.
 type MethodBuilder struct {
 	b               *Builder
 	name            string
 	values          []value
 	inputs, outputs []int32
 	code            []instruction
-	operators       map[string]int32 // indices of their nodes
+	operators       map[string]int32 // indices in operatorNodes, by name
 	operatorNodes   []*fb.Node
 	delegates       []delegate
-	aliases         [][2]int32
-	structure       [2]string // of inputs and outputs
+	aliases         [][2]int32 // pairs of values that share memory
+	structure       [2]string  // of inputs and outputs
 }
 
-// A value is a value of a method on its way into a file.
+// A value is a value of a method that is being assembled.
 type value struct {
 	kind   Kind
-	node   *fb.Node     // the member of the union
-	items  []int        // of a list of values
+	node   *fb.Node     // the table that holds the value
+	items  []int        // the values in a list of values
 	tensor *tensorValue // nil for other kinds
 }
 
-// A Ref is a value of the method that made it. The zero Ref is None where a list allows
-// that.
+// A Ref refers to a value of the MethodBuilder that made it. The zero Ref stands for None
+// in an OptionalTensorList.
 type Ref struct {
 	m *MethodBuilder
 	i int32 // index + 1
@@ -63,7 +63,8 @@ func (m *MethodBuilder) add(v value) Ref {
 	return Ref{m, int32(len(m.values))}
 }
 
-// use is the index of a value, which must be of this method.
+// use returns the index of a value. It fails if the value is not of this method; what
+// names the use in the error.
 func (m *MethodBuilder) use(r Ref, what string) int32 {
 	if r.m != m {
 		if r.m == nil {
@@ -83,20 +84,21 @@ func (m *MethodBuilder) useAll(refs []Ref, what string) []int32 {
 // Index returns the value's index in its method.
 func (r Ref) Index() int { return int(r.i) - 1 }
 
-// vector returns the elements of a slice as the file has them.
+// vector returns the elements of a slice of numbers as bytes of the file.
 func vector(list any) []byte {
-	b, _ := binary.Append(nil, binary.LittleEndian, list) // fails for other types only
+	b, _ := binary.Append(nil, binary.LittleEndian, list) // does not fail for numbers
 	return b
 }
 
-// items returns the union's member of a list, given its elements.
+// items makes the table of a list of kind k, given its elements.
 func items(k Kind, list any) *fb.Node {
 	slot, size := itemsOf(k)
 	return new(fb.Node).SetVector(slot, vector(list), size)
 }
 
-// Value adds a number, an int, int64 or float64, a bool, a string, nil for None, or a
-// list: []int64, whose numbers are values too, []float64 or []bool.
+// Value adds a value that is stored in the program. x is an int, int64, float64, bool,
+// string, []int64, []float64, []bool, or nil for None. The numbers of an []int64 are
+// added as values too.
 func (m *MethodBuilder) Value(x any) Ref {
 	node, kind := new(fb.Node), kindNull
 	switch x := x.(type) {
@@ -127,8 +129,8 @@ func (m *MethodBuilder) Value(x any) Ref {
 	return m.add(value{kind: kind, node: node})
 }
 
-// IntList adds a list of numbers that are values: constants, or what instructions
-// compute.
+// IntList adds a list of integers, which are values: constants, or results of
+// instructions.
 func (m *MethodBuilder) IntList(items ...Ref) Ref { return m.list(kindIntList, items) }
 
 // TensorList adds a list of tensors.
@@ -157,7 +159,7 @@ func (m *MethodBuilder) list(k Kind, refs []Ref) Ref {
 	return m.add(v)
 }
 
-// newTensor adds a tensor like t, without its bytes.
+// newTensor adds a tensor with the name, dtype, shape and order of t, without its bytes.
 func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	v := &tensorValue{node: new(fb.Node), shape: slices.Clone(t.Shape), role: role}
 	r := m.add(value{kind: kindTensor, node: v.node, tensor: v})
@@ -174,7 +176,7 @@ func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	if !ok || len(t.Shape) > 0 && slices.Max(t.Shape) > math.MaxInt32 {
 		m.fail(errors.ErrUnsupported, "%v: %v of %v is too large", role, t.Shape, t.DType)
 	}
-	sizes, dims := layoutOf(t.Shape, t.Order)
+	sizes, dims := sizesOf(t.Shape, t.Order)
 	v.node.SetVector(ptefb.SlotTensorSizes, vector(sizes), 4).
 		SetBytes(ptefb.SlotTensorDimOrder, dims, 1).
 		SetNumber(ptefb.SlotTensorScalarType, 1, uint64(uint8(scalar)))
@@ -188,9 +190,10 @@ func (m *MethodBuilder) newTensor(role Role, t *tensor.Tensor) Ref {
 	return r
 }
 
-// Declare adds a tensor without bytes in the program: an intermediate result or an output
-// whose memory the caller gives, a constant or state that the runtime takes from a .ptd,
-// where its key is name, or state without an initial value, which is found by its name.
+// Declare adds a tensor without bytes in the program. name is empty for RolePlanned and
+// RoleCaller. For RoleExternal and RoleExternalState it is the key in the .ptd, for
+// RoleState the name by which applications find the state, which has no initial value.
+// RoleConstant is an error: see Constant.
 func (m *MethodBuilder) Declare(role Role, name string, d tensor.DType, s tensor.Shape) Ref {
 	switch {
 	case role == RoleConstant || role > RoleExternalState:
@@ -201,38 +204,37 @@ func (m *MethodBuilder) Declare(role Role, name string, d tensor.DType, s tensor
 	return m.newTensor(role, &tensor.Tensor{Name: name, DType: d, Shape: s, External: true})
 }
 
-// Tensor adds an intermediate result. Its memory is planned: see [Ref.Place] and
-// [MethodBuilder.Declare] for other ways.
+// Tensor adds a tensor for an intermediate result or an output. Its place in memory is
+// planned; see [Ref.Place] and [MethodBuilder.Declare] for other ways.
 func (m *MethodBuilder) Tensor(d tensor.DType, s tensor.Shape) Ref {
 	return m.Declare(RolePlanned, "", d, s)
 }
 
-// Input adds a tensor that the caller gives. Inputs are numbered in the order of the
-// calls.
+// Input adds a tensor as the next input of the method.
 func (m *MethodBuilder) Input(d tensor.DType, s tensor.Shape) Ref {
 	r := m.Tensor(d, s)
 	m.Accept(r)
 	return r
 }
 
-// Accept makes inputs of values that are there, such as m.Int(5). The runtime accepts no
-// other number than the stored one.
+// Accept makes existing values the next inputs of the method. If one is a number, such as
+// m.Value(5), the runtime accepts only the stored number.
 func (m *MethodBuilder) Accept(refs ...Ref) {
 	m.inputs = append(m.inputs, m.useAll(refs, "input")...)
 }
 
-// Return makes outputs of values.
+// Return makes existing values the next outputs of the method.
 func (m *MethodBuilder) Return(refs ...Ref) {
 	m.outputs = append(m.outputs, m.useAll(refs, "output")...)
 }
 
 // Constant adds a tensor that is stored in the program. Its memory must not change until
-// the program is written; else writing fails with tensor.ErrChecksum. The name of t is
-// kept out of the file, as exporters do; see [Ref.Name].
+// the program is written; else Write fails with tensor.ErrChecksum. The file does not
+// get the name of t, as exporters do; see [Ref.Name].
 func (m *MethodBuilder) Constant(t *tensor.Tensor) Ref { return m.stored(RoleConstant, t) }
 
-// State adds a tensor that keeps its value from call to call, and is t when the method is
-// loaded. A name lets applications find it; t's own is used, and may be empty.
+// State adds a tensor that keeps its value from call to call. Its initial value is t, and
+// its name is the name of t, which may be empty. Applications find state by its name.
 func (m *MethodBuilder) State(t *tensor.Tensor) Ref { return m.stored(RoleState, t) }
 
 func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
@@ -250,7 +252,8 @@ func (m *MethodBuilder) stored(role Role, t *tensor.Tensor) Ref {
 	return r
 }
 
-// tensorOf is the tensor of a Ref that is about to be changed.
+// tensorOf returns the tensor of a Ref. It fails if the value is none; what names the
+// caller in the error.
 func (r Ref) tensorOf(what string) *tensorValue {
 	if r.m != nil {
 		v := &r.m.values[r.Index()]
@@ -262,16 +265,15 @@ func (r Ref) tensorOf(what string) *tensorValue {
 	return &tensorValue{node: new(fb.Node)}
 }
 
-// Bound makes the tensor's shape an upper bound: the runtime may be given, and give,
-// smaller ones.
+// Bound makes the tensor's shape an upper bound: at run time it may be smaller.
 func (r Ref) Bound() Ref {
 	r.tensorOf("Bound").node.SetScalar(ptefb.SlotTensorShapeDynamism, 1,
 		uint64(ptefb.TensorShapeDynamismDYNAMIC_BOUND))
 	return r
 }
 
-// Order sets the order of the tensor's dimensions in memory. A constant has the order of
-// the tensor that it was made of.
+// Order sets the order of the tensor's dimensions in memory. It is an error for a
+// constant and for state with an initial value, which have the order of their tensor.
 func (r Ref) Order(o tensor.Order) Ref {
 	t := r.tensorOf("Order")
 	if !o.Valid(len(t.shape)) || t.data != nil {
@@ -280,12 +282,13 @@ func (r Ref) Order(o tensor.Order) Ref {
 		}
 		return r
 	}
-	_, dims := layoutOf(t.shape, o)
+	_, dims := sizesOf(t.shape, o)
 	t.node.SetBytes(ptefb.SlotTensorDimOrder, dims, 1)
 	return r
 }
 
-// Name sets the fully qualified name, by which applications find a tensor.
+// Name sets the fully qualified name, by which applications find a tensor. The empty
+// string removes it.
 func (r Ref) Name(name string) Ref {
 	info := r.tensorOf("Name").extraInfo()
 	if info.SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, name); name == "" {
@@ -294,9 +297,9 @@ func (r Ref) Name(name string) Ref {
 	return r
 }
 
-// Place puts the tensor at an offset of a buffer of the memory plan, from 1 on, in place
-// of our planner. The caller then is responsible for what overlaps; the buffer is made as
-// large as its tensors need.
+// Place sets the place of the tensor in memory, which is otherwise planned: the number of
+// a buffer, from 1 on, and an offset in bytes. The caller is responsible for tensors that
+// overlap. The buffer gets the size that its tensors need.
 func (r Ref) Place(memory uint32, offset uint64) Ref {
 	t := r.tensorOf("Place")
 	if r.m != nil && (memory == 0 || memory > 1<<16 || !t.planned()) {
@@ -322,8 +325,8 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// layoutOf returns a shape and an order in the file's types.
-func layoutOf(s tensor.Shape, o tensor.Order) (sizes []int32, dims []byte) {
+// sizesOf returns a shape and an order in the types of the file.
+func sizesOf(s tensor.Shape, o tensor.Order) (sizes []int32, dims []byte) {
 	dims = make([]byte, len(s))
 	for i := range dims {
 		dims[i] = byte(i)

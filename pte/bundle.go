@@ -21,13 +21,13 @@ import (
 )
 
 // A Bundle is the test cases of a .bpte: inputs for the methods of its program, and the
-// outputs that they should give.
+// expected outputs.
 type Bundle struct {
 	Version uint32
 	Suites  []TestSuite
 }
 
-// String counts the test cases, such as "2 test cases".
+// String returns the number of test cases, such as "2 test cases".
 func (b *Bundle) String() string {
 	n := 0
 	for _, s := range b.Suites {
@@ -47,7 +47,7 @@ type TestSuite struct {
 
 // A TestCase is one call of a method.
 type TestCase struct {
-	Inputs  []any // int64, bool, float64, *tensor.Tensor; nil for a kind that is not known
+	Inputs  []any // int64, bool, float64, *tensor.Tensor; nil for an unknown kind
 	Outputs []any // expected
 }
 
@@ -122,19 +122,20 @@ func (r *Reader) bundledTensor(table flatbuffers.Table, field string) *tensor.Te
 	return out
 }
 
-// The version that ExecuTorch's bundles have.
+// bundleVersion is the version that ExecuTorch writes into bundles.
 const bundleVersion = 2
 
-// Write writes a .bpte: the bundle around program, which is a whole .pte. Test cases must
-// fit their methods: as many inputs and outputs, of their kinds, and tensors of their
-// dtype. The Reader that a Bundle is of must be open. A bundle is one flatbuffer of less
-// than 2 GiB, and made in memory.
+// Write writes a .bpte: the test cases and program, which is a whole .pte. It fails with
+// tensor.ErrMalformed if a test case does not fit its method, in the number and kinds of
+// its inputs and outputs or in the dtype and rank of a tensor. If a Reader returned the
+// Bundle, it must still be open. The file is one flatbuffer, which is made in memory;
+// Write fails with tensor.ErrLimit if it has 2 GiB or more.
 func (b *Bundle) Write(ctx context.Context, w io.Writer, program []byte) error {
 	assemble := func(WriterOptions) (*output, error) { return b.wrap(program) }
 	return format.Encode(ctx, w, new(WriterOptions).encoding(assemble))
 }
 
-// wrap makes the file of a bundle around program.
+// wrap makes a .bpte of the test cases and program.
 func (b *Bundle) wrap(program []byte) (*output, error) {
 	head, err := b.encode(program)
 	return &output{head: head, size: int64(len(head))}, err
@@ -156,7 +157,7 @@ func (b *Bundle) encode(program []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// Data that the program has aligned in its file is aligned in the bundle too.
+	// The program is aligned so that its segments keep their alignment in the bundle.
 	align := max(32, powerOfTwo(r.header.SegmentBase, 4096))
 	p := w.Scalars(program, 1, int(align))
 	list := w.Offsets(suites)
@@ -193,7 +194,8 @@ func (s *TestSuite) encode(w *fb.Builder, r *Reader) (fb.Offset, error) {
 		fb.Ref(ptefb.SlotBundledMethodTestSuiteMethodName, name)), nil
 }
 
-// encodeValues writes the inputs or outputs of a test case, of a method that has these.
+// encodeValues writes the inputs or outputs of a test case. of are the inputs or outputs
+// of its method.
 func encodeValues(w *fb.Builder, what string, values []any, of []Value) (fb.Offset, error) {
 	if len(values) != len(of) {
 		return 0, fmt.Errorf("%w: %d %s, and the method has %d", tensor.ErrMalformed,
@@ -252,7 +254,7 @@ func encodeTensor(w *fb.Builder, t *tensor.Tensor, of TensorInfo) (fb.Offset, er
 	if _, err := t.Data.WriteTo(&data); err != nil {
 		return 0, err
 	}
-	sizes, dims := layoutOf(t.Shape, t.Order)
+	sizes, dims := sizesOf(t.Shape, t.Order)
 	dataAt, dimsAt := w.Scalars(data.Bytes(), 1, 16), w.Scalars(dims, 1, 1)
 	sizesAt := w.Scalars(vector(sizes), 4, 4)
 	return w.Table(fb.Ref(ptefb.SlotBundledTensorDimOrder, dimsAt),

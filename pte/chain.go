@@ -28,11 +28,11 @@ const (
 
 func (o Opcode) known() bool { return o <= OpFree }
 
-// String returns the name of the union's member, InstructionArguments(7) if it is
-// unknown.
+// String returns the name in the union, such as KernelCall, or InstructionArguments(7) if
+// it is unknown.
 func (o Opcode) String() string { return ptefb.InstructionArguments(o).String() }
 
-// A chain is a list of instructions. All known programs have one chain a method.
+// A chain is a list of instructions. In all known programs a method has one chain.
 type chain struct {
 	m     Method
 	t     ptefb.Chain
@@ -71,7 +71,7 @@ func (m Method) Instructions() iter.Seq[Instruction] {
 	}
 }
 
-// NumInstructions counts the instructions of all chains.
+// NumInstructions returns the number of instructions of all chains.
 func (m Method) NumInstructions() (n int) {
 	for c := range m.chains() {
 		n += c.len()
@@ -79,9 +79,8 @@ func (m Method) NumInstructions() (n int) {
 	return n
 }
 
-// An Instruction is one step of a method. Its methods return zero, or -1 for an index,
-// for an instruction of another kind than theirs. Indices are as the file has them, not
-// checked.
+// An Instruction is one step of a method. A method that does not apply to the kind of the
+// instruction returns zero, or -1 for an index. Indices are as in the file, unchecked.
 type Instruction struct {
 	c     chain
 	t     ptefb.Instruction
@@ -91,14 +90,14 @@ type Instruction struct {
 // Chain returns the index of the instruction's chain.
 func (i Instruction) Chain() int { return i.c.index }
 
-// Index returns the instruction's index in its chain. Jumps have such an index as
-// destination.
+// Index returns the instruction's index in its chain. The destination of a jump is such
+// an index.
 func (i Instruction) Index() int { return i.index }
 
 // Opcode returns the kind of the instruction.
 func (i Instruction) Opcode() Opcode { return Opcode(i.t.InstrArgsType()) }
 
-// args returns the table of the instruction's arguments, absent unless it is of kind op.
+// args returns the table of the instruction's arguments, false unless it is of kind op.
 func (i Instruction) args(op Opcode) (t flatbuffers.Table, ok bool) {
 	ok = i.Opcode() == op && i.t.InstrArgs(&t)
 	return t, ok
@@ -121,9 +120,9 @@ func (i Instruction) Delegate() int {
 	return i.number(OpDelegateCall, ptefb.SlotDelegateCallDelegateIndex)
 }
 
-// Args returns the values that a call works on. The values of a kernel are the operator's
-// arguments in order, its outputs among them, and then its results, which are the outputs
-// once more.
+// Args returns the indices of the values that a call works on, nil for other kinds. For a
+// kernel they are the operator's arguments in order, outputs included, followed by its
+// results, which are the outputs again.
 func (i Instruction) Args() []int {
 	slot := ptefb.SlotKernelCallArgs
 	t, ok := i.args(OpKernelCall)
@@ -137,13 +136,13 @@ func (i Instruction) Args() []int {
 	return elements(b, 4, func(b []byte) int { return int(int32(u32s(b, 0))) })
 }
 
-// move is the value that a move reads, and the one that it overwrites.
+// move returns the value that a move reads, and the value that it overwrites.
 func (i Instruction) move() (from, to int) {
 	return i.number(OpMove, ptefb.SlotMoveCallMoveFrom), i.number(OpMove, ptefb.SlotMoveCallMoveTo)
 }
 
 // Jump returns the value that a jump depends on, and the index of the instruction that
-// follows if the value is false.
+// runs next if the value is false.
 func (i Instruction) Jump() (condition, destination int) {
 	return i.number(OpJumpFalse, ptefb.SlotJumpFalseCallCondValueIndex),
 		i.number(OpJumpFalse, ptefb.SlotJumpFalseCallDestinationInstruction)
@@ -178,7 +177,7 @@ func joinArgs(args []int) string {
 	return "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(args), " ", ", "), "[]") + ")"
 }
 
-// operands returns the values that the instruction names.
+// operands returns the indices of all values that the instruction reads or writes.
 func (i Instruction) operands() []int {
 	switch i.Opcode() {
 	case OpKernelCall, OpDelegateCall:

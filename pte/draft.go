@@ -15,34 +15,34 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A draft is a program on its way into a file: its tables, and what its segments hold. A
-// Builder makes one of nothing, an Edit one of the program that it changes.
+// A draft is a program that is being assembled for writing: its tables and its segments.
+// A Builder starts from an empty draft, an Edit from the tables of the original.
 type draft struct {
 	e               *Edit // nil for a Builder's
 	tree            *fb.Node
-	tensors         [][]*tensorValue // by method and value, nil for all else
-	listsChanged    bool             // constants or initial values were changed
+	tensors         [][]*tensorValue // by method and value; nil for other values
+	listsChanged    bool             // the lists of constants and initial values are made anew
 	segments        []dataSegment
-	vectorAlignment int    // what vectors inside the flatbuffer are aligned to
-	headerTail      []byte // what a header of a newer version has after the fields that are known
-	needsHeader     bool   // there is one even without bytes in segments
+	vectorAlignment int    // of vectors inside the flatbuffer
+	headerTail      []byte // bytes of a newer header after the known fields
+	needsHeader     bool   // even if no segment has bytes
 }
 
-// A tensorValue is a tensor on its way into a file.
+// A tensorValue is a tensor of a draft.
 type tensorValue struct {
 	node *fb.Node
 	role Role
 	of   Value          // in the program that is edited
-	data *tensor.Tensor // what is stored, if it is not what the program had
+	data *tensor.Tensor // the new data, nil if the tensor keeps its own
 
 	// For a Builder.
 	shape  tensor.Shape
 	bytes  int64
-	placed bool // by the caller
+	placed bool // place was set by the caller
 	place  Place
 }
 
-// extraInfo is a tensor's extra information, which is made where there is none.
+// extraInfo returns the tensor's ExtraTensorInfo, and adds one if there is none.
 func (t *tensorValue) extraInfo() *fb.Node {
 	info := t.node.Child(ptefb.SlotTensorExtraTensorInfo)
 	if info == nil {
@@ -52,15 +52,15 @@ func (t *tensorValue) extraInfo() *fb.Node {
 	return info
 }
 
-// A dataSegment is a segment on its way into a file.
+// A dataSegment is a segment of a draft.
 type dataSegment struct {
 	sections []format.Section // offsets count from the start of the segment
 	size     int64
-	align    int64 // the largest that its pieces ask for
-	off      int64 // from the base
+	align    int64 // the largest alignment of a section
+	off      int64 // from the segment base
 }
 
-// append adds data of size bytes after what is there and returns where.
+// append adds data of size bytes to the end, and returns its offset in the segment.
 func (s *dataSegment) append(data []format.Section, size, alignment int64) (int64, error) {
 	off, ok := align.Up(s.size, alignment)
 	if !ok || size < 0 || size > math.MaxInt64-off {
@@ -75,15 +75,17 @@ func (s *dataSegment) append(data []format.Section, size, alignment int64) (int6
 	return off, nil
 }
 
-// whole is a blob as a piece.
-func whole(name string, b tensor.Blob) []format.Section {
+// blobSections returns one section with all of a blob.
+func blobSections(name string, b tensor.Blob) []format.Section {
 	return []format.Section{{Name: name, Size: b.Size(), Data: b}}
 }
 
-// A store gives payloads their places; the same memory or source has one.
+// A store holds the index under which each payload was stored, by its memory or source,
+// so that a payload that is given twice is stored once.
 type store map[any]int
 
-// share returns what was noted for the same payload before, or notes i.
+// share returns the index of an earlier payload with the same memory or source. If there
+// is none, it stores and returns i.
 func (s store) share(b tensor.Blob, i int) (at int, shared bool) {
 	id := b.Identity()
 	if b.Size() == 0 || id == nil {
@@ -95,13 +97,14 @@ func (s store) share(b tensor.Blob, i int) (at int, shared bool) {
 	return at, shared
 }
 
-// addSegment stores a payload and returns the segment that has it.
+// addSegment stores a payload in a segment of its own, or shares the segment of the same
+// payload, and returns the index of the segment.
 func (d *draft) addSegment(seen store, name string, data tensor.Blob,
 	alignment int64) (int, error) {
 	at, shared := seen.share(data, len(d.segments))
 	if !shared {
 		d.segments = append(d.segments, dataSegment{})
-		_, err := d.segments[at].append(whole(name, data), data.Size(), alignment)
+		_, err := d.segments[at].append(blobSections(name, data), data.Size(), alignment)
 		return at, err
 	}
 	a, ok := executorch.LCM(d.segments[at].align, alignment)
@@ -111,42 +114,29 @@ func (d *draft) addSegment(seen store, name string, data tensor.Blob,
 	return at, nil
 }
 
-// A dataList is a segment of tensors.
+// A dataList is a segment of tensors with the table of their offsets.
 type dataList struct {
 	dataSegment
-	offsets []uint64 // the first is a placeholder
+	offsets []uint64 // index 0 is not used: it means that a tensor has no bytes
 }
 
-// put adds bytes and returns their index.
+// put adds bytes and returns their index in the list.
 func (l *dataList) put(data []format.Section, size, alignment int64) (int, error) {
 	off, err := l.append(data, size, alignment)
 	l.offsets = append(l.offsets, uint64(off))
 	return len(l.offsets) - 1, err
 }
 
-// list collects the bytes of all tensors of a role, those that the program had before the
-// rest, and gives the tensors their new indices. minAlign aligns each.
+// list makes the list of all tensors of a role, and gives the tensors their indices in
+// it. Bytes of the original come first. minAlign is the alignment that each tensor has at
+// least.
 func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 	l := dataList{offsets: []uint64{0}}
-	var users []*tensorValue
-	sizes := make(map[uint32]int64) // of what the program had: the size of its longest tensor
-	for _, t := range slices.Concat(d.tensors...) {
-		if t == nil || t.role != role {
-			continue
-		}
-		if info, _ := t.of.Tensor(); t.data == nil {
-			if info.Buffer == 0 {
-				continue
-			}
-			size, ok := info.Bytes()
-			if !ok {
-				return l, errs.Malformed(-1, t.of.path(), "%v has no size", info)
-			}
-			sizes[info.Buffer] = max(sizes[info.Buffer], size)
-		}
-		users = append(users, t)
+	users, sizes, err := d.users(role)
+	if err != nil {
+		return l, err
 	}
-	indices := make(map[uint32]int)
+	indices := make(map[uint32]int) // in the new list, by the index in the original
 	for _, buffer := range slices.Sorted(maps.Keys(sizes)) {
 		r, size := d.e.r, sizes[buffer]
 		x, err := r.locate(role, buffer, size,
@@ -169,20 +159,44 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 		}
 		if !shared {
 			data, alignment := t.data.Data, max(minAlign, int64(t.data.DType.Align()))
-			if _, err := l.put(whole(t.data.Name, data), data.Size(), alignment); err != nil {
+			if _, err := l.put(blobSections(t.data.Name, data), data.Size(), alignment); err != nil {
 				return l, err
 			}
 		}
 		t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, uint64(index))
 	}
 	if len(l.offsets) > 1 && l.size == 0 {
-		// The runtime finds no tensor in an empty segment, even if that has no elements.
-		l.sections, l.size = whole("empty segment", tensor.BlobOf([]byte{0})), 1
+		// The runtime finds no tensor in an empty segment, not even one without elements.
+		l.sections, l.size = blobSections("empty segment", tensor.BlobOf([]byte{0})), 1
 	}
 	return l, nil
 }
 
-// putLists makes the lists of constants and initial values that tensors refer to.
+// users returns the tensors of a role that have bytes, and the sizes of the bytes that
+// come from the original, by data_buffer_idx. Tensors that share bytes may differ in
+// size: the largest counts.
+func (d *draft) users(role Role) (users []*tensorValue, sizes map[uint32]int64, err error) {
+	sizes = make(map[uint32]int64)
+	for _, t := range slices.Concat(d.tensors...) {
+		if t == nil || t.role != role {
+			continue
+		}
+		if info, _ := t.of.Tensor(); t.data == nil {
+			if info.Buffer == 0 {
+				continue
+			}
+			size, ok := info.Bytes()
+			if !ok {
+				return nil, nil, errs.Malformed(-1, t.of.path(), "%v has no size", info)
+			}
+			sizes[info.Buffer] = max(sizes[info.Buffer], size)
+		}
+		users = append(users, t)
+	}
+	return users, sizes, nil
+}
+
+// putLists makes the lists of constants and initial values, and stores each in a segment.
 func (d *draft) putLists(alignment int64) error {
 	constants, err := d.list(RoleConstant, alignment)
 	if err != nil {
@@ -213,7 +227,8 @@ func (d *draft) putLists(alignment int64) error {
 	return nil
 }
 
-// segmentOf puts data into the segment that only a list has, or into a new one.
+// segmentOf puts data into the segment of a list, or into a new segment if the list has
+// none or shares it, and returns the segment's index.
 func (d *draft) segmentOf(list *fb.Node, data dataSegment) uint64 {
 	i := list.Scalar(ptefb.SlotSubsegmentOffsetsSegmentIndex, 0)
 	if len(list.Bytes(ptefb.SlotSubsegmentOffsetsOffsets)) == 0 || i >= uint64(len(d.segments)) ||
@@ -230,7 +245,7 @@ func subsegmentsNode(segment uint64, offsets []uint64) *fb.Node {
 		SetVector(ptefb.SlotSubsegmentOffsetsOffsets, vector(offsets), 8)
 }
 
-// references counts what refers to each segment.
+// references counts the lists, blobs and delegates that refer to each segment.
 func (d *draft) references() map[uint64]int {
 	t, refs := d.tree, make(map[uint64]int)
 	c := t.Child(ptefb.SlotProgramConstantSegment)
@@ -254,8 +269,8 @@ func (d *draft) references() map[uint64]int {
 	return refs
 }
 
-// finish writes the flatbuffer, and lays the segments out after it. Where they have no
-// bytes there is no extended header, unless the draft has one.
+// finish writes the flatbuffer and places the segments after it. If no segment has bytes,
+// there is no extended header, unless needsHeader is set.
 func (d *draft) finish(alignment int64) (*output, error) {
 	nodes := d.tree.Children(ptefb.SlotProgramSegments)
 	for len(nodes) < len(d.segments) {
@@ -264,7 +279,7 @@ func (d *draft) finish(alignment int64) (*output, error) {
 	if len(nodes) > 0 || d.tree.Has(ptefb.SlotProgramSegments) {
 		d.tree.SetChildren(ptefb.SlotProgramSegments, nodes)
 	}
-	size, base := int64(0), alignment // of all segments, and what they are aligned to
+	size, base := int64(0), alignment // of all segments; base is the alignment of their base
 	for i := range d.segments {
 		s := &d.segments[i]
 		off, end, a, ok := executorch.Place(size, s.size, alignment, max(s.align, 1))

@@ -17,16 +17,15 @@ import (
 )
 
 // An Edit is a list of changes to a program, with the methods of every Edit. Names are
-// the names in [Reader.Tensors], and all changes apply at once; all tensors of a name
-// change together. From a .bpte it makes a .bpte again. Without any change it writes the
-// same bytes.
+// the names in [Reader.Tensors]; all tensors of a name change together. All changes apply
+// at once, when the program is written. A .bpte stays a .bpte, unless Unwrap is called.
+// Without changes the file keeps its bytes.
 //
-// [Edit.Replace] and an alignment that the segments already have leave the flatbuffer as
-// it is, and what this package does not know in it. The other changes take the flatbuffer
-// apart and write it again, with a header of ExecuTorch 1.0: nothing that the schema
-// knows is lost, and a program with content of a newer schema is refused with
-// errors.ErrUnsupported. The name of an external tensor is its key in the .ptd, which has
-// to be renamed too.
+// [Edit.Replace], [Edit.Unwrap] and an alignment that the segments already have do not
+// change the flatbuffer. Other changes parse the flatbuffer and write it anew, with the
+// header of ExecuTorch 1.0. They keep everything that the schema describes, and fail with
+// errors.ErrUnsupported if the program has content of a newer schema. The name of an
+// external tensor is its key in the .ptd: rename it there too.
 //
 // The Reader must stay open until the file is written.
 type Edit struct {
@@ -35,19 +34,19 @@ type Edit struct {
 	AllowShared bool
 
 	r            *Reader
-	unwrap       bool // without the bundle
+	unwrap       bool // write the program without its test cases
 	modernize    bool
-	valuesByName map[string][]valueID // of the original, once it is asked for
-	replaced     []string             // in the order of the calls
-	keys         map[valueID]string   // of what Externalize took
-	users        *format.Ranges       // what has bytes in a range of the file; nil before it is needed
-	userNames    []string             // tensors and blobs
-	internalized format.Checksums     // of what becomes internal
-	patched      *format.PatchedFile  // the file with what is replaced, while it is written
-	blobs        map[string]*string   // new keys by old ones, nil for those that are removed
-	getters      map[string]*fb.Node  // methods by name; nil for those that are removed
-	getterOrder  []string             // in which getters were set
-	draft        *draft               // once the flatbuffer is taken apart
+	valuesByName map[string][]valueID // of the original; nil until it is needed
+	replaced     []string             // names, in the order of the calls
+	keys         map[valueID]string   // that Externalize gave
+	users        *format.Ranges       // of tensors and blobs in the file; nil until needed
+	userNames    []string             // names of tensors and blobs, by the index in users
+	internalized format.Checksums     // of the tensors that Internalize stores
+	patched      *format.PatchedFile  // the file with replaced bytes, during Write
+	blobs        map[string]*string   // new keys by old keys, nil for a removed blob
+	getters      map[string]*fb.Node  // new methods by name, nil for a removed method
+	getterOrder  []string             // names, in the order in which they were set
+	draft        *draft               // nil until takeApart
 }
 
 // NewEdit begins a list of changes to the program of r.
@@ -57,7 +56,7 @@ func NewEdit(r *Reader) *Edit {
 		blobs: make(map[string]*string), getters: make(map[string]*fb.Node)}
 }
 
-// takeApart takes the flatbuffer apart.
+// takeApart parses the flatbuffer into the draft, once.
 func (e *Edit) takeApart() (err error) {
 	if e.draft == nil {
 		e.draft, err = newDraft(e)
@@ -65,12 +64,15 @@ func (e *Edit) takeApart() (err error) {
 	return err
 }
 
-// Replace stores the bytes of t in place of the bytes of constants or of the initial
-// value of state. t must have their type, shape and order, stay readable until Write, and
-// its memory unchanged: tensor.ErrChecksum. The rest of the file keeps its bytes. It
-// fails with errors.ErrUnsupported if the tensor has no bytes in the program, and if
-// tensors of another name use the same bytes, unless AllowShared is set. Among two
-// replacements of the same bytes the later one counts.
+// Replace stores the bytes of t in place of the bytes of a constant or of the initial
+// value of state. The rest of the file keeps its bytes. If the same bytes are replaced
+// twice, the later call counts.
+//
+// Replace fails with tensor.ErrNoTensor if there is no such tensor, and with
+// errors.ErrUnsupported if t differs in dtype, shape or order, if the tensor has no bytes
+// in the program, or if tensors or blobs of other names use the same bytes, unless
+// AllowShared is set. t must stay readable and unchanged until Write, which fails with
+// tensor.ErrChecksum if its memory has changed.
 func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	all, err := e.valuesNamed(name)
 	if err != nil {
@@ -91,7 +93,7 @@ func (e *Edit) Replace(name string, t *tensor.Tensor) error {
 	return err
 }
 
-// checkReplacement reports why t cannot stand for x.
+// checkReplacement returns the reason why t cannot replace x.
 func (e *Edit) checkReplacement(x *Entry, t *tensor.Tensor) error {
 	refuse := func(text string, args ...any) error {
 		return errs.Tensor(x.Name, errors.ErrUnsupported, text, args...)
@@ -116,7 +118,7 @@ func (e *Edit) checkReplacement(x *Entry, t *tensor.Tensor) error {
 	return nil
 }
 
-// replacements returns what replaces ranges of the file.
+// replacements returns the new bytes of each range of the file that Replace changes.
 func (e *Edit) replacements() (map[extent]format.Section, error) {
 	all := make(map[extent]format.Section)
 	for _, name := range e.replaced {
@@ -136,7 +138,7 @@ func (e *Edit) replacements() (map[extent]format.Section, error) {
 	return all, nil
 }
 
-// Modernize makes the program one that today's runtime loads: constants inside the
+// Modernize changes an old program so that today's runtime loads it: constants inside the
 // flatbuffer, as ExecuTorch wrote them until 0.3, move into a segment, and an older
 // extended header becomes the header of ExecuTorch 1.0.
 func (e *Edit) Modernize() error {
@@ -151,18 +153,18 @@ func (e *Edit) Modernize() error {
 	return nil
 }
 
-// Unwrap leaves out the test cases of a .bpte: the program is written alone.
+// Unwrap removes the test cases of a .bpte: Write writes a .pte.
 func (e *Edit) Unwrap() { e.unwrap = true }
 
-// Write writes the program, and for a .bpte its test cases around it. It never seeks.
-// opts.SegmentAlignment aligns the file offsets of all segments, and opts.Alignment the
-// constants that change their place; zero keeps the alignment of the file.
+// Write writes the program, or for a .bpte the program and its test cases, to w, without
+// seeking. opts.SegmentAlignment aligns the file offsets of all segments,
+// opts.Alignment the constants that move; zero keeps the alignment of the file.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return format.Encode(ctx, w, opts.encoding(e.output))
 }
 
 // WriteFile writes as Write does, into a file, which appears whole or not at all. It may
-// be the file that is being read: the Reader goes on with the old one.
+// be the original file: the Reader then still reads the old content.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return format.EncodeFile(ctx, name, opts.encoding(e.output))
 }
@@ -177,7 +179,7 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 		rebuilds = rebuilds || c.Renamed
 	}
 	if n := opts.SegmentAlignment; n > 0 {
-		for _, s := range e.r.segments { // offsets are in the flatbuffer
+		for _, s := range e.r.segments { // a new offset changes the flatbuffer
 			rebuilds = rebuilds ||
 				s.size > 0 && !align.Is(s.off-e.r.at-e.r.header.SegmentBase, n)
 		}
@@ -201,7 +203,7 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 	case e.draft != nil:
 		o, err = e.rebuilt(opts)
 	case e.r.bundle != nil && !e.unwrap && opts.SegmentAlignment == 0 && !e.upgrades():
-		// The whole file, with what is replaced.
+		// The whole file, with replaced bytes.
 		return &output{sections: e.patched.Sections(0, e.r.in.Size(), 0), size: e.r.in.Size()}, nil
 	default:
 		o, err = e.unchanged(opts.SegmentAlignment)
@@ -216,30 +218,30 @@ func (e *Edit) output(opts WriterOptions) (*output, error) {
 	return e.r.bundle.wrap([]byte(b.String()))
 }
 
-// change returns what becomes of the tensor at a place, which has the name that the first
-// tensor of the name gets.
+// change returns the change of a tensor. Tensors of the same name have the same change.
 func (e *Edit) change(p valueID) (format.Change, error) {
 	name := e.r.value(p).name()
 	return format.ChangeOf(&e.Edit, format.Index(&e.r.Base, name), name)
 }
 
-// upgrades reports whether the header becomes a newer one.
+// upgrades reports whether Modernize makes the header longer.
 func (e *Edit) upgrades() bool {
 	n := e.r.header.Length
 	return e.modernize && n > 0 && n < headerLength
 }
 
-// unchanged keeps the flatbuffer as it is, but for its header.
+// unchanged writes the original flatbuffer, with replaced bytes. Only its header and the
+// position of the segments may change.
 func (e *Edit) unchanged(alignment int64) (*output, error) {
 	r, h := e.r, e.r.header
 	o := &output{size: r.end - r.at}
 	base := h.SegmentBase
 	if base == 0 {
-		base = h.ProgramSize // no segments: what follows is trailing
+		base = h.ProgramSize // no segments: bytes that follow belong to nothing
 	}
-	moved, end := base, base // a base that stays keeps the padding before it
+	moved, end := base, base // the new base, and the end of the bytes that come before it
 	if alignment > 0 && h.SegmentBase > 0 && !align.Is(base, alignment) {
-		// The file keeps all that it had.
+		// The new base keeps the alignment that the old one has.
 		a, ok := executorch.LCM(alignment, powerOfTwo(base, maxSeenAlignment))
 		if ok {
 			moved, ok = align.Up(h.ProgramSize, a)
@@ -273,7 +275,8 @@ func (e *Edit) unchanged(alignment int64) (*output, error) {
 	return o, nil
 }
 
-// others returns what else has bytes in a range of the file, at most ten names.
+// others returns at most ten names of other tensors and blobs that have bytes in a range
+// of the file.
 func (e *Edit) others(name string, off, size int64) (others []string) {
 	if e.users == nil {
 		e.users = new(format.Ranges)
@@ -299,7 +302,7 @@ func (e *Edit) others(name string, off, size int64) (others []string) {
 	return others
 }
 
-// checkStored reports why the data of t cannot be stored in a program.
+// checkStored returns the reason why the data of t cannot be stored in a program.
 func checkStored(t *tensor.Tensor) error {
 	if !t.Dense() || t.External || len(t.Parts) > 0 || t.Data.Size() < 0 {
 		return errs.Tensor(t.Name, errors.ErrUnsupported,

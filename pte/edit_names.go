@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// checkKey reports why named data or a tensor in another file cannot have that key.
+// checkKey returns the reason why named data or an external tensor cannot have that key.
 func checkKey(key string) error {
 	if strings.ContainsRune(key, 0) || !utf8.ValidString(key) {
 		return fmt.Errorf("%w: %s has a NUL or is not UTF-8", errors.ErrUnsupported,
@@ -23,7 +23,7 @@ func checkKey(key string) error {
 	return format.CheckWritten(key, 0)
 }
 
-// checkName reports why a tensor or a method cannot have that name.
+// checkName returns the reason why a tensor or a method cannot have that name.
 func checkName(name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: an empty name", errors.ErrUnsupported)
@@ -31,7 +31,7 @@ func checkName(name string) error {
 	return checkKey(name)
 }
 
-// blobPrefix is what the names of named data begin with in Reader.Blobs.
+// blobPrefix begins the names of named data in Reader.Blobs.
 const blobPrefix = "named/"
 
 // valuesNamed returns the tensors of that name.
@@ -50,8 +50,9 @@ func (e *Edit) valuesNamed(name string) ([]valueID, error) {
 	return all, nil
 }
 
-// Remove fails with errors.ErrUnsupported: the instructions of a program need its
-// tensors. See [Edit.Externalize], which moves their bytes into a .ptd.
+// Remove always fails: with tensor.ErrNoTensor if there is no such tensor, else with
+// errors.ErrUnsupported, because the instructions of a program need its tensors.
+// [Edit.Externalize] moves their bytes into a .ptd.
 func (e *Edit) Remove(name string) error {
 	if _, err := e.valuesNamed(name); err != nil {
 		return err
@@ -60,8 +61,10 @@ func (e *Edit) Remove(name string) error {
 		"the instructions of a program need its tensors")
 }
 
-// RenameBlob gives named data another key; both are named/KEY, as in [Reader.Blobs]. A
-// delegate looks for its blob by the key, and does not run without it.
+// RenameBlob gives named data another key; old and new are named/KEY, as in
+// [Reader.Blobs]. A delegate looks for its blob by the key, and does not run without it.
+// RenameBlob fails with tensor.ErrNoTensor if there is no such key, and with
+// errors.ErrUnsupported for the payload of a delegate, which has no key.
 func (e *Edit) RenameBlob(old, new string) error {
 	key, ok := strings.CutPrefix(new, blobPrefix)
 	if strings.HasPrefix(old, blobPrefix) && !ok {
@@ -73,10 +76,12 @@ func (e *Edit) RenameBlob(old, new string) error {
 	return e.changeBlob(old, &key)
 }
 
-// RemoveBlob leaves out named data. Bytes that nothing else refers to leave the file.
+// RemoveBlob removes named data, and its bytes if nothing else refers to them. It fails
+// as RenameBlob does.
 func (e *Edit) RemoveBlob(name string) error { return e.changeBlob(name, nil) }
 
-// changeBlob gives the named data of a name as in Reader.Blobs another key, or none.
+// changeBlob gives named data another key, or removes it if to is nil. name is as in
+// Reader.Blobs.
 func (e *Edit) changeBlob(name string, to *string) error {
 	key, ok := strings.CutPrefix(name, blobPrefix)
 	if !ok {
@@ -90,7 +95,7 @@ func (e *Edit) changeBlob(name string, to *string) error {
 	return nil
 }
 
-// rename gives tensors and blobs their new names.
+// rename gives tensors and named data their new names, and removes named data.
 func (d *draft) rename() error {
 	r, owner := d.e.r, make(owners)
 	for _, p := range r.tensors {
@@ -138,7 +143,7 @@ func (d *draft) rename() error {
 	if len(left) < len(all) {
 		d.tree.SetChildren(ptefb.SlotProgramNamedData, left)
 		refs := d.references()
-		for i := range d.segments { // those that nothing refers to stay in the table, empty
+		for i := range d.segments { // a segment without references stays in the table, empty
 			if refs[uint64(i)] == 0 {
 				d.segments[i] = dataSegment{}
 			}
@@ -147,10 +152,11 @@ func (d *draft) rename() error {
 	return nil
 }
 
-// owners maps new names to the original ones.
+// owners maps new names to original names.
 type owners map[string]string
 
-// claim notes that what was old is name now; another owner is an error.
+// claim records that old is now called name. It fails with tensor.ErrDuplicate if another
+// original has that name.
 func (o owners) claim(name, old string) error {
 	if first, ok := o[name]; ok && first != old {
 		return errs.New(tensor.ErrDuplicate, "%s and %s would both be %s",

@@ -14,20 +14,20 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Entry is a tensor of a program with its place in it.
+// An Entry is a tensor of a program, with the value that it is.
 type Entry struct {
 	*tensor.Tensor
 	Method Method
 	Value  int // index in the method's values
-	// Buffer is data_buffer_idx. Tensors with the same one, of the same kind, share their
-	// bytes, also across methods; 0 for tensors that have no bytes in the program.
+	// Buffer is data_buffer_idx, 0 for tensors that have no bytes in the program. Tensors
+	// with the same Buffer and Role share their bytes, also across methods.
 	Buffer uint32
 	Role   Role
 }
 
 func (x *Entry) valueID() valueID { return valueID{int32(x.Method.index), int32(x.Value)} }
 
-// name is the name of a tensor that has bytes or a name: see Reader.Tensors.
+// name returns the name of a tensor in Reader.Tensors.
 func (v Value) name() string {
 	if t, ok := v.table(); ok {
 		if x := t.ExtraTensorInfo(nil); x != nil && len(x.FullyQualifiedName()) > 0 {
@@ -37,8 +37,8 @@ func (v Value) name() string {
 	return v.m.Name() + "/" + strconv.Itoa(v.index)
 }
 
-// entry returns the tensor of a value that is one: for tensors of the Reader always the
-// same.
+// entry returns the entry of a value that is a tensor: always the same one if it is in
+// Reader.Tensors, else a new one.
 func (v Value) entry() *Entry {
 	r, at := v.m.r, valueID{int32(v.m.index), int32(v.index)}
 	i, found := slices.BinarySearchFunc(r.tensors, at, func(a, b valueID) int {
@@ -52,7 +52,7 @@ func (v Value) entry() *Entry {
 	return e
 }
 
-// fillEntry makes e the tensor of a value that is one.
+// fillEntry sets e to the tensor that v is.
 func (v Value) fillEntry(e *Entry) {
 	t, _ := v.table()
 	i := infoOf(&t)
@@ -64,7 +64,7 @@ func (v Value) fillEntry(e *Entry) {
 	}
 }
 
-// data returns the stored bytes of a tensor, or a blob that fails to be read.
+// data returns the stored bytes of a tensor, or a blob that fails when it is read.
 func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
 	r, typeName := v.m.r, strconv.Itoa(int(i.ScalarType))
 	size, known := i.Bytes()
@@ -78,7 +78,7 @@ func (v Value) data(t *ptefb.Tensor, i TensorInfo) tensor.Blob {
 		err = r.malformed(s.field(ptefb.SlotTensorDimOrder),
 			"not a permutation of %d dimensions", len(i.Shape))
 	case !i.DType.Known():
-		// Its length is not known: all bytes up to the next one stand for it.
+		// The size is not known: the blob goes to the end of the segment.
 		return tensor.NewBlob(&opaque{r.extentOf(x), typeName})
 	case !known:
 		err = r.malformed(s.field(ptefb.SlotTensorSizes), "%v of %v is negative or overflows",
@@ -100,7 +100,8 @@ func Uninitialized(t *tensor.Tensor) bool {
 	return ok && m.err == errUninitialized
 }
 
-// A subsegments is where the pieces of a SubsegmentOffsets are: offsets give their starts only.
+// A subsegments is a table SubsegmentOffsets: offsets of tensors in one segment. It does
+// not say where they end.
 type subsegments struct {
 	location
 	offsets []byte
@@ -121,11 +122,11 @@ func (r *Reader) subsegments(t *ptefb.SubsegmentOffsets, path string, i int) sub
 	return p
 }
 
-// len is the number of pieces, the placeholder included.
+// len returns the number of offsets. The first one belongs to no tensor.
 func (p *subsegments) len() int { return len(p.offsets) / 8 }
 
-// subsegment is where element i begins, and how many bytes there are from there to the end of
-// the segment. user is the index.
+// subsegment returns the bytes from the start of element i to the end of the segment.
+// user is the location of the index i, for errors.
 func (r *Reader) subsegment(p *subsegments, i uint32, user location) (extent, error) {
 	if int64(i) >= int64(p.len()) {
 		return extent{}, r.malformed(user, "%d of %d offsets", i, p.len())
@@ -144,7 +145,7 @@ func (r *Reader) subsegment(p *subsegments, i uint32, user location) (extent, er
 	return extent{p.segment.off + int64(o), p.segment.size - int64(o)}, nil
 }
 
-// indirect is an error of a location that user, if it is not zero, leads to.
+// indirect returns an error at a location that user refers to. user may be zero.
 func (r *Reader) indirect(s, user location, format string, args ...any) error {
 	if user.path != "" {
 		format, args = format+", for %v", append(args, user)
@@ -152,8 +153,9 @@ func (r *Reader) indirect(s, user location, format string, args ...any) error {
 	return r.malformed(s, format, args...)
 }
 
-// locate finds where the size bytes of a constant or an initial value begin, and how many
-// bytes there are from there to the end of what holds them. s is the index.
+// locate returns the bytes from the start of a constant or an initial value to the end of
+// the segment or vector that holds it, which must be size bytes or more. s is the
+// location of the index buffer.
 func (r *Reader) locate(role Role, buffer uint32, size int64, s location) (x extent, err error) {
 	switch {
 	case role == RoleConstant:
@@ -191,7 +193,8 @@ func (r *Reader) constant(buffer uint32, s location) (extent, error) {
 	return x, nil
 }
 
-// inline is where a vector of bytes is in the file, false if it is absent.
+// inline returns where a vector of bytes inside the flatbuffer is in the file, false if
+// it is absent.
 func (r *Reader) inline(t flatbuffers.Table, slot int) (extent, bool) {
 	b, ok := fb.FieldBytes(t, slot, 1)
 	return extent{r.at + int64(fb.FieldTarget(t, slot)) + 4, int64(len(b))}, ok
@@ -199,13 +202,14 @@ func (r *Reader) inline(t flatbuffers.Table, slot int) (extent, bool) {
 
 func (r *Reader) extentOf(e extent) tensor.Source {
 	x, err := r.in.Extent(e.off, e.size)
-	if err != nil { // only of a file that shrank: all ranges were checked
+	if err != nil { // only if the file was truncated: all ranges were checked
 		return &missing{size: e.size, err: errs.Wrap(-1, "", err)}
 	}
 	return &x
 }
 
-// blobOf is the blob of a range, or one that fails with err when it is read.
+// blobOf returns the blob of a range, or if err is not nil a blob that fails with it when
+// it is read.
 func (r *Reader) blobOf(x extent, err error) tensor.Blob {
 	if err != nil {
 		return tensor.NewBlob(&missing{err: err})
@@ -217,7 +221,7 @@ func (r *Reader) blob(off, size int64) tensor.Blob {
 	return tensor.NewBlob(r.extentOf(extent{off, size}))
 }
 
-// opaque is a range of the file whose dtype has no name.
+// opaque is the bytes of a tensor whose dtype is not known.
 type opaque struct {
 	tensor.Source
 	typeName string // the file's number for the type
@@ -242,7 +246,8 @@ func (m *missing) ReadAt([]byte, int64) (int, error) { return 0, m.err }
 func (m *missing) ReadInto([]byte) error             { return m.err }
 func (m *missing) Open() (io.ReadCloser, error)      { return nil, m.err }
 
-// Stored has no bytes in the file, so that nobody allocates what the program declares.
+// Stored reports no bytes in the file, so that nobody allocates the size that the program
+// declares.
 func (m *missing) Stored() (tensor.Stored, bool) {
 	return tensor.Stored{Offset: -1, Encoding: "raw", Type: m.typeName}, true
 }

@@ -10,40 +10,35 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Externalize takes constants and initial values out of the program and returns them,
-// under the keys that they must have in the .ptd which the runtime is then given in
-// addition. choose returns the key of each; the empty string leaves a tensor where it is.
-// nil takes all constants, under the names that [Reader.Tensors] gives or, until then,
-// [Edit.Rename]; state keeps its values. Write fails where a tensor that was taken has
-// another name than its key from Rename.
+// Externalize takes constants and initial values out of the program and returns them. The
+// runtime then needs a .ptd that has them: their Name is their key there. choose returns
+// the key of each tensor, or the empty string to leave it in the program. If choose is
+// nil, all constants are taken, under their names after earlier calls of Rename, and
+// state keeps its initial values. Write fails with fs.ErrInvalid if a later Rename gives
+// a taken tensor a name that differs from its key.
 //
-// Tensors that agree in bytes, type, shape and order have one key, the first one's. Two
-// tensors that differ cannot share a key, and no key may be the key of a named blob,
-// which the .ptd would hide from delegates.
+// Tensors with the same bytes, dtype, shape and order get one key, the first. Externalize
+// fails with tensor.ErrDuplicate if two different tensors get the same key, or if a key
+// is the key of a named blob, which delegates would then not find.
 func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error) {
 	if err := e.takeApart(); err != nil {
 		return nil, err
 	}
-	data, err := e.replacements()
+	replaced, err := e.replacements()
 	if err != nil {
 		return nil, err
 	}
-	taken := make(map[string]*Entry)
-	same := make(map[string]string) // what a tensor is → its key
+	taken := make(map[string]*Entry) // by key
+	keys := make(map[string]string)  // by bytes, dtype, shape and order
 	var out []*tensor.Tensor
-	outputs := make(map[valueID]bool)
-	for m := range e.r.Program().Methods() {
-		for _, v := range m.Outputs() {
-			outputs[valueID{int32(m.index), int32(v.index)}] = true
-		}
-	}
+	outputs := e.r.outputs()
 	for x := range e.r.Entries() {
 		if x.External || x.Buffer == 0 {
 			continue
 		}
 		v := e.draft.tensors[x.Method.index][x.Value]
 		if v.role.External() {
-			continue // by an earlier call
+			continue // taken by an earlier call
 		}
 		c, err := e.change(x.valueID())
 		if err != nil {
@@ -68,8 +63,8 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 		if bad, ok := x.Data.Source().(*missing); ok {
 			return nil, bad.err
 		}
-		what := fmt.Sprint(x.Role, x.Buffer, x.DType, x.Shape, x.Order)
-		if k, ok := same[what]; ok {
+		identity := fmt.Sprint(x.Role, x.Buffer, x.DType, x.Shape, x.Order)
+		if k, ok := keys[identity]; ok {
 			key = k
 		} else if first, ok := taken[key]; ok {
 			return nil, errs.New(tensor.ErrDuplicate,
@@ -77,26 +72,18 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 				naming.Quote(first.Method.Name()), first.Value,
 				naming.Quote(x.Method.Name()), x.Value)
 		} else {
-			same[what], taken[key] = key, x
+			keys[identity], taken[key] = key, x
 			t := *x.Tensor
 			if b, ok := t.Data.Stored(); ok {
-				if p, ok := data[extent{b.Offset, b.Size}]; ok { // of Replace
+				if p, ok := replaced[extent{b.Offset, b.Size}]; ok {
 					t.Data = p.Data
 				}
 			}
 			t.Name = key
 			out = append(out, &t)
 		}
-		v.role = v.role.counterpart()
 		e.keys[x.valueID()] = key
-		v.extraInfo().SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key).
-			SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
-				uint64(ptefb.TensorDataLocationEXTERNAL))
-		if outputs[x.valueID()] {
-			v.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returned)
-		} else {
-			v.node.Remove(ptefb.SlotTensorDataBufferIdx)
-		}
+		v.externalize(key, outputs[x.valueID()])
 	}
 	for d := range e.r.Program().NamedData() {
 		if _, ok := taken[d.Key]; ok {
@@ -108,14 +95,40 @@ func (e *Edit) Externalize(choose func(*Entry) string) ([]*tensor.Tensor, error)
 	return out, nil
 }
 
-// returned is the data_buffer_idx of an external constant that a method returns: without
-// one the runtime reports that the caller provides its memory, and callers then do.
-const returned = 1
+// outputs returns the values that methods return.
+func (r *Reader) outputs() map[valueID]bool {
+	all := make(map[valueID]bool)
+	for m := range r.Program().Methods() {
+		for _, v := range m.Outputs() {
+			all[valueID{int32(m.index), int32(v.index)}] = true
+		}
+	}
+	return all
+}
 
-// Internalize takes external tensors into the program, if lookup returns a tensor for
-// their name. Each must have exactly the type, shape and order that the program requires.
-// They keep their names. It returns how many it took; the tensors that lookup gave must
-// stay readable until the program is written.
+// externalize makes a stored tensor external. output is set if its method returns it.
+func (t *tensorValue) externalize(key string, output bool) {
+	t.role = t.role.counterpart()
+	t.extraInfo().SetString(ptefb.SlotExtraTensorInfoFullyQualifiedName, key).
+		SetScalar(ptefb.SlotExtraTensorInfoLocation, 1,
+			uint64(ptefb.TensorDataLocationEXTERNAL))
+	if output {
+		t.node.SetScalar(ptefb.SlotTensorDataBufferIdx, 4, returnedBuffer)
+	} else {
+		t.node.Remove(ptefb.SlotTensorDataBufferIdx)
+	}
+}
+
+// returnedBuffer is the data_buffer_idx of an external constant that a method returns. If
+// it were 0, the runtime would report that the caller provides the memory, and callers
+// would overwrite it.
+const returnedBuffer = 1
+
+// Internalize stores external tensors in the program. lookup returns the tensor of a
+// name, or nil to leave it external. The tensors keep their names; they must stay
+// readable and unchanged until the program is written. Internalize returns the number of
+// tensors that it stored. It fails with tensor.ErrMalformed if a tensor differs in dtype,
+// shape or order from what the program requires.
 func (e *Edit) Internalize(lookup func(name string) *tensor.Tensor) (int, error) {
 	if err := e.takeApart(); err != nil {
 		return 0, err

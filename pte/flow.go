@@ -1,9 +1,8 @@
 package pte
 
-// A Flow describes where each instruction of a method gets its data from. See
-// [Method.Flow].
+// A Flow describes where each instruction of a method gets its data. See [Method.Flow].
 type Flow struct {
-	Steps []Step
+	Steps []Step // one for each instruction
 	// Outputs are the sources of each output of the method: several for a list.
 	Outputs [][]Source
 }
@@ -11,8 +10,8 @@ type Flow struct {
 // A Step is an instruction with the data that it reads and writes.
 type Step struct {
 	Instruction Instruction
-	// Reads has each value once, of lists the elements. A value that several moves write,
-	// as branches do, has a source for each.
+	// Reads has each value once, and the elements of a list in place of the list. If
+	// several moves write a value, as in branches, it has a source for each move.
 	Reads  []Source
 	Writes []int // values
 }
@@ -20,25 +19,25 @@ type Step struct {
 // A Source is where data that is read comes from.
 type Source struct {
 	Value int // the value that is read
-	// Origin is the value that was written or stored: Value itself, or for a view that
-	// the exporter elided the value of which it is a view.
+	// Origin is the value that was written or stored. It is Value itself, unless Value is
+	// a view that the exporter elided: then it is the tensor that Value is a view of.
 	Origin int
-	// Step is the index of the step that wrote Origin, -1 where none did.
+	// Step is the index of the step that wrote Origin, -1 if no step did.
 	Step int
 }
 
-// maxFlowElements bounds the elements of lists, which may name values repeatedly.
+// maxFlowElements bounds the sum of list elements that are followed. Many instructions
+// may name the same long list.
 const maxFlowElements = 1 << 20
 
-// Flow follows the data through the instructions in their order; jumps are not followed.
+// Flow follows the data through the instructions in their order. It ignores jumps.
 //
-// It follows memory, not only values: exporters elide views by default, which leaves a
-// value that no instruction writes, at the place of memory of the tensor that it is a
-// view of. Which arguments a delegate writes the file does not say: what was written
-// before is read, and the values after those are written.
+// Exporters elide views by default: no instruction writes such a view, which has the same
+// place in memory as its tensor. So Flow follows places in memory too. The file does not
+// say which arguments a delegate writes. Flow assumes that it reads the arguments up to
+// the last one that was written before, and writes the rest.
 //
-// Where the lists of a method have more than a million elements in all, the rest is left
-// out.
+// Elements of lists beyond a million in a method are left out.
 func (m Method) Flow() Flow {
 	f := flow{m: m, from: make(map[int][]int), moved: make(map[int]bool),
 		computed: make(map[int]bool), places: make(map[Place]int), last: make(map[int]int),
@@ -84,16 +83,16 @@ func (m Method) Flow() Flow {
 
 type flow struct {
 	m        Method
-	from     map[int][]int // the step that wrote a value last, -1 before the first one
+	from     map[int][]int // the steps that wrote a value last, -1 for before the first step
 	moved    map[int]bool  // values that a move wrote last
-	computed map[int]bool  // values that a kernel or a move writes, wherever it is
-	places   map[Place]int // the value that was written last at a place of memory
-	last     map[int]int   // the last step that names a value
-	budget   int           // of elements of lists, and of sources of one value
+	computed map[int]bool  // values that any kernel or move of the method writes
+	places   map[Place]int // the value that was written last at a place in memory
+	last     map[int]int   // the last step that uses a value
+	budget   int           // list elements and sources that may still be followed
 }
 
-// scan notes the last step at which each value is named, for outputs of the method one
-// after the last step, and what kernels and moves write.
+// scan finds the last step that uses each value, and the values that kernels and moves
+// write. Outputs of the method are used one step after the last.
 func (f *flow) scan() {
 	step := 0
 	for i := range f.m.Instructions() {
@@ -111,8 +110,8 @@ func (f *flow) scan() {
 	f.budget = maxFlowElements
 }
 
-// writes returns the values that a kernel or a move writes. The arguments of a kernel end
-// with what it returns; et_copy_index writes into its first one.
+// writes returns the values that a kernel or a move writes. The last argument of a kernel
+// is its result; et_copy_index writes into its first argument.
 func (f *flow) writes(i Instruction) []int {
 	switch i.Opcode() {
 	case OpKernelCall:
@@ -145,7 +144,8 @@ func (f *flow) elements(v int) []int {
 	return items
 }
 
-// write notes that a step writes a value. Moves, with which branches end, add up.
+// write records that a step writes a value. It keeps the moves before a move: each may be
+// the end of a branch.
 func (f *flow) write(v, step int, move bool) {
 	if move && f.moved[v] {
 		f.from[v] = append(f.from[v], step)
@@ -181,7 +181,8 @@ func (f *flow) sources(v int) []Source {
 	return all
 }
 
-// read adds what a step reads: args without what it writes, unless that is state.
+// read adds the values that a step reads: args without the values that it writes, unless
+// these held data before, as state and inputs do.
 func (f *flow) read(s *Step, args []int) {
 	seen := make(map[int]bool)
 	for _, v := range s.Writes {
@@ -203,10 +204,10 @@ func (f *flow) read(s *Step, args []int) {
 	}
 }
 
-// delegateInputs returns how many of the arguments of a delegate are read. Inputs come
-// before outputs, of which there is at least one. A tensor that nothing wrote, at a place
-// that was written, is either a view that was elided or an output that reuses the memory:
-// it is an output if a later step or the caller uses it.
+// delegateInputs returns how many arguments of a delegate it reads. Inputs come before
+// outputs, and there is at least one output. If no step wrote a tensor, but its place in
+// memory was written, it is an elided view or an output that reuses the memory. It is
+// taken for an output if a later step or the caller uses it.
 func (f *flow) delegateInputs(args []int, step int) int {
 	n := 0
 	for k, v := range args {

@@ -11,20 +11,24 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The runtime reads this many bytes first, and loads no file that is shorter.
+// headBytes is the number of bytes that the runtime reads first. It refuses shorter
+// files.
 const headBytes = 64
 
-// A Header is the extended header, which a program has when bytes follow its flatbuffer.
-// Its fields count from the first byte of the program, which in a .bpte is not the first
-// byte of the file.
+// A Header is the extended header, which a program has if segments follow its flatbuffer.
+// All fields are in bytes. Offsets count from the first byte of the program, which in a
+// .bpte is not the first byte of the file.
 type Header struct {
-	// Length is the header's own: 24 until ExecuTorch 0.7, 32 since 1.0, 0 for no header.
+	// Length is the size of the header: 24 until ExecuTorch 0.7, 32 since 1.0, 0 for no
+	// header.
 	Length int64
-	// ProgramSize is the length of the flatbuffer from byte 0, header included.
+	// ProgramSize is the size of the flatbuffer, header included.
 	ProgramSize int64
-	// SegmentBase is where offsets of segments count from; 0 when there are none.
+	// SegmentBase is the offset from which the offsets of segments count; 0 if there are
+	// no segments.
 	SegmentBase int64
-	// SegmentDataSize is the length of the segments from SegmentBase; 0 in an old header.
+	// SegmentDataSize is the size of all segments from SegmentBase on; 0 in an old
+	// header.
 	SegmentDataSize int64
 }
 
@@ -48,9 +52,9 @@ func identify(head []byte, at int64) (bundle bool, err error) {
 }
 
 // parseHeader reads the extended header from the first bytes of a program of size bytes
-// that begins at byte at of the file, and checks all that can be known without the
-// flatbuffer. A program without one is all flatbuffer. The runtime takes another version
-// for no header, and reads weights from the wrong place.
+// that begins at byte at of the file. It makes the checks that need no flatbuffer. A
+// program without a header is all flatbuffer. An unknown version is an error: the runtime
+// ignores such a header, and reads weights from the wrong place.
 func parseHeader(head []byte, at, size int64) (Header, error) {
 	none := Header{ProgramSize: size}
 	if len(head) < 12 || string(head[8:10]) != "eh" {

@@ -12,18 +12,18 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// A Kernel is an operator that a program calls, and the keys under which its kernels are
-// registered for the dtypes and orders of the calls. A selective build of the runtime
-// must contain them.
+// A Kernel is an operator of a program with the keys of the kernels that its calls need,
+// one for each combination of dtypes and orders. A selective build of the runtime must
+// contain these kernels.
 type Kernel struct {
-	Operator string
-	// Keys are as in ExecuTorch's gen_oplist, sorted: v1/ and, for each tensor among
-	// the arguments of a call, type and order. An operator that is in a method's table
-	// and no instruction calls has none.
+	Operator string // such as aten::add.out
+	// Keys are written as by ExecuTorch's gen_oplist and sorted: v1/, and the dtype and
+	// order of each tensor among the arguments of a call. An operator that is in a
+	// method's table, but that no instruction calls, has none.
 	Keys []string
 }
 
-// Kernels lists the operators of all methods, sorted by name.
+// Kernels returns the operators of all methods, sorted by name.
 func (p *Program) Kernels() []Kernel {
 	keys := make(map[string]map[string]bool)
 	for m := range p.Methods() {
@@ -46,7 +46,7 @@ func (p *Program) Kernels() []Kernel {
 	return all
 }
 
-// kernelKey is the key of one call. A list stands for its first tensor.
+// kernelKey returns the key of one call. A list counts as its first tensor.
 func (m Method) kernelKey(i Instruction) string {
 	var keys []string
 	for _, x := range i.Args() {
@@ -61,7 +61,7 @@ func (m Method) kernelKey(i Instruction) string {
 	return "v1/" + strings.Join(keys, "|")
 }
 
-// firstTensor is a tensor, or the first one of a list; false for all else.
+// firstTensor returns a tensor, or the first tensor of a list; false for other values.
 func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 	k := v.Kind()
 	if k != kindTensorList && k != kindOptionalTensorList {
@@ -76,17 +76,17 @@ func (m Method) firstTensor(v Value) (ptefb.Tensor, bool) {
 	return ptefb.Tensor{}, false
 }
 
-// kernels lists the operators of ExecuTorch 1.5.1's kernels, sorted, each with the
-// number of arguments without which it does not run:
+// kernels has a line for each operator that ExecuTorch 1.5.1 has kernels for, sorted: its
+// name, and the number of arguments that a call must have.
 // TestRuntimeNeedsTheArgumentCountsOfTheTable checks each.
 //
 //go:embed arguments.txt
 var kernels string
 
-// kernelArguments returns how many arguments a call of an operator has, 0 where that is
-// not known: the arguments of its schema, outputs included, and what it returns.
+// kernelArguments returns how many arguments a call of an operator has, 0 if that is not
+// known: the arguments of its schema, outputs included, and its results.
 func kernelArguments(operator string) int {
-	// A line is found by the position of any of its bytes.
+	// line returns the line that has the byte at.
 	line := func(at int) (name, count string) {
 		start := strings.LastIndexByte(kernels[:at], '\n') + 1
 		text, _, _ := strings.Cut(kernels[start:], "\n")

@@ -12,13 +12,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Memory is the plan for a method's intermediate results, inputs, outputs and state:
-// buffers that the caller must have before the method can be loaded.
+// A Memory is the memory plan of a method: the buffers for its intermediate results,
+// inputs, outputs and state, which the caller allocates before the method is loaded.
 type Memory struct {
-	// Buffers are the sizes as the file has them. The first is reserved and not
+	// Buffers are the sizes in bytes, as in the file. Buffer 0 is reserved and not
 	// allocated; a tensor's Place names the others by their index.
 	Buffers []int64
-	// Devices says on which device each buffer is, as long as Buffers.
+	// Devices has the device of each buffer.
 	Devices []Device
 }
 
@@ -38,10 +38,10 @@ func (m Method) Memory() Memory {
 	return mem
 }
 
-// PlannedPeak returns the largest sum of bytes that planned tensors of the method take at
-// one time, by their first and last use. A planner without waste would need as much
-// memory. Inputs count from the first instruction on, outputs to the last, state all the
-// time; a view that the exporter elided counts as the tensor that it is a view of.
+// PlannedPeak returns the largest number of bytes that planned tensors of the method need
+// at the same time: each from its first to its last use. No memory plan can need less.
+// Inputs count from the first instruction on, outputs to the last, state always. A view
+// that the exporter elided shares the memory of its tensor.
 func (m Method) PlannedPeak() int64 {
 	lifetimes := m.Lifetimes()
 	end := 0
@@ -61,16 +61,17 @@ func (m Method) PlannedPeak() int64 {
 	return peak
 }
 
-// A Lifetime says where a planned tensor is in memory, and from which step of the
-// method's Flow to which it is needed, both included.
+// A Lifetime is the place of a planned tensor in memory, and the steps between which it
+// is needed.
 type Lifetime struct {
-	Value       int
+	Value       int // index in the method's values
 	Place       Place
 	Bytes       int64
-	First, Last int
+	First, Last int // steps of the method's Flow, both included
 }
 
-// Lifetimes returns what PlannedPeak sums up, in the order of the values.
+// Lifetimes returns the lifetimes of the planned tensors, in the order of the values.
+// Elided views are left out; their tensors have lifetimes that cover them.
 func (m Method) Lifetimes() (all []Lifetime) {
 	flow := m.Flow()
 	end := max(len(flow.Steps)-1, 0)
@@ -122,7 +123,7 @@ func (m Method) Lifetimes() (all []Lifetime) {
 	return all
 }
 
-// addTo adds, and stays at the end of the range where the sum would pass it.
+// addTo returns the sum, or on overflow the smallest or largest int64.
 func addTo(a, b int64) int64 {
 	s := a + b
 	if b > 0 && s < a {
@@ -134,13 +135,13 @@ func addTo(a, b int64) int64 {
 	return s
 }
 
-// A liveRange is the steps between which a value needs its memory, both included. Nothing uses
-// a value whose first step is after its last.
+// A liveRange is the steps between which a value needs its memory, both included. If the
+// first step is after the last, the value is not used.
 type liveRange struct{ first, last int }
 
 const unused = math.MaxInt // the first step of a value that is not used
 
-// A liveness finds the lives of the values of a method.
+// A liveness finds the live ranges of the values of a method.
 type liveness struct {
 	parent []int       // of values that are one in memory: a tree for each set of them
 	ranges []liveRange // of the sets, at their roots
@@ -155,7 +156,8 @@ func newLiveness(values int) *liveness {
 	return l
 }
 
-// join makes two values live together, by a move, an alias or a view: before any touch.
+// join records that two values share memory, by a move, an alias or a view. All calls
+// come before the first use.
 func (l *liveness) join(a, b int) {
 	a, b = l.root(a), l.root(b)
 	l.parent[max(a, b)] = min(a, b)
@@ -168,7 +170,7 @@ func (l *liveness) root(v int) int {
 	return v
 }
 
-// use notes that a step uses a value.
+// use records that a step uses a value.
 func (l *liveness) use(v, step int) {
 	if v >= 0 && v < len(l.ranges) {
 		x := &l.ranges[l.root(v)]
@@ -176,8 +178,8 @@ func (l *liveness) use(v, step int) {
 	}
 }
 
-// solve returns the life of each value. The elements of a list live as long as it does,
-// and what is used inside of a loop as long as the loop.
+// solve returns the live range of each value. The elements of a list live as long as the
+// list, and values that a loop uses as long as the loop.
 func (l *liveness) solve(elements func(v int) []int) []liveRange {
 	all := make([]liveRange, len(l.ranges))
 	for v := range all {
@@ -188,7 +190,7 @@ func (l *liveness) solve(elements func(v int) []int) []liveRange {
 			}
 		}
 	}
-	// Loops that overlap without nesting make each other longer.
+	// Loops that overlap are merged into one.
 	sort.Slice(l.loops, func(i, j int) bool { return l.loops[i].first < l.loops[j].first })
 	merged := l.loops[:0]
 	for _, x := range l.loops {
@@ -214,24 +216,24 @@ func (l *liveness) solve(elements func(v int) []int) []liveRange {
 	return all
 }
 
-// The alignment of a planned tensor, as in ExecuTorch's planner.
+// planAlignment is the alignment of a planned tensor, as in ExecuTorch's planner.
 const planAlignment = 16
 
-// plan gives every planned tensor that the caller did not place itself a place in one
-// buffer, after those that the caller uses. It returns the sizes of all buffers, and the
-// places by value. A tensor takes the first gap that is large enough at its first use and
-// gives it back after its last one. Inputs and state keep their memory all the time, so
-// that a method can be run again without new inputs, and outputs until the end.
+// plan makes the memory plan. It returns the sizes of all buffers, and the places by
+// value. Tensors that the caller did not place go into one buffer, after the buffers that
+// the caller uses. Each takes the first gap that is large enough at its first use, and
+// releases it after its last. Inputs and state are never released, so that a method can
+// run again without new inputs. Outputs are not released after their first use.
 func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
 	sizes, places = []int64{0}, make([]Place, len(m.values))
-	var ours []int
+	var unplaced []int
 	for i := range m.values {
 		t := m.values[i].tensor
 		switch {
 		case t == nil || !t.planned():
 			continue
 		case !t.placed:
-			ours = append(ours, i)
+			unplaced = append(unplaced, i)
 			continue
 		case t.place.Offset > maxBuffer || t.bytes > maxBuffer-int64(t.place.Offset):
 			return nil, nil, m.errorf(fs.ErrInvalid, "value %d of %d bytes at %d of buffer %d", i,
@@ -245,11 +247,11 @@ func (m *MethodBuilder) plan() (sizes []int64, places []Place, err error) {
 		*size = max(*size, int64(t.place.Offset)+t.bytes)
 	}
 	switch {
-	case len(ours) > 0:
-		size, err := m.placeAll(ours, uint32(len(sizes)), places)
+	case len(unplaced) > 0:
+		size, err := m.placeAll(unplaced, uint32(len(sizes)), places)
 		return append(sizes, size), places, err
 	case len(sizes) == 1 && len(m.code) > 0:
-		sizes = append(sizes, 0) // what exporters write for a method without planned tensors
+		sizes = append(sizes, 0) // as exporters write it for a method without planned tensors
 	}
 	return sizes, places, nil
 }
@@ -259,12 +261,13 @@ func (t *tensorValue) planned() bool {
 }
 
 // placeAll places tensors in buffer id and returns its size.
-func (m *MethodBuilder) placeAll(tensors []int, id uint32, places []Place) (size int64, err error) {
+func (m *MethodBuilder) placeAll(tensors []int, id uint32, places []Place) (size int64,
+	err error) {
 	lives := m.liveRanges()
 	slices.SortStableFunc(tensors, func(a, b int) int {
 		return cmp.Compare(lives[a].first, lives[b].first)
 	})
-	var live []int // tensors that have their place, by offset
+	var live []int // placed tensors that are still needed, by offset
 	for _, v := range tensors {
 		live = slices.DeleteFunc(live, func(x int) bool { return lives[x].last < lives[v].first })
 		n, ok := align.Up(m.values[v].tensor.bytes, planAlignment)
@@ -283,7 +286,8 @@ func (m *MethodBuilder) placeAll(tensors []int, id uint32, places []Place) (size
 	return size, nil
 }
 
-// liveRanges finds from where to where each value is used.
+// liveRanges returns the live range of each value, from -1 (before the first instruction)
+// to the number of instructions.
 func (m *MethodBuilder) liveRanges() []liveRange {
 	end := len(m.code)
 	l := newLiveness(len(m.values))

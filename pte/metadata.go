@@ -13,14 +13,15 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Metadata yields the results of the program's constant getters, under their names: an
-// int64, bool, float64, string, nil for None, []int64, []float64, []bool, or a
-// *tensor.Tensor; for a getter with several outputs a []any of such values. Exporters of
-// language models write get_bos_id, get_eos_ids, get_max_seq_len, get_vocab_size,
-// use_kv_cache and others.
+// Metadata yields the name and result of each constant getter of the program: a method
+// that only returns stored values. A result is an int64, bool, float64, string, []int64,
+// []float64, []bool, *tensor.Tensor, nil for None, or a []any of them if the getter has
+// several outputs. Exporters of language models write get_bos_id, get_eos_ids,
+// get_max_seq_len, get_vocab_size, use_kv_cache and others. Metadata stops early if the
+// outputs would be much larger than the program.
 func (p *Program) Metadata() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		// Outputs may name a value any number of times, and are shown in full.
+		// Outputs may repeat a long value many times.
 		budget := 4*len(p.buf) + 1<<16
 		for m := range p.Methods() {
 			if !m.IsGetter() {
@@ -47,7 +48,7 @@ func (p *Program) Metadata() iter.Seq2[string, any] {
 	}
 }
 
-// metadataText writes a value of Metadata; false for tensors.
+// metadataText returns a value of Metadata as text; false for tensors.
 func metadataText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -71,9 +72,11 @@ func metadataText(v any) (string, bool) {
 	return fmt.Sprint(v), true
 }
 
-// SetAttribute sets the constant getter of that name. The value is read as the type of
-// the old one; where there is none, it is true or false, an integer, a float or text, as
-// it looks.
+// SetAttribute sets the value that the constant getter of that name returns. value is
+// parsed as the type of the old value. If there is no such getter, one is added, and
+// value is parsed as a bool, an integer, a float or else a string. SetAttribute fails
+// with tensor.ErrDType if value is not of the old type, and with tensor.ErrDuplicate if
+// the name belongs to a method that is not a getter.
 func (e *Edit) SetAttribute(key, value string) error {
 	kinds := []Kind{kindBool, kindInt, kindDouble, kindString}
 	if m, ok := e.r.Program().Method(key); ok && m.IsGetter() && m.t.OutputsLength() == 1 {
@@ -90,8 +93,7 @@ func (e *Edit) SetAttribute(key, value string) error {
 		"%s is not of kind %v, as the old value is", naming.Quote(value), kinds[0])
 }
 
-// setGetter makes the constant getter of that name return a value. A method of the name
-// that computes is an error.
+// setGetter makes the constant getter of that name return a value.
 func (e *Edit) setGetter(name string, value any) error {
 	b := NewBuilder()
 	b.Metadata(name, value)
@@ -113,7 +115,7 @@ func (e *Edit) setGetter(name string, value any) error {
 	return err
 }
 
-// parseAs reads a value of that kind, and reports whether text is one.
+// parseAs returns text as a value of that kind, and reports whether it is one.
 func parseAs(kind Kind, text string) (any, bool) {
 	switch kind {
 	case kindInt:
@@ -128,8 +130,8 @@ func parseAs(kind Kind, text string) (any, bool) {
 	return text, kind == kindString
 }
 
-// RemoveAttribute drops the constant getter of that name; one that is absent is no error,
-// a method of another kind errors.ErrUnsupported.
+// RemoveAttribute removes the constant getter of that name, if there is one. It fails
+// with errors.ErrUnsupported if the name belongs to a method that is not a getter.
 func (e *Edit) RemoveAttribute(key string) error {
 	switch m, ok := e.r.Program().Method(key); {
 	case !ok:
@@ -148,7 +150,7 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return nil
 }
 
-// setGetters replaces, appends and drops constant getters.
+// setGetters replaces, appends and removes constant getters.
 func (d *draft) setGetters() {
 	e := d.e
 	if len(e.getters) == 0 {

@@ -21,11 +21,11 @@ const (
 
 // WriterOptions control how a program is written. nil is the zero value.
 type WriterOptions struct {
-	// SegmentAlignment aligns the segments, in bytes; 0 for ExecuTorch's 128. Unlike
-	// ExecuTorch's, our alignments hold in the file.
+	// SegmentAlignment is the alignment of the segments in the file, in bytes; 0 means
+	// ExecuTorch's 128.
 	SegmentAlignment int64
-	// Alignment aligns constants and initial values; a power of two, 0 for
-	// ExecuTorch's 16. A type that needs more gets more.
+	// Alignment is the alignment of constants and initial values in the file, in bytes: a
+	// power of two; 0 means ExecuTorch's 16. A dtype that needs more gets more.
 	Alignment int64
 	// NoReplace makes WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
@@ -34,7 +34,8 @@ type WriterOptions struct {
 	Progress func(done, total int64)
 }
 
-// alignments checks the options and fills in ExecuTorch's values.
+// alignments returns the alignments, with ExecuTorch's values for zeros. It fails with
+// fs.ErrInvalid if they are not valid.
 func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	segment = cmp.Or(o.SegmentAlignment, defaultSegmentAlignment)
 	data = cmp.Or(o.Alignment, defaultTensorAlignment)
@@ -44,7 +45,7 @@ func (o *WriterOptions) alignments() (segment, data int64, err error) {
 	return segment, data, err
 }
 
-// encoding is how a file is written, of which assemble makes the output.
+// encoding returns how a file is written. assemble makes the output.
 func (o *WriterOptions) encoding(
 	assemble func(o WriterOptions) (*output, error)) *format.Encoding[*tensor.Tensor] {
 	var given WriterOptions
@@ -63,15 +64,15 @@ func (o *WriterOptions) encoding(
 		}}
 }
 
-// An output is a file that is ready to be written: nothing of it has to be gone back to.
+// An output is a file that is ready to be written, from its first byte to its last.
 type output struct {
-	head     []byte // flatbuffer with its header
+	head     []byte // the flatbuffer, extended header included
 	sections []format.Section
 	size     int64
 }
 
-// check opens what is about to be written, and returns what Verify would report of its
-// structure, warnings too.
+// check opens the file that is about to be written, with zeros for its payloads, and
+// returns the errors and warnings that Verify would report.
 func (o *output) check() error {
 	r, err := NewReader(padded(o.head), o.size, &ReaderOptions{Strict: true,
 		Limits: tensor.Limits{MaxMetadata: math.MaxInt32, MaxTensors: math.MaxInt32}})
@@ -81,7 +82,7 @@ func (o *output) check() error {
 	return r.checked.Err()
 }
 
-// padded is bytes with any number of zeros after them.
+// padded reads as its bytes, followed by zeros without end.
 type padded []byte
 
 func (b padded) ReadAt(p []byte, off int64) (int, error) {
@@ -95,11 +96,11 @@ func (b padded) ReadAt(p []byte, off int64) (int, error) {
 
 // writeTo writes the file.
 func (o *output) writeTo(out *format.Output) error {
-	all := append(whole("flatbuffer", tensor.BlobOf(o.head)), o.sections...)
+	all := append(blobSections("flatbuffer", tensor.BlobOf(o.head)), o.sections...)
 	return format.WriteSections(out, nil, all, o.size)
 }
 
-// tooLarge makes a flatbuffer of more than 2 GiB a limit.
+// tooLarge makes the error of a flatbuffer of more than 2 GiB a tensor.ErrLimit.
 func tooLarge(err error) error {
 	if errors.Is(err, fb.ErrTooLarge) {
 		return errs.New(tensor.ErrLimit, "%w", err)

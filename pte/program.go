@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Program is a read-only view of the methods and data of a file. It holds no copy:
-// everything is read from the verified flatbuffer when it is asked for.
+// A Program is a read-only view of the methods and data of a file. Its methods decode the
+// verified flatbuffer at each call; nothing is cached.
 type Program Reader
 
 // Methods yields the methods in the order of the file.
@@ -27,8 +27,8 @@ func (p *Program) method(i int) Method {
 	return m
 }
 
-// Method returns the method of that name: the first, as the runtime does, where several
-// have it.
+// Method returns the method of that name. If several have it, it returns the first, as
+// the runtime does.
 func (p *Program) Method(name string) (Method, bool) {
 	for m := range p.Methods() {
 		if string(m.t.Name()) == name {
@@ -42,7 +42,7 @@ func (p *Program) Method(name string) (Method, bool) {
 type NamedData struct {
 	Key     string
 	Segment int         // index in the program's segments
-	Data    tensor.Blob // fails when it is read, if the program has no such segment
+	Data    tensor.Blob // reading it fails if the program has no such segment
 }
 
 // NamedData yields the named blobs in the order of the file. Several keys may share a
@@ -77,11 +77,11 @@ func (m Method) Raw() *ptefb.ExecutionPlan { return &m.t }
 // NumValues returns the number of values that the method has.
 func (m Method) NumValues() int { return m.t.ValuesLength() }
 
-// Values yields the values in order: the parameters come first in what exporters write,
-// then inputs and intermediate ones.
+// Values yields the values in order. Exporters write the parameters first, then inputs
+// and intermediate results.
 func (m Method) Values() iter.Seq[Value] { return format.Each(m.NumValues(), m.Value) }
 
-// Value returns value i, the zero Value where there is none.
+// Value returns value i, or the zero Value if there is none.
 func (m Method) Value(i int) Value {
 	if i < 0 || i >= m.t.ValuesLength() {
 		return Value{}
@@ -91,11 +91,11 @@ func (m Method) Value(i int) Value {
 	return v
 }
 
-// Inputs returns the values that the caller gives. The file has no names for them. An
-// index that names no value gives the zero Value.
+// Inputs returns the values that the caller gives. The file has no names for them. For an
+// index out of range it has the zero Value.
 func (m Method) Inputs() []Value { return m.list(m.t.InputsLength(), m.t.Inputs) }
 
-// Outputs returns the values that the caller gets.
+// Outputs returns the values that the caller gets, as Inputs does.
 func (m Method) Outputs() []Value { return m.list(m.t.OutputsLength(), m.t.Outputs) }
 
 func (m Method) list(n int, index func(int) int32) []Value {
@@ -106,9 +106,8 @@ func (m Method) list(n int, index func(int) int32) []Value {
 	return all
 }
 
-// Structure returns how the inputs and outputs were nested in the original model, as the
-// exporter wrote it: text in one of two notations (see [LeafPaths]), empty when the
-// file has none.
+// Structure returns how the inputs and outputs were nested in the original model, in one
+// of two notations (see [LeafPaths]); empty if the file does not say.
 func (m Method) Structure() (inputs, outputs string) {
 	c := m.t.ContainerMetaType(nil)
 	if c == nil {
@@ -117,13 +116,13 @@ func (m Method) Structure() (inputs, outputs string) {
 	return string(c.EncodedInpStr()), string(c.EncodedOutStr())
 }
 
-// An Operator is a kernel that a method calls.
+// An Operator is the name of a kernel that a method calls.
 type Operator struct {
 	Name     string // aten::add
-	Overload string // out; empty when there is none
+	Overload string // out; may be empty
 }
 
-// String returns name and overload with a dot between, or the name alone.
+// String returns the name, followed by a dot and the overload if there is one.
 func (o Operator) String() string {
 	if o.Overload == "" {
 		return o.Name
@@ -141,7 +140,7 @@ func (m Method) Operators() []Operator {
 	return all
 }
 
-// operator returns an operator by its index, false where there is none.
+// operator returns an operator by its index, false if there is none.
 func (m Method) operator(i int) (Operator, bool) {
 	if i < 0 || i >= m.t.OperatorsLength() {
 		return Operator{}, false
@@ -151,8 +150,8 @@ func (m Method) operator(i int) (Operator, bool) {
 	return Operator{string(t.Name()), string(t.Overload())}, true
 }
 
-// IsGetter reports whether the method only returns values that are stored in the program:
-// exporters write metadata so.
+// IsGetter reports whether the method is a constant getter: it has no inputs and no
+// instructions, and returns stored values. Exporters write metadata this way.
 func (m Method) IsGetter() bool {
 	return m.t.InputsLength() == 0 && m.t.OutputsLength() > 0 && m.NumInstructions() == 0
 }
@@ -162,7 +161,8 @@ func (m Method) IsGetter() bool {
 type Delegate struct {
 	Index int    // in the method's delegates
 	ID    string // XnnpackBackend, CoreMLBackend, …
-	// Payload fails when it is read, if the program has no such payload.
+	// Payload is the compiled part. Reading it fails if the program refers to bytes that
+	// do not exist.
 	Payload tensor.Blob
 	Specs   []CompileSpec
 }
@@ -190,7 +190,7 @@ func (m Method) Delegates() []Delegate {
 	return all
 }
 
-// delegate returns a delegate by its index, false where there is none.
+// delegate returns a delegate by its index, false if there is none.
 func (m Method) delegate(i int) (Delegate, bool) {
 	if i < 0 || i >= m.t.DelegatesLength() {
 		return Delegate{}, false
@@ -207,7 +207,8 @@ func (m Method) delegate(i int) (Delegate, bool) {
 	return d, true
 }
 
-// payload finds the bytes of a delegate. The location is the location of the index.
+// payload returns the bytes of delegate i, and the location of the index that refers to
+// them.
 func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, location, error) {
 	r, s := m.r, m.location(ptefb.TableBackendDelegate, t, delegatePath, i, 0)
 	p := t.Processed(nil)
@@ -240,10 +241,10 @@ func (m Method) payload(i int, t *ptefb.BackendDelegate) (extent, location, erro
 	}
 }
 
-// payloadSigns are what the payloads of known backends begin with.
-var payloadSigns = [...]struct {
-	at        int
-	sign      string
+// signatures are the first bytes of the payloads of known backends.
+var signatures = [...]struct {
+	at        int // offset of the signature
+	signature string
 	what      string
 	extension string
 }{
@@ -262,12 +263,12 @@ var payloadSigns = [...]struct {
 	{0, "\xcd\xab\x78\x56", "QNN context", "qnn"},
 }
 
-// Recognize returns the likely kind of a delegate's payload or a named blob, and an
-// extension for a file of it, from its first bytes, of which 16 are enough. Both are
-// empty when nothing fits. It is a hint: nothing is verified.
+// Recognize guesses the kind of a delegate's payload or a named blob from its first 16
+// bytes. It returns a description and a file extension, both empty if the kind is not
+// known.
 func Recognize(head []byte) (what, extension string) {
-	for _, s := range payloadSigns {
-		if bytes.HasPrefix(head[min(s.at, len(head)):], []byte(s.sign)) {
+	for _, s := range signatures {
+		if bytes.HasPrefix(head[min(s.at, len(head)):], []byte(s.signature)) {
 			return s.what, s.extension
 		}
 	}

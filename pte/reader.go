@@ -15,48 +15,48 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions change how a program is opened; nil is the zero value. Strict refuses
-// what [Reader.Verify] would report, warnings included. Companion is not used: a program
-// names external tensors, but not the .ptd; see tensor.VerifyOptions.External and
+// ReaderOptions change how a program is opened; nil means the zero value. With Strict,
+// Open fails if [Reader.Warnings] would not be empty. Companion is not used: a program
+// names external tensors, but not their .ptd; see tensor.VerifyOptions.External and
 // [Edit.Internalize].
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open program, with the methods of every Reader: Close, Size, Len,
-// Tensors and Tensor. All of its structure was checked when it was opened, so that
-// walking it cannot fail. [Reader.Verify] checks whether the methods can run. A Reader is
-// safe for concurrent use.
+// Tensors and Tensor. Its structure was checked when it was opened, so iteration cannot
+// fail. [Reader.Verify] checks whether the methods can run. A Reader is safe for
+// concurrent use.
 //
-// Tensors are the constants, the mutable state that has a name or initial values, and the
-// external tensors, which are in a .ptd, in the order of methods and values; a constant
-// that two values use is there twice. A tensor that the file names has that name, any
-// other is named METHOD/VALUE, after its method and its index in the method's values. A
-// tensor whose bytes are not where they should be is there too: reading it fails. The
-// bytes of a tensor follow its Order. The shape of a dynamic tensor is its upper bound.
+// Tensors yields the constants, the state that has a name or an initial value, and the
+// external tensors, whose bytes are in a .ptd, in the order of methods and values. A
+// constant that two values use is yielded twice. A tensor without a name in the file is
+// named METHOD/VALUE, after its method and its index in the method's values. If the bytes
+// of a tensor are not where the program says, reading it fails. The bytes of a tensor
+// follow its Order. The shape of a dynamic tensor is its upper bound.
 type Reader struct {
 	format.Base
 	in      *format.Input
 	at, end int64 // where the program begins in the file, and where it ends
 	header  Header
-	buf     []byte // the flatbuffer: of files a copy, so that what was verified cannot change
+	buf     []byte // the flatbuffer; a copy if it is from a file, which might change
 	root    *ptefb.Program
 	bundle  *Bundle
 	tensors []valueID        // that Tensors yields
-	checked *format.Findings // what is wrong or odd, from the time when the program was opened
+	checked *format.Findings // from the checks when the program was opened
 
 	segments            []segment
 	constants, initials subsegments
 
-	entries func() []Entry       // of tensors; the first call makes them
-	byKey   func() *naming.Table // of the named data
+	entries func() []Entry       // of tensors; made by the first call
+	byKey   func() *naming.Table // indices of the named data; made by the first call
 }
 
 const errs = format.Errors("pte")
 
-// valueID is a value of a method.
+// A valueID names a value of the program, by the indices of its method and of the value.
 type valueID struct{ method, value int32 }
 
-// Detect reports whether r begins like a program or a bundled program, of this generation
-// or another one, which Open then refuses as unsupported. It reads 8 bytes.
+// Detect reports whether r begins like a .pte or a .bpte, also of a generation of the
+// format that Open refuses with errors.ErrUnsupported. It reads 8 bytes.
 func Detect(r io.ReaderAt, size int64) bool {
 	var head [8]byte
 	if size < int64(len(head)) {
@@ -69,26 +69,27 @@ func Detect(r io.ReaderAt, size int64) bool {
 	return err == nil || errors.Is(err, errors.ErrUnsupported)
 }
 
-// Open opens a file, mapping it where the system can. Close the Reader.
+// Open opens a file, mapping it where the system can. The caller must close the Reader.
+// Open fails with tensor.ErrMalformed, io.ErrUnexpectedEOF, tensor.ErrLimit or
+// errors.ErrUnsupported if the program cannot be read.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
 
-// OpenBytes reads a program in memory. It keeps b, metadata included, which must not
-// change while the Reader is in use.
+// OpenBytes opens a program in memory. It does not copy b, which must not change while
+// the Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads a program of size bytes from r, which the caller closes. Opening takes
-// two reads, of 64 bytes and of the flatbuffer, however large the file is; a .bpte, whose
-// flatbuffer is the whole file, is read as a whole.
+// NewReader opens a program of size bytes in r, which the caller closes. It makes two
+// reads: 64 bytes, and the flatbuffer. A .bpte is one flatbuffer, and is read whole.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }
 
 func read(in *format.Input) (r *Reader, err error) {
-	defer func() { // a net: everything is verified before it is walked
+	defer func() { // a safety net: everything is verified before it is used
 		if p := recover(); p != nil {
 			r, err = nil, errs.Malformed(-1, "", "a bug in tensorfile: %v", p)
 		}
@@ -122,7 +123,7 @@ func read(in *format.Input) (r *Reader, err error) {
 		return nil, err
 	}
 	r.constants = r.subsegments(r.root.ConstantSegment(nil), "constant_segment", 0)
-	if r.root.MutableDataSegmentsLength() > 0 { // flatc's accessor does not look
+	if r.root.MutableDataSegmentsLength() > 0 { // flatc's accessor does not check the length
 		var first ptefb.SubsegmentOffsets
 		r.root.MutableDataSegments(&first, 0)
 		r.initials = r.subsegments(&first, "mutable_data_segments[%d]", 0)
@@ -138,7 +139,7 @@ func read(in *format.Input) (r *Reader, err error) {
 	return r, nil
 }
 
-// head reads the first bytes of the program, and whether it is a bundle.
+// head reads the first bytes of the program, and reports whether it is a bundle.
 func (r *Reader) head() (head []byte, bundle bool, err error) {
 	if head, err = r.in.Metadata(r.at, min(headBytes, r.end-r.at)); err != nil {
 		return nil, false, errs.Wrap(-1, "", err)
@@ -147,7 +148,7 @@ func (r *Reader) head() (head []byte, bundle bool, err error) {
 	return head, bundle, err
 }
 
-// readProgram reads the flatbuffer and verifies it, so that no accessor can leave it.
+// readProgram reads the flatbuffer and verifies it, so that no accessor reads outside it.
 func (r *Reader) readProgram() (fb.Summary, error) {
 	var none fb.Summary
 	n := r.header.ProgramSize
@@ -157,7 +158,7 @@ func (r *Reader) readProgram() (fb.Summary, error) {
 			r.in.Options.Limits.MaxMetadata)
 	}
 	buf, ok := r.in.Bytes(r.at, n)
-	if !ok || r.in.Memory == nil { // the caller's bytes were promised not to change
+	if !ok || r.in.Memory == nil { // only memory of OpenBytes is used without a copy
 		var err error
 		if buf, err = r.in.Metadata(r.at, n); err != nil {
 			return none, errs.Wrap(-1, "", err)
@@ -191,19 +192,19 @@ func (r *Reader) Version() string {
 	return strconv.FormatUint(uint64(r.root.Version()), 10)
 }
 
-// Header returns the extended header. Its Length is 0 when the program has none;
-// ProgramSize is then the size of the file.
+// Header returns the extended header. If the program has none, Length is 0 and
+// ProgramSize is the size of the program.
 func (r *Reader) Header() Header { return r.header }
 
-// Range returns where the program, header, flatbuffer and segments together, is in the
-// file: all of it, or in a .bpte the place inside the bundle.
+// Range returns the byte range of the program in the file: all of a .pte, and a part of a
+// .bpte.
 func (r *Reader) Range() (off, size int64) { return r.at, r.end - r.at }
 
 // Bundle returns the test cases of a .bpte, nil for a .pte.
 func (r *Reader) Bundle() *Bundle { return r.bundle }
 
 // Raw returns the program's root table with the accessors that flatc generates, for
-// callers that need every field. The buffer was verified and must not be changed.
+// callers that need every field. The buffer was verified; the caller must not change it.
 func (r *Reader) Raw() *ptefb.Program {
 	return ptefb.GetRootAsProgram(r.buf, 0)
 }
@@ -211,8 +212,8 @@ func (r *Reader) Raw() *ptefb.Program {
 // Program returns a view of the methods and data of the file.
 func (r *Reader) Program() *Program { return (*Program)(r) }
 
-// Warnings lists deviations that did not prevent reading: all that [Reader.Verify] finds
-// without payloads or external tensors.
+// Warnings returns the errors and warnings that did not prevent opening: all that
+// [Reader.Verify] finds without reading payloads or external tensors.
 func (r *Reader) Warnings() []error {
 	var all []error
 	for _, f := range r.checked.All() {
@@ -230,12 +231,12 @@ func (r *Reader) namedKeys() *naming.Table {
 	return table
 }
 
-// value returns the value at a place.
-func (r *Reader) value(p valueID) Value {
-	return r.Program().method(int(p.method)).Value(int(p.value))
+// value returns the value with that ID.
+func (r *Reader) value(id valueID) Value {
+	return r.Program().method(int(id.method)).Value(int(id.value))
 }
 
-// Entries yields the tensors with the place of each in the program.
+// Entries yields the tensors of the Reader, each with its method, value and role.
 func (r *Reader) Entries() iter.Seq[*Entry] {
 	return format.Each(len(r.tensors), func(i int) *Entry { return &r.entries()[i] })
 }
@@ -268,9 +269,9 @@ func (r *Reader) Blobs() iter.Seq2[string, tensor.Blob] {
 	}
 }
 
-// Attributes yields the program's constant getters, methods without inputs and
-// instructions that exporters use for metadata such as get_vocab_size, as text; several
-// outputs are written [1, 2]. Getters that return tensors are left out;
+// Attributes yields the name and result of each constant getter, as text: methods that
+// only return stored values, which exporters use for metadata such as get_vocab_size.
+// Several outputs are written [1, 2]. Getters that return tensors are left out.
 // [Program.Metadata] has the values with their types.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {

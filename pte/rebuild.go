@@ -13,7 +13,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// newDraft takes the program that e changes apart.
+// newDraft parses the program that e changes. It fails with errors.ErrUnsupported if the
+// program has content that the schema does not describe.
 func newDraft(e *Edit) (*draft, error) {
 	r := e.r
 	inline := r.inlineAlignment()
@@ -31,8 +32,8 @@ func newDraft(e *Edit) (*draft, error) {
 	}
 	d := &draft{e: e, tree: tree, vectorAlignment: inline}
 	for _, s := range r.Program().Segments() {
-		// An empty payload of a delegate needs a header too: the runtime looks there for
-		// where segments are.
+		// An empty payload of a delegate needs a header too: the runtime reads the
+		// segment base there.
 		d.needsHeader = d.needsHeader || r.header.SegmentBase > 0 && slices.ContainsFunc(s.Roles,
 			func(role string) bool { return strings.HasPrefix(role, delegatePrefix) })
 	}
@@ -53,10 +54,11 @@ func newDraft(e *Edit) (*draft, error) {
 	return d, nil
 }
 
-// maxSeenAlignment bounds the alignment that the offset of a segment shows.
+// maxSeenAlignment bounds the alignment that is inferred from the offset of a segment.
 const maxSeenAlignment = 16384
 
-// powerOfTwo returns the largest power of two that divides offsets, max where all are 0.
+// powerOfTwo returns the largest power of two, up to max, that divides an offset, or all
+// of several offsets that were combined with |.
 func powerOfTwo(offsets, max int64) int64 {
 	if offsets == 0 {
 		return max
@@ -64,7 +66,8 @@ func powerOfTwo(offsets, max int64) int64 {
 	return min(offsets&-offsets, max)
 }
 
-// inlineAlignment is what payloads inside the flatbuffer are aligned to: 16 or more.
+// inlineAlignment returns the alignment that payloads inside the flatbuffer have: 16 or
+// more.
 func (r *Reader) inlineAlignment() int {
 	all := int64(0)
 	add := func(t flatbuffers.Table, slot int) {
@@ -84,7 +87,7 @@ func (r *Reader) inlineAlignment() int {
 	return int(max(16, powerOfTwo(all, 4096)))
 }
 
-// segmentAlignment is what all segments and their base are seen to be aligned to.
+// segmentAlignment returns the alignment that all segments and their base have.
 func (r *Reader) segmentAlignment() int64 {
 	all := r.header.SegmentBase
 	for _, s := range r.segments {
@@ -98,7 +101,7 @@ func (r *Reader) segmentAlignment() int64 {
 	return powerOfTwo(all, maxSeenAlignment)
 }
 
-// loadSegments makes the segments of the original, with what is replaced.
+// loadSegments sets the segments to the segments of the original, with replaced bytes.
 func (d *draft) loadSegments(alignment int64) {
 	r := d.e.r
 	d.segments = make([]dataSegment, len(r.segments))
@@ -112,7 +115,7 @@ func (d *draft) loadSegments(alignment int64) {
 	}
 }
 
-// patchInlineConstants puts what is replaced into the constants inside the flatbuffer.
+// patchInlineConstants replaces bytes of constants inside the flatbuffer.
 func (d *draft) patchInlineConstants() error {
 	nodes := d.tree.Children(ptefb.SlotProgramConstantBuffer)
 	for i, t := range fb.Each(len(nodes), d.e.r.root.ConstantBuffer) {
@@ -131,13 +134,13 @@ func (d *draft) patchInlineConstants() error {
 	return nil
 }
 
-// rebuilt applies all changes.
+// rebuilt applies all changes to a copy of the draft, and writes the flatbuffer anew.
 func (e *Edit) rebuilt(opts WriterOptions) (*output, error) {
 	r, alignment := e.r, opts.SegmentAlignment
 	if alignment == 0 {
 		alignment = r.segmentAlignment()
 	}
-	d := *e.draft // another Write of the Edit starts from its tree
+	d := *e.draft // a copy, so that Write can be called again
 	d.tree = d.tree.Clone()
 	d.loadSegments(alignment)
 	if err := errors.Join(d.patchInlineConstants(), d.rename()); err != nil {

@@ -18,21 +18,22 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Bounds of the runtime that are in no schema.
+// Limits of the runtime that are not in the schema.
 const (
 	maxRank         = 16
 	maxOperatorName = 99        // bytes of name.overload
-	maxTables       = 1_000_000 // visits of its FlatBuffers verifier
+	maxTables       = 1_000_000 // that its FlatBuffers verifier visits
 	maxBuffer       = 1 << 56   // of a memory plan; the exporter's own tests have 2⁴⁸
 )
 
-// A checker reads every table of a verified program once, when it is opened. It notes
-// what the runtime would not load or run, and refuses only what asks for too much.
+// A checker reads every table of a verified program once, when it is opened. It records
+// as findings what the runtime would not load or run. It fails only if a limit is
+// exceeded.
 type checker struct {
 	r      *Reader
 	out    *format.Findings
 	stored []valueID // tensors that Reader.Tensors yields
-	budget int64     // of bytes to be shown
+	budget int64     // bytes that names may still add to a listing
 
 	// The method being checked.
 	m           Method
@@ -41,7 +42,7 @@ type checker struct {
 	counts      []int              // arguments of the operators, 0 where not known
 	copyIndexOp int                // the operator that is et_copy_index, -1 for none
 	external    map[string]valueID // the first external tensor of a name
-	changed     map[int]bool       // values that instructions write, once it is asked for
+	changed     map[int]bool       // values that instructions write; nil until endless needs it
 
 	// The value or instruction being checked, and tables to be read into.
 	index      int
@@ -54,7 +55,8 @@ type checker struct {
 	pointee    ptefb.EValue
 }
 
-// check returns the tensors that Reader.Tensors yields.
+// check checks the program into r.checked, and returns the tensors that Reader.Tensors
+// yields.
 func (r *Reader) check(seen fb.Summary) ([]valueID, error) {
 	c := &checker{r: r, out: r.checked, budget: 64*int64(len(r.buf)) + 1<<20,
 		external: make(map[string]valueID)}
@@ -62,7 +64,7 @@ func (r *Reader) check(seen fb.Summary) ([]valueID, error) {
 	return c.stored, err
 }
 
-// error notes what the runtime does not load or run.
+// error records a finding: the runtime does not load or run this.
 func (c *checker) error(class error, s location, format string, args ...any) {
 	if !c.out.Full() {
 		c.out.Error(c.r.error(class, s, format, args...))
@@ -77,7 +79,7 @@ func (c *checker) warn(s location, format string, args ...any) {
 	c.out.Warn(c.r.malformed(s, format, args...))
 }
 
-// require notes fields that are absent, and reports whether all are there.
+// require records an error for each absent field, and reports whether all are present.
 func (c *checker) require(s location, slots ...int) bool {
 	all := true
 	for _, slot := range slots {
@@ -99,7 +101,8 @@ func (c *checker) name(b []byte, s location) {
 	}
 }
 
-// unique checks a name that the runtime looks up: it takes the first of several.
+// unique warns if an earlier entry has the same name: the runtime takes the first. seen
+// maps names to their first index.
 func (c *checker) unique(seen map[string]int, b []byte, i int, s location, what string) {
 	if first, dup := seen[string(b)]; dup {
 		c.warn(s, "%s is also the %s[%d], which the runtime takes", naming.Quote(string(b)), what,
@@ -139,7 +142,7 @@ func (c *checker) program(seen fb.Summary) error {
 		if err := c.shown(len(c.stored) - before); err != nil {
 			return err
 		}
-		if c.out.Full() { // what is wrong was noted; what there is must still be counted
+		if c.out.Full() { // enough findings; the tensors must still be collected
 			continue
 		}
 		if s := m.plan().field(ptefb.SlotExecutionPlanName); c.require(s, s.slot) {
@@ -155,8 +158,8 @@ func (c *checker) program(seen fb.Summary) error {
 	return nil
 }
 
-// shown refuses programs that would make a listing much larger than the file: each tensor
-// without a name, n of them here, and each delegate carry the name of their method.
+// shown fails if a listing of the program would be much larger than the file: the names
+// of n tensors and of each delegate of the method may repeat the method's name.
 func (c *checker) shown(n int) error {
 	t, size := &c.m.t, int64(len(c.m.t.Name()))
 	s := c.m.plan().field(ptefb.SlotExecutionPlanName)
@@ -195,14 +198,14 @@ func (c *checker) named() {
 	}
 }
 
-// outside notes that segment i, which holds a blob, starts beyond the file.
+// outside records an error if segment i, which holds a blob, starts beyond the file.
 func (c *checker) outside(i uint32, s location) {
 	if c.r.segments[i].outside {
 		c.malformed(s, "segment %d starts beyond the file", i)
 	}
 }
 
-// data checks where constants and initial values are.
+// data checks the lists of constants and initial values.
 func (c *checker) data() {
 	r, root, s := c.r, c.r.root, c.r.location()
 	switch n, inline := r.constants.len(), root.ConstantBufferLength(); {
@@ -224,7 +227,7 @@ func (c *checker) data() {
 	}
 }
 
-// offsets checks a list of starts in a segment. Their order does not matter.
+// offsets checks that a list of offsets stays in its segment. The order does not matter.
 func (c *checker) offsets(p *subsegments) {
 	if p.len() > 1 && p.found && p.segment.size == 0 {
 		c.malformed(p.location, "%d tensors in an empty segment, where the runtime finds none, "+
@@ -240,7 +243,7 @@ func (c *checker) offsets(p *subsegments) {
 	}
 }
 
-// readSegments finds every segment inside the file, or fails.
+// readSegments reads the table of segments. It fails if one is not inside the file.
 func (r *Reader) readSegments() error {
 	h, end := r.header, r.end-r.at // counted from the start of the program
 	r.segments = make([]segment, r.root.SegmentsLength())
@@ -258,7 +261,7 @@ func (r *Reader) readSegments() error {
 		switch {
 		case n > 0 && !align.Within(start, n, end):
 			class := tensor.ErrMalformed
-			if h.SegmentDataSize == 0 { // an old header: nothing else shows that a file was cut
+			if h.SegmentDataSize == 0 { // an old header: only this shows a truncated file
 				class = io.ErrUnexpectedEOF
 			}
 			return r.error(class, place, "%d bytes at %d, but the file has %d", n, r.at+start,
@@ -276,7 +279,8 @@ func (r *Reader) readSegments() error {
 	return nil
 }
 
-// segments notes which segments are not where the one before ends, and what follows all.
+// segments warns of segments that are out of order or overlap, and of bytes after the
+// last one.
 func (c *checker) segments() {
 	r := c.r
 	warn := func(i int, format string, other int) {
@@ -302,7 +306,7 @@ func (c *checker) segments() {
 		if b.off < a.off+a.size {
 			warn(all[k], "overlaps segments[%d]", all[k-1])
 			if a.off+a.size > b.off+b.size {
-				all[k] = all[k-1] // whatever follows may overlap the longer one
+				all[k] = all[k-1] // the next segment may overlap this longer one
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// copyIndexOperator writes a tensor into another one at an index.
+// copyIndexOperator writes a tensor into another tensor at an index.
 const copyIndexOperator = "executorch_prim::et_copy_index"
 
 // checkChain checks a Chain and its instructions.
@@ -32,7 +32,7 @@ func (c *checker) checkChain(x chain) {
 	}
 }
 
-// arg is a field of the arguments of the instruction that is being checked.
+// arg returns the location of a field of the arguments of the instruction.
 func (c *checker) arg(slot int) location {
 	members := ptefb.Schema.Unions[ptefb.UnionInstructionArguments].Members
 	return location{t: c.args, table: int(members[c.op]), path: instructionPath,
@@ -45,7 +45,7 @@ func (c *checker) instruction(t *ptefb.Instruction, n int) (back bool) {
 	present := t.InstrArgs(&c.args)
 	if !c.op.known() || c.op == OpNone || !present {
 		s := c.m.location(ptefb.TableInstruction, t, instructionPath, c.chain, c.index)
-		if !c.op.known() { // the verifier has not seen what is there
+		if !c.op.known() { // the FlatBuffers verifier skipped it
 			c.error(errors.ErrUnsupported, s.field(ptefb.SlotInstructionInstrArgsType), "%v", c.op)
 		} else {
 			c.malformed(s.field(ptefb.SlotInstructionInstrArgs), "absent")
@@ -101,7 +101,7 @@ func (c *checker) operands(slot int) []byte {
 	return args
 }
 
-// operand checks an index, of n of what, and reports whether it is in range.
+// operand returns an index, and reports whether it is below n, the number of what.
 func (c *checker) operand(slot, n int, what string) (int, bool) {
 	i := int(int32Field(c.args, slot))
 	ok := i >= 0 && i < n
@@ -111,7 +111,7 @@ func (c *checker) operand(slot, n int, what string) (int, bool) {
 	return i, ok
 }
 
-// condition checks what a jump depends on.
+// condition checks the value that a jump depends on.
 func (c *checker) condition() {
 	const slot = ptefb.SlotJumpFalseCallCondValueIndex
 	v, ok := c.operand(slot, c.n, "values")
@@ -130,7 +130,8 @@ func (c *checker) condition() {
 	}
 }
 
-// endless finds a jump back on a Bool that is false and that nothing ever changes.
+// endless warns of a jump back whose condition is a false Bool that no instruction
+// writes.
 func (c *checker) endless(x chain) {
 	for i := range x.instructions() {
 		cond, to := i.Jump()
@@ -155,8 +156,8 @@ func (c *checker) endless(x chain) {
 	}
 }
 
-// copyIndex checks a call that writes its second argument into the first one at an index,
-// which old runtimes did not compare with the size (CVE-2025-54949).
+// copyIndex checks a call that writes its second argument into its first at an index. Old
+// runtimes did not compare the index with the size (CVE-2025-54949).
 func (c *checker) copyIndex(args []byte) {
 	if len(args) < 12 {
 		return
@@ -167,6 +168,7 @@ func (c *checker) copyIndex(args []byte) {
 		return
 	}
 	if i := index.number(); i < 0 || t.SizesLength() == 0 || i >= int64(t.Sizes(0)) {
-		c.malformed(c.arg(ptefb.SlotKernelCallArgs).item(2, 4), "index %d, of a tensor of %v", i, to)
+		c.malformed(c.arg(ptefb.SlotKernelCallArgs).item(2, 4), "index %d, of a tensor of %v", i,
+			to)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// method checks an ExecutionPlan without its values.
+// method checks an ExecutionPlan, except its values and its memory plan.
 func (c *checker) method() {
 	t := &c.m.t
 	s := c.m.plan()
@@ -26,7 +26,7 @@ func (c *checker) method() {
 	}
 }
 
-// indices checks inputs or outputs: the runtime ends the process for one out of range.
+// indices checks inputs or outputs. The runtime ends the process if one is out of range.
 func (c *checker) indices(n int, index func(int) int32, s location) {
 	for i := range n {
 		if v := index(i); v < 0 || int(v) >= c.n {
@@ -80,7 +80,7 @@ func (c *checker) delegates() {
 	}
 }
 
-// payload checks where the payload of delegate i is.
+// payload checks the location of the payload of delegate i.
 func (c *checker) payload(i int, t *ptefb.BackendDelegate) {
 	_, s, err := c.m.payload(i, t)
 	p := t.Processed(nil)

@@ -14,13 +14,14 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// kind returns the kind of value i, which may come later.
+// kind returns the kind of value i, which may not be checked yet.
 func (c *checker) kind(i int) Kind {
 	c.m.t.Values(&c.pointee, i)
 	return Kind(c.pointee.ValType())
 }
 
-// values checks each EValue. It always runs to its end: it also counts what there is.
+// values checks the memory plan and each EValue, and collects the tensors that
+// Reader.Tensors yields. It fails only if a limit is exceeded.
 func (c *checker) values() error {
 	c.memory()
 	var t flatbuffers.Table
@@ -30,7 +31,7 @@ func (c *checker) values() error {
 		switch {
 		case k == kindNone:
 			c.malformed(c.valueAt(e).field(ptefb.SlotEValueValType), "NONE")
-		case !k.known(): // the verifier has not seen what is there
+		case !k.known(): // the FlatBuffers verifier skipped it
 			c.error(errors.ErrUnsupported, c.valueAt(e).field(ptefb.SlotEValueValType), "%v", k)
 		case !present:
 			if k != kindNull {
@@ -59,8 +60,8 @@ func (c *checker) values() error {
 	return nil
 }
 
-// valueAt is the value that is being checked; tensorAt, extraAt and placeAt are fields of
-// its tensor.
+// valueAt returns the location of the value that is being checked; tensorAt, extraAt and
+// placeAt return locations of fields of its tensor.
 func (c *checker) valueAt(e *ptefb.EValue) location {
 	return c.m.location(ptefb.TableEValue, e, planPath+".values[%d]", c.index, 0)
 }
@@ -79,8 +80,8 @@ func (c *checker) placeAt(slot int) location {
 	return c.m.location(ptefb.TableAllocationDetails, &c.allocation, path, c.index, 0).field(slot)
 }
 
-// list checks the values that the list in t names. The runtime makes values in order, so
-// that a list of tensors must come after its tensors.
+// list checks the indices in the list t. The runtime makes values in order, so a list of
+// tensors must come after its tensors.
 func (c *checker) list(t flatbuffers.Table, k Kind) {
 	slot, size := itemsOf(k)
 	if size == 0 {
@@ -121,7 +122,8 @@ func (c *checker) list(t flatbuffers.Table, k Kind) {
 	}
 }
 
-// checkTensor checks the Tensor c.tensor, whose sizes were found or are absent.
+// checkTensor checks the table c.tensor and returns its role. sizes is its shape, and
+// found false if that is absent.
 func (c *checker) checkTensor(sizes []byte, found bool) Role {
 	t := &c.tensor
 	if o := t.StorageOffset(); o != 0 {
@@ -168,7 +170,7 @@ func (c *checker) checkTensor(sizes []byte, found bool) Role {
 	return role
 }
 
-// storedTensor checks where the bytes of a constant or an initial value are.
+// storedTensor checks the location of the bytes of a constant or an initial value.
 func (c *checker) storedTensor(role Role, buffer uint32, d tensor.DType, size int64, known bool) {
 	s := c.tensorAt(ptefb.SlotTensorDataBufferIdx)
 	if !known {
@@ -208,7 +210,7 @@ func (c *checker) place(role Role, index uint32, size int64, known bool) {
 	}
 }
 
-// extraInfo checks an ExtraTensorInfo, a tensor's extra information and returns its name.
+// extraInfo checks the table ExtraTensorInfo and returns the tensor's name.
 func (c *checker) extraInfo() []byte {
 	x := &c.extra
 	if l := x.Location(); l > ptefb.TensorDataLocationEXTERNAL || l < 0 {
@@ -227,25 +229,26 @@ func (c *checker) extraInfo() []byte {
 	return name
 }
 
-// shape checks sizes and dim_order and returns how many bytes they make.
+// shape checks sizes and dim_order, and returns the size of the tensor in bytes.
 func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 	rank, dims := len(sizes)/4, c.tensor.DimOrderBytes()
 	switch {
 	case dims == nil:
 		c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder), "absent")
 	case len(dims) != rank:
-		c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder), "%d entries for %d dimensions", len(dims),
-			rank)
+		c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder), "%d entries for %d dimensions",
+			len(dims), rank)
 	case rank > maxRank:
 		c.malformed(c.tensorAt(ptefb.SlotTensorSizes), "%d dimensions, and the runtime supports %d",
 			rank, maxRank)
 	default:
 		if _, ok := executorch.Order(dims, rank, nil); !ok {
-			c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder).inside(0), "%v is not a permutation", dims)
+			s := c.tensorAt(ptefb.SlotTensorDimOrder).inside(0)
+			c.malformed(s, "%v is not a permutation", dims)
 		}
 	}
-	// The runtime multiplies in order and keeps an overflow, whatever zero follows; with
-	// the zero before it overflows in the strides, where a zero counts as one.
+	// The runtime multiplies in order. A zero after an overflow does not undo it; a zero
+	// before it does not prevent it either: the strides count a zero as one.
 	n, zero, ok := max(int64(d.Size()), 1), false, true
 	for i := range rank {
 		x := int64(int32(u32s(sizes, i)))
@@ -266,7 +269,7 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 }
 
 // externalTensor checks a tensor that is in a .ptd under its name. The runtime compares
-// the layout of only the first tensor of a name with the file.
+// only the first tensor of each name with the .ptd.
 func (c *checker) externalTensor(name []byte) {
 	if len(name) == 0 {
 		c.malformed(c.extraAt(ptefb.SlotExtraTensorInfoFullyQualifiedName),

@@ -10,18 +10,19 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// extent is a range of the file.
+// extent is a byte range of the file.
 type extent struct{ off, size int64 }
 
-// A segment is where a segment of the program is in the file.
+// A segment is the byte range of a segment of the program.
 type segment struct {
 	extent
-	// outside is set for an empty one beyond the end of the file: the runtime's loaders
-	// refuse even to read nothing there.
+	// outside is set for an empty segment beyond the end of the file. The runtime's
+	// loaders fail there even if they read no bytes.
 	outside bool
 }
 
-// segment returns where segment i is, or the error that s, an index, is out of range.
+// segment returns the byte range of segment i. s is the location of the index, for the
+// error if it is out of range.
 func (r *Reader) segment(i uint32, s location) (extent, error) {
 	if n := len(r.segments); int64(i) >= int64(n) {
 		return extent{}, r.malformed(s, "%d of %d segments", i, n)
@@ -38,7 +39,7 @@ type Segment struct {
 	// Size leaves out the padding up to the next segment.
 	Size int64
 	// Roles say what refers to the segment, in the order of the program: constants,
-	// mutable, delegate/forward/0, named/KEY. Nothing does where it is empty.
+	// mutable, delegate/METHOD/INDEX, named/KEY. It is empty if nothing does.
 	Roles []string
 	Data  tensor.Blob
 }
@@ -75,8 +76,8 @@ func (p *Program) Segments() []Segment {
 }
 
 // Spans yields the role of every byte of the file, in the order of offsets. Constants and
-// initial values are tensors; constants, segments and bytes after the end that nothing
-// refers to are unused. Bytes that a .bpte has around its program are metadata.
+// initial values are tensors. Constants and segments that nothing refers to are unused,
+// as are bytes after the end. In a .bpte the bytes around the program are metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return func(yield func(tensor.Span) bool) {
 		var list []tensor.Span
@@ -100,7 +101,7 @@ func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	}
 }
 
-// metadataSpans is what is around the payloads.
+// metadataSpans returns the spans outside the segments.
 func (r *Reader) metadataSpans() []tensor.Span {
 	head := int64(8)
 	if r.header.Length > 0 {
@@ -117,7 +118,8 @@ func (r *Reader) metadataSpans() []tensor.Span {
 	}
 }
 
-// dataEnd is where the last segment ends, padding that the header counts included.
+// dataEnd returns the offset in the file where the last segment ends, including padding
+// that the header counts.
 func (r *Reader) dataEnd() int64 {
 	end := r.at + max(r.header.ProgramSize, r.header.SegmentBase+r.header.SegmentDataSize)
 	for _, s := range r.segments {
@@ -128,7 +130,7 @@ func (r *Reader) dataEnd() int64 {
 	return end
 }
 
-// appendUnused appends the constants and initial values that no tensor uses.
+// appendUnused appends the spans of constants and initial values that no tensor uses.
 func (r *Reader) appendUnused(list []tensor.Span, used map[int64]bool) []tensor.Span {
 	for _, p := range []*subsegments{&r.constants, &r.initials} {
 		if !p.found {

@@ -13,11 +13,13 @@ import (
 
 const maxStructure = 64 // levels
 
-// LeafPaths returns where each input or output of a method was in the arguments or
-// results of the original model, such as [0][1] or [1]['mask']: [0] are the positional
-// arguments, [1] the named ones. structure is from [Method.Structure]: JSON of PyTorch,
-// or ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()). tensor.ErrLimit is
-// one nested deeper than 64, or with paths much longer than it.
+// LeafPaths returns the path of each input or output of a method in the arguments or
+// results of the original model, such as [0][1] or [1]['mask']. For inputs [0] are the
+// positional arguments, [1] the named ones. structure is from [Method.Structure], in
+// PyTorch's JSON or ExecuTorch's compact notation, such as T2#2#0(T2#1#1($,$),D0()).
+// LeafPaths fails with tensor.ErrMalformed if it cannot be parsed, with
+// errors.ErrUnsupported if the JSON has another version than 1, and with tensor.ErrLimit
+// if it is nested deeper than 64 or the paths are much longer than structure.
 func LeafPaths(structure string) ([]string, error) {
 	s := strings.TrimSpace(structure)
 	p := leafPaths{s: s, left: 64*len(s) + 1<<16}
@@ -40,8 +42,8 @@ type leafPaths struct {
 	s    string
 	at   int
 	all  []string
-	left int   // bytes of paths
-	err  error // the first one, which ends the reading
+	left int   // bytes that paths may still take
+	err  error // the first error, which ends parsing
 }
 
 func (p *leafPaths) fail(class error, format string, args ...any) {
@@ -70,7 +72,7 @@ func (p *leafPaths) peek() byte {
 	return 0
 }
 
-// accept skips c, and reports whether it is there.
+// accept reports whether the next byte is c, and skips it if so.
 func (p *leafPaths) accept(c byte) bool {
 	ok := p.peek() == c
 	if ok {
@@ -102,7 +104,7 @@ func (p *leafPaths) node(path string, depth int) {
 	n := p.number()
 	for i := 0; i < n && p.err == nil; i++ {
 		p.expect('#')
-		p.number() // of the leaves of a child, which are counted anyway
+		p.number() // the number of leaves of a child, which is not needed
 	}
 	p.expect('(')
 	for i := 0; i < n && p.err == nil; i++ {
@@ -119,7 +121,7 @@ func (p *leafPaths) node(path string, depth int) {
 	p.expect(')')
 }
 
-// digits reads digits, and any of the bytes also.
+// digits reads digits and bytes in also.
 func (p *leafPaths) digits(also string) string {
 	rest := p.s[p.at:]
 	n := len(rest) - len(strings.TrimLeft(rest, "0123456789"+also))

@@ -12,21 +12,21 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A table is one of those that flatc generates.
+// A table is a type that flatc generates for a table.
 type table interface{ Table() flatbuffers.Table }
 
 // has reports whether a field is stored.
 func has(t table, slot int) bool { return fb.FieldPos(t.Table(), slot) != 0 }
 
-// A location is a table, or a field of it, as errors name it. Neither its position nor
-// its path is found before there is an error.
+// A location is a table or a field, for errors. Its position and its path are computed
+// only for an error.
 type location struct {
 	t       flatbuffers.Table
 	table   int    // number in the schema
 	path    string // of the table, with %d for each index
 	index   [3]int
 	slot    int // of a field, 0 for the table itself
-	at      int // position, where it is the position of an element
+	at      int // position in the flatbuffer, 0 for the position of the table or field
 	element int // 1 + the index of an element of the field, 0 for none
 }
 
@@ -43,19 +43,19 @@ func (m Method) location(number int, t table, path string, i, k int) location {
 	return location{t: t.Table(), table: number, path: path, index: [3]int{m.index, i, k}}
 }
 
-// path is where the value is in the program, for errors.
+// path returns the path of the value in the program, for errors.
 func (v Value) path() string { return fmt.Sprintf(valuePath, v.m.index, v.index) }
 
-// plan is the location of the method's own table.
+// plan returns the location of the method's own table.
 func (m Method) plan() location {
 	return m.location(ptefb.TableExecutionPlan, &m.t, planPath, 0, 0)
 }
 
-// location is the location of the program.
+// location returns the location of the table Program.
 func (r *Reader) location() location { return rootLocation(ptefb.TableProgram, r.root, "", 0) }
 
-// rootLocation is the location of element i of a vector of the program, or of a table of
-// it.
+// rootLocation returns the location of a table that the table Program refers to: element
+// i, if it is in a vector.
 func rootLocation(number int, t table, path string, i int) location {
 	return location{t: t.Table(), table: number, path: path, index: [3]int{i}}
 }
@@ -65,14 +65,14 @@ func (s location) field(slot int) location {
 	return s
 }
 
-// item is element k, of size bytes, of the vector in the field.
+// item returns the location of element k, of size bytes, of the vector in the field.
 func (s location) item(k, size int) location {
 	s = s.inside(k * size)
 	s.element = k + 1
 	return s
 }
 
-// inside is the vector in the field, at a byte of its elements.
+// inside returns the location of the vector in the field, at byte off of its elements.
 func (s location) inside(off int) location {
 	s.at = fb.FieldTarget(s.t, s.slot) + 4 + off
 	return s
@@ -100,7 +100,7 @@ func (s location) String() string {
 	return text
 }
 
-// error is an error of that class about a location.
+// error returns an error of that class at a location.
 func (r *Reader) error(class error, s location, format string, args ...any) error {
 	return errs.At(r.at+int64(s.pos()), s.String(), class, format, args...)
 }
@@ -109,12 +109,13 @@ func (r *Reader) malformed(s location, format string, args ...any) error {
 	return r.error(tensor.ErrMalformed, s, format, args...)
 }
 
-// int32Field returns a number, 0 for one that is absent.
+// int32Field returns an int32, 0 if it is absent.
 func int32Field(t flatbuffers.Table, slot int) int32 {
 	return t.GetInt32Slot(flatbuffers.VOffsetT(slot), 0)
 }
 
-// boolField reads a bool as the runtime does: to flatc's accessor 2 is false.
+// boolField returns a bool as the runtime reads it: 2 is true, though not for flatc's
+// accessor.
 func boolField(t flatbuffers.Table, slot int) bool {
 	p := fb.FieldPos(t, slot)
 	return p != 0 && t.Bytes[p] != 0
@@ -124,7 +125,7 @@ func boolField(t flatbuffers.Table, slot int) bool {
 func u32s(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 func u64s(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 
-// elements returns what element reads from each size bytes of a vector.
+// elements returns the elements of a vector; element decodes one from its size bytes.
 func elements[T any](b []byte, size int, element func([]byte) T) []T {
 	all := make([]T, len(b)/size)
 	for i := range all {

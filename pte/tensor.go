@@ -9,13 +9,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Device is where memory is: CPU, or an accelerator and its number.
+// A Device is the device that has a buffer or tensor: the CPU or an accelerator.
 type Device struct {
 	Type  ptefb.DeviceType
 	Index int8
 }
 
-// String writes cpu, cuda:1, or device 7:0 for a type that the schema does not name.
+// String returns cpu, cuda:1, or device 7:0 for an unknown type.
 func (d Device) String() string {
 	switch d.Type {
 	case ptefb.DeviceTypeCPU:
@@ -31,19 +31,19 @@ type Role uint8
 
 // The roles of tensors.
 const (
-	// RolePlanned has a place in the memory plan and nothing stored: an intermediate
+	// RolePlanned has a place in the memory plan and no stored bytes: an intermediate
 	// result, an input or an output.
 	RolePlanned Role = iota
-	// RoleCaller has neither: the program's caller provides the memory.
+	// RoleCaller has neither: the caller of the method provides the memory.
 	RoleCaller
 	// RoleConstant is stored in the program.
 	RoleConstant
-	// RoleState is planned memory that lives from call to call: it has initial values in
-	// the program, or a name.
+	// RoleState is planned memory that keeps its content from call to call. It has an
+	// initial value in the program, or a name.
 	RoleState
 	// RoleExternal is a constant in a .ptd, under the tensor's name.
 	RoleExternal
-	// RoleExternalState is planned memory whose initial values are in a .ptd.
+	// RoleExternalState is planned memory whose initial value is in a .ptd.
 	RoleExternalState
 )
 
@@ -62,7 +62,8 @@ func (r Role) External() bool { return r == RoleExternal || r == RoleExternalSta
 // Mutable reports whether the tensor is state.
 func (r Role) Mutable() bool { return r == RoleState || r == RoleExternalState }
 
-// counterpart is the role of a stored tensor that moves into a .ptd, and the other way round.
+// counterpart returns the external role for a stored role, and the stored role for an
+// external one.
 func (r Role) counterpart() Role {
 	return map[Role]Role{RoleConstant: RoleExternal, RoleState: RoleExternalState,
 		RoleExternal: RoleConstant, RoleExternalState: RoleState}[r]
@@ -71,46 +72,45 @@ func (r Role) counterpart() Role {
 // listed reports whether Reader.Tensors has the tensor.
 func (r Role) listed() bool { return r >= RoleConstant }
 
-// A TensorInfo is all that a program says about a tensor. Everything is as the file has
-// it: [Reader.Verify] checks it.
+// A TensorInfo has all fields of a tensor in a program. They are as in the file,
+// unchecked: see [Reader.Verify].
 type TensorInfo struct {
 	// ScalarType is the schema's number, and DType the dtype that it stands for: Unknown
 	// for numbers that ExecuTorch does not load.
 	ScalarType int8
 	DType      tensor.DType
-	// Shape is an upper bound where Dynamism is not STATIC.
+	// Shape is an upper bound if Dynamism is not STATIC.
 	Shape    tensor.Shape
 	Dynamism ptefb.TensorShapeDynamism
-	// Order is the schema's dim_order; nil when it is row-major, or not a permutation of
+	// Order is the schema's dim_order; nil if it is row-major, or not a permutation of
 	// the dimensions.
 	Order tensor.Order
-	// DimOrder is dim_order where it is not a permutation of the dimensions, else nil.
+	// DimOrder is dim_order if it is not a permutation of the dimensions, else nil.
 	DimOrder []byte
 	// Name is the fully qualified name, empty for most tensors: exporters write it for
-	// external ones and, if asked, for state.
+	// external tensors and, on request, for state.
 	Name string
 	Role Role
-	// Buffer is data_buffer_idx: which constant or initial value it is; 0 for none.
+	// Buffer is data_buffer_idx: the index of the constant or initial value; 0 for none.
 	Buffer uint32
-	// Planned reports whether the tensor has a place in the memory plan: Place.
+	// Planned is set if the tensor has a place in the memory plan: Place.
 	Planned bool
 	Place   Place
 	Device  Device
-	// The rest is 0 in all that exporters write.
+	// Exporters leave the following fields 0.
 	StorageOffset int32
 	Layout        int8
 	MutableIndex  uint64 // mutable_data_segments_idx, which the runtime ignores
 	RequiresGrad  bool
 }
 
-// A Place is where a tensor is in the memory plan.
+// A Place is the place of a tensor in the memory plan.
 type Place struct {
-	Memory uint32 // which buffer: an index into [Memory.Buffers], from 1 on
-	Offset uint64
+	Memory uint32 // the buffer: an index into [Memory.Buffers], from 1 on
+	Offset uint64 // in the buffer, in bytes
 }
 
-// Bytes returns how many bytes the tensor takes, and false when that is unknown or
-// overflows.
+// Bytes returns the size of the tensor in bytes, false if it is unknown or overflows.
 func (i TensorInfo) Bytes() (int64, bool) {
 	n, ok := i.Shape.Elements()
 	if !ok {
@@ -119,8 +119,8 @@ func (i TensorInfo) Bytes() (int64, bool) {
 	return i.DType.Bytes(n)
 }
 
-// String writes type and shape, such as float32[2, 3], with ≤ before the shape where it
-// is a bound.
+// String returns dtype and shape, such as float32[2, 3], with ≤ before the shape if it is
+// an upper bound.
 func (i TensorInfo) String() string {
 	d := i.DType.String()
 	if !i.DType.Known() {
@@ -135,9 +135,9 @@ func (i TensorInfo) String() string {
 	return d + i.Shape.String()
 }
 
-// roleOf is the role of a tensor with that data_buffer_idx and extra information, nil if
-// absent. The location comes first: the first external constant of a program has buffer 0
-// and others have indices into a list of their own.
+// roleOf returns the role of a tensor with that data_buffer_idx and ExtraTensorInfo, nil
+// if absent. The location decides first: exporters number external constants from 0, in a
+// list of their own, so buffer says nothing about them.
 func roleOf(buffer uint32, extra *ptefb.ExtraTensorInfo, planned bool) Role {
 	external := extra != nil && extra.Location() == ptefb.TensorDataLocationEXTERNAL
 	switch {
@@ -189,7 +189,7 @@ func placeOf(a *ptefb.AllocationDetails) Place {
 	return Place{a.MemoryId(), uint64(a.MemoryOffsetLow()) | uint64(a.MemoryOffsetHigh())<<32}
 }
 
-// shapeOf returns a shape, its order, and whether that is a permutation.
+// shapeOf returns a shape, its order, and whether the order is a permutation.
 func shapeOf(n int, size func(int) int32, dims []byte) (tensor.Shape, tensor.Order, bool) {
 	shape := make(tensor.Shape, n)
 	for d := range shape {

@@ -11,12 +11,12 @@ import (
 	"github.com/tensorfile/tensorfile/schema/ptefb"
 )
 
-// A Kind is the kind of a value: the tag of the schema's union KernelTypes. Programs of a
-// newer schema may have kinds that String does not know.
+// A Kind is the kind of a value: the tag of the schema's union KernelTypes. A program of
+// a newer schema may have unknown kinds.
 type Kind uint8
 
 const (
-	kindNone               = Kind(ptefb.KernelTypesNONE) // not loaded by the runtime
+	kindNone               = Kind(ptefb.KernelTypesNONE) // the runtime does not load it
 	kindNull               = Kind(ptefb.KernelTypesNull)
 	kindInt                = Kind(ptefb.KernelTypesInt)
 	kindBool               = Kind(ptefb.KernelTypesBool)
@@ -32,17 +32,17 @@ const (
 
 func (k Kind) known() bool { return k <= kindOptionalTensorList }
 
-// String returns the name of the union's member, such as IntList, or KernelTypes(12) for
-// an unknown one.
+// String returns the name in the union, such as IntList, or KernelTypes(12) if it is
+// unknown.
 func (k Kind) String() string { return ptefb.KernelTypes(k).String() }
 
-// isList reports whether the value names other values by index.
+// isList reports whether a value of the kind is a list of indices of other values.
 func (k Kind) isList() bool {
 	return k == kindIntList || k == kindTensorList || k == kindOptionalTensorList
 }
 
-// A Value is one of a method's values: what instructions read and write. Its methods
-// return zero for a value of another kind than theirs.
+// A Value is one of a method's values, which instructions read and write. A method that
+// does not apply to the kind of the value returns zero.
 type Value struct {
 	m     Method
 	t     ptefb.EValue
@@ -60,15 +60,15 @@ func (v Value) Kind() Kind {
 	return Kind(v.t.ValType())
 }
 
-// of returns the union's table, absent unless the value is of kind k.
+// of returns the table that holds the value, false unless the value is of kind k.
 func (v Value) of(k Kind) (t flatbuffers.Table, ok bool) {
 	ok = v.m.r != nil && Kind(v.t.ValType()) == k && v.t.Val(&t)
 	return t, ok
 }
 
 // Constant returns the value before the method runs: an int64, bool, float64, string,
-// []int64, []float64, []bool, or the *tensor.Tensor of a tensor that [Reader.Tensors]
-// has; nil for None and all else.
+// []int64, []float64, []bool or *tensor.Tensor; nil for None and other kinds. Numbers of
+// an []int64 that the method computes are 0.
 func (v Value) Constant() any {
 	switch v.Kind() {
 	case kindInt:
@@ -81,7 +81,7 @@ func (v Value) Constant() any {
 		b, _ := v.items(kindString)
 		return string(b)
 	case kindIntList:
-		ints := make([]int64, 0, 16) // 0 is computed while the method runs
+		ints := make([]int64, 0, 16)
 		for _, i := range v.Items() {
 			ints = append(ints, v.m.Value(i).number())
 		}
@@ -98,7 +98,7 @@ func (v Value) Constant() any {
 	return nil
 }
 
-// number is a kindInt, 0 for another kind.
+// number returns the number of a kindInt, 0 for another kind.
 func (v Value) number() int64 {
 	t, ok := v.of(kindInt)
 	if !ok {
@@ -107,7 +107,7 @@ func (v Value) number() int64 {
 	return t.GetInt64Slot(ptefb.SlotIntIntVal, 0)
 }
 
-// double is a kindDouble, 0 for another kind.
+// double returns the number of a kindDouble, 0 for another kind.
 func (v Value) double() float64 {
 	t, ok := v.of(kindDouble)
 	if !ok {
@@ -116,7 +116,7 @@ func (v Value) double() float64 {
 	return t.GetFloat64Slot(ptefb.SlotDoubleDoubleVal, 0)
 }
 
-// isTrue is a kindBool, false for another kind.
+// isTrue reports whether the value is a kindBool and true.
 func (v Value) isTrue() bool {
 	t, ok := v.of(kindBool)
 	return ok && boolField(t, ptefb.SlotBoolBoolVal)
@@ -153,8 +153,9 @@ func itemsOf(k Kind) (slot, size int) {
 	return 0, 0
 }
 
-// Items returns the indices of the values in a list: an IntList, TensorList or
-// OptionalTensorList, in which -1 is None. They are as the file has them, not checked.
+// Items returns the indices of the values in an IntList, TensorList or
+// OptionalTensorList, in which -1 is None. They are as in the file, unchecked, except
+// that an index above the range of int32 becomes -1.
 func (v Value) Items() []int {
 	if !v.Kind().isList() {
 		return nil
@@ -167,7 +168,7 @@ func (v Value) Items() []int {
 		case u64s(b, 0) <= math.MaxInt32:
 			return int(u64s(b, 0))
 		}
-		return -1 // names no value either
+		return -1 // out of range too
 	})
 }
 
@@ -187,7 +188,7 @@ func (v Value) table() (x ptefb.Tensor, ok bool) {
 	return x, ok
 }
 
-// Tensor describes a kindTensor; false for all others.
+// Tensor describes a value that is a tensor; false for other kinds.
 func (v Value) Tensor() (TensorInfo, bool) {
 	t, ok := v.table()
 	if !ok {
@@ -196,7 +197,8 @@ func (v Value) Tensor() (TensorInfo, bool) {
 	return infoOf(&t), true
 }
 
-// String shows the value as a person would write it: 5, true, "text", float32[2, 3].
+// String returns the value in short form, such as 5, true, "text" or float32[2, 3]. It
+// shows the first elements of a list.
 func (v Value) String() string {
 	switch k := v.Kind(); k {
 	case kindNull:
@@ -221,7 +223,7 @@ func (v Value) String() string {
 	}
 }
 
-// short writes the first elements of a list; only those are read.
+// short returns the first elements of a list as text. It reads only these.
 func short[T any](v Value, element func([]byte) T) string {
 	const limit = 16
 	b, size := v.items(v.Kind())

@@ -10,19 +10,19 @@ import (
 )
 
 // Verify reports whether the ExecuTorch runtime would load and run every method of the
-// program: each value, tensor, instruction, delegate and segment is checked, also where
-// the runtime itself does not check and would read other bytes or end the process.
+// program. It checks each value, tensor, instruction, delegate and segment, including
+// what the runtime does not check before it reads wrong bytes or ends the process. It
+// does not know which operators and backends a runtime has.
 //
-// Warnings are what loads nevertheless, or loads in some builds only: constants inside
-// the flatbuffer, which builds since 2025 refuse, misaligned constants, duplicate names,
-// content of a newer schema, bytes after the end. With opts.Strict they are errors.
+// A warning is a deviation that the runtime, or some builds of it, accepts: constants
+// inside the flatbuffer, which builds since 2025 refuse, misaligned constants, duplicate
+// names, content of a newer schema, bytes after the end. With opts.Strict warnings are
+// errors.
 //
-// External tensors are compared with what opts.External returns for their names, if it is
-// not nil. Which operators and backends a runtime has is not known.
-//
-// The format has no digests, so that payloads are not read; the default depth does read
-// the padding between segments, VerifyCanonical that between constants as well, and a
-// byte that is not zero there is a warning.
+// If opts.External is not nil, external tensors are compared with the tensors that it
+// returns. The format has no digests, so payloads are not read. The default depth reads
+// the padding between segments, VerifyCanonical also the padding between constants, and
+// warns of bytes that are not zero.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
@@ -35,7 +35,7 @@ func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 	if _, err := r.in.ReadAt(nil, 0); err != nil { // it was closed
 		return err
 	}
-	for _, f := range r.checked.All() { // when the program was opened
+	for _, f := range r.checked.All() { // from opening
 		if f.Severity == tensor.SeverityWarning {
 			found.Warn(f.Err)
 		} else {
@@ -48,7 +48,7 @@ func (r *Reader) verify(ctx context.Context, found *format.Findings) error {
 		}
 	}
 	if found.Options.Depth <= tensor.VerifyStructure || r.checked.Err() != nil {
-		return nil // of a damaged file nobody knows what is padding
+		return nil // in a damaged file padding cannot be told from data
 	}
 	return r.verifyPadding(ctx, found)
 }
@@ -69,10 +69,10 @@ func (r *Reader) verifyExternal(ctx context.Context, found *format.Findings) err
 	return nil
 }
 
-// CheckExternal reports whether t, from another file, can be the external tensor x: it
-// must have the dtype, the shape and the order that the program requires, and all its
-// bytes. The error is a *tensor.FormatError, whose Code is tensor.CodeMissingWeights if t
-// is nil, else tensor.CodeWeightsMismatch.
+// CheckExternal checks that t, from another file, can be the external tensor x: it must
+// have the dtype, shape, order and size that the program requires. The error is a
+// *tensor.FormatError with Code tensor.CodeMissingWeights if t is nil, else
+// tensor.CodeWeightsMismatch.
 func (x *Entry) CheckExternal(t *tensor.Tensor) error {
 	code, err := tensor.CodeMissingWeights, error(nil)
 	if t == nil {
@@ -88,33 +88,34 @@ func (x *Entry) CheckExternal(t *tensor.Tensor) error {
 	return &tensor.FormatError{Format: "pte", Offset: -1, Field: field, Code: code, Err: err}
 }
 
-// checkLayout returns how x differs from t, which it is to stand for. The runtime does not
-// check the length of the data.
-func checkLayout(t, x *tensor.Tensor) error {
-	name := naming.Quote(t.Name)
+// checkLayout checks that t has the dtype, shape, order and size of want. The runtime
+// does not check the size.
+func checkLayout(want, t *tensor.Tensor) error {
+	name := naming.Quote(want.Name)
 	switch {
-	case !x.Dense():
-		return fmt.Errorf("external tensor %s is %s, not dense", name, naming.Quote(x.Scheme))
-	case x.DType != t.DType || !x.Shape.Equal(t.Shape) || !t.Order.Equal(x.Order):
+	case !t.Dense():
+		return fmt.Errorf("external tensor %s is %s, not dense", name, naming.Quote(t.Scheme))
+	case t.DType != want.DType || !t.Shape.Equal(want.Shape) || !want.Order.Equal(t.Order):
 		return fmt.Errorf("external tensor %s is %v%v, order %v, not %v%v, order %v", name,
-			x.DType, x.Shape, []int(x.Order), t.DType, t.Shape, []int(t.Order))
+			t.DType, t.Shape, []int(t.Order), want.DType, want.Shape, []int(want.Order))
 	}
-	n, ok := t.Shape.Elements()
+	n, ok := want.Shape.Elements()
 	if !ok {
-		return fmt.Errorf("external tensor %s: %v is negative or overflows", name, t.Shape)
+		return fmt.Errorf("external tensor %s: %v is negative or overflows", name, want.Shape)
 	}
-	size, ok := t.DType.Bytes(n)
-	if have := x.Data.Size(); ok && have >= 0 && have != size {
+	size, ok := want.DType.Bytes(n)
+	if have := t.Data.Size(); ok && have >= 0 && have != size {
 		return fmt.Errorf("external tensor %s has %d bytes, not %d", name, have, size)
 	}
 	return nil
 }
 
-// A gap that is longer than any alignment in use may be the hole of a sparse file.
+// longestPadding bounds the padding that is read. A gap that is longer than any alignment
+// in use may be the hole of a sparse file.
 const longestPadding = 16384
 
-// verifyPadding reads what is between flatbuffer and segments, and, for the canonical
-// form, also between the constants of a segment.
+// verifyPadding reads the padding between the flatbuffer and the segments, and at
+// VerifyCanonical also between the constants of a segment.
 func (r *Reader) verifyPadding(ctx context.Context, found *format.Findings) error {
 	var gaps []extent
 	scanner := format.NewScanner(ctx, "pte", r.in.Source, found)
@@ -132,7 +133,7 @@ func (r *Reader) verifyPadding(ctx context.Context, found *format.Findings) erro
 		}
 	} else if r.header.SegmentBase > 0 {
 		at := r.at + r.header.ProgramSize
-		for _, s := range r.segments { // those out of order have their warning
+		for _, s := range r.segments { // segments out of order have their warning
 			if s.size > 0 {
 				add(at, s.off-at)
 				at = max(at, s.off+s.size)
