@@ -159,7 +159,8 @@ func (d *draft) list(role Role, minAlign int64) (dataList, error) {
 		}
 		if !shared {
 			data, alignment := t.data.Data, max(minAlign, int64(t.data.DType.Align()))
-			if _, err := l.put(blobSections(t.data.Name, data), data.Size(), alignment); err != nil {
+			sections := blobSections(t.data.Name, data)
+			if _, err := l.put(sections, data.Size(), alignment); err != nil {
 				return l, err
 			}
 		}

@@ -239,8 +239,8 @@ func (c *checker) shape(d tensor.DType, sizes []byte) (size int64, known bool) {
 		c.malformed(c.tensorAt(ptefb.SlotTensorDimOrder), "%d entries for %d dimensions",
 			len(dims), rank)
 	case rank > maxRank:
-		c.malformed(c.tensorAt(ptefb.SlotTensorSizes), "%d dimensions, and the runtime supports %d",
-			rank, maxRank)
+		c.malformed(c.tensorAt(ptefb.SlotTensorSizes),
+			"%d dimensions, and the runtime supports %d", rank, maxRank)
 	default:
 		if _, ok := executorch.Order(dims, rank, nil); !ok {
 			s := c.tensorAt(ptefb.SlotTensorDimOrder).inside(0)
