@@ -17,11 +17,11 @@ type Value struct {
 // HasTag reports whether the value has CBOR tags, at any depth. Version 2 has none, and
 // JSON and String leave them out.
 func (v Value) HasTag() bool {
-	c := cbor.Cursor{B: v.encoded, Deep: cbor.MaxNesting}
+	c := cbor.Cursor{B: v.encoded, DepthLeft: cbor.MaxNesting}
 	if len(v.encoded) > 0 {
 		c.Skip()
 	}
-	return c.Tagged
+	return c.HasTag
 }
 
 // Decode stores the value in what p points to, by the rules of
@@ -42,7 +42,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	if len(v.encoded) == 0 {
 		return []byte("null"), nil
 	}
-	c := cbor.Cursor{B: v.encoded, Deep: cbor.MaxNesting}
+	c := cbor.Cursor{B: v.encoded, DepthLeft: cbor.MaxNesting}
 	b := c.AppendJSON(nil)
 	if c.Err != nil {
 		return nil, c.Err

@@ -154,7 +154,7 @@ func TestSparseIndicesAreChecked(t *testing.T) {
 				for _, p := range c.t.Parts {
 					data, _ := p.Data.ReadAll()
 					b = append(b, make([]byte, (64-len(b)%64)%64)...)
-					word := dtype.Name(p.DType, true)
+					word := dtype.StorageName(p.DType, true)
 					x := component12(word, len(b), len(data))
 					if digest != "" {
 						x["digest"] = fmt.Sprintf(digest,

@@ -187,7 +187,7 @@ func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, 
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.HeaderSpan(0, int64(len(v1.Magic1))),
 		format.MetadataSpan(r.f.ManifestAt, r.f.ManifestSize),
-		format.HeaderSpan(r.Size()-r.f.Footer, r.f.Footer))
+		format.HeaderSpan(r.Size()-r.f.FooterSize, r.f.FooterSize))
 }
 
 // ShardSpans yields the shards by name, each with the roles of its bytes, in the order of

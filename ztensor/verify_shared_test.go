@@ -100,7 +100,7 @@ func TestPayloadsKnowTheirTensor(t *testing.T) {
 		for i, x := 0, len(r.f.Tensors); i < x; i++ {
 			ten := r.f.Tensors[i]
 			p, _ := core.PayloadOf(ten.Data)
-			err := p.Failed(io.ErrUnexpectedEOF)
+			err := p.ReadError(io.ErrUnexpectedEOF)
 			if f := tensor.FindingOf(err); !strings.Contains(f.Field, naming.Quote(ten.Name)) {
 				t.Fatalf("%s: %v is not of %s", version, err, ten.Name)
 			}

@@ -25,14 +25,14 @@ import (
 const (
 	Uint       = 0
 	Negint     = 1
-	cborBytes  = 2
+	byteString  = 2
 	Text       = 3
 	Array      = 4
 	Map        = 5
 	Tag        = 6
-	cborSimple = 7
+	simpleValue = 7
 	Indefinite = 8
-	cborBreak  = cborSimple + Indefinite
+	breakCode  = simpleValue + Indefinite
 	Bad        = 0xff // not an item: the cursor has failed
 )
 
@@ -46,14 +46,14 @@ const Null = 0xf6
 // specification), and its errors are RuleErrors.
 type Cursor struct {
 	B      []byte
-	P      int // next byte
+	Pos      int // next byte
 	At     int // first byte of the item that was asked for last
-	Deep   int // containers that may still be opened
+	DepthLeft   int // containers that may still be opened
 	Strict bool
-	ours   bool     // the bound of deep is a limit of the reader, not of the format
+	readerLimit   bool     // the bound of deep is a limit of the reader, not of the format
 	Keys   [][]byte // of the maps that are being read, for Unique
 
-	Tagged, Endless bool // met tags, and items of indefinite length
+	HasTag, HasIndefinite bool // met tags, and items of indefinite length
 
 	Err   error
 	ErrAt int
@@ -66,12 +66,12 @@ const MaxNesting = 4096
 const MaxStrictDepth = 32
 
 func New(b []byte, l tensor.Limits) Cursor {
-	return Cursor{B: b, Deep: int(min(l.MaxDepth, MaxNesting)), ours: true}
+	return Cursor{B: b, DepthLeft: int(min(l.MaxDepth, MaxNesting)), readerLimit: true}
 }
 
 func NewStrict(b []byte, l tensor.Limits) Cursor {
-	return Cursor{B: b, Deep: int(min(l.MaxDepth, MaxStrictDepth)),
-		ours: l.MaxDepth < MaxStrictDepth, Strict: true}
+	return Cursor{B: b, DepthLeft: int(min(l.MaxDepth, MaxStrictDepth)),
+		readerLimit: l.MaxDepth < MaxStrictDepth, Strict: true}
 }
 
 // Fail notes the first error, at byte at.
@@ -80,7 +80,7 @@ func (c *Cursor) Fail(at int, format string, args ...any) {
 		c.Err = fmt.Errorf(format, args...)
 		c.ErrAt = at
 		c.B = c.B[:0:0] // every further item is out of bytes
-		c.P = 0
+		c.Pos = 0
 	}
 }
 
@@ -88,17 +88,17 @@ func (c *Cursor) Malformed(at int, format string, args ...any) {
 	c.Fail(at, "%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
 }
 
-// Refuse notes that a rule of version 2 is broken at byte at.
-func (c *Cursor) Refuse(name string, at int, format string, args ...any) {
+// BreakRule notes that a rule of version 2 is broken at byte at.
+func (c *Cursor) BreakRule(name string, at int, format string, args ...any) {
 	if c.Err == nil {
 		c.Fail(at, "%w", rule.Broken(name, format, args...))
 	}
 }
 
-// wrong is refuse for a strict cursor, and malformed for any other.
-func (c *Cursor) wrong(name string, at int, format string, args ...any) {
+// invalid is refuse for a strict cursor, and malformed for any other.
+func (c *Cursor) invalid(name string, at int, format string, args ...any) {
 	if c.Strict {
-		c.Refuse(name, at, format, args...)
+		c.BreakRule(name, at, format, args...)
 	} else {
 		c.Malformed(at, format, args...)
 	}
@@ -106,68 +106,68 @@ func (c *Cursor) wrong(name string, at int, format string, args ...any) {
 
 // head reads the head of the next item.
 func (c *Cursor) head() (kind uint8, arg uint64) {
-	if c.P >= len(c.B) {
-		c.wrong(rule.CborSyntax, c.P, "the manifest ends within an item")
+	if c.Pos >= len(c.B) {
+		c.invalid(rule.CborSyntax, c.Pos, "the manifest ends within an item")
 		return Bad, 0
 	}
-	x, rest := c.B[c.P], c.B[c.P+1:]
+	x, rest := c.B[c.Pos], c.B[c.Pos+1:]
 	kind = x >> 5
 	info := x & 31
 	switch {
 	case c.Strict && kind == Tag:
-		c.Refuse(rule.CborSyntax, c.P, "a tag")
+		c.BreakRule(rule.CborSyntax, c.Pos, "a tag")
 		return Bad, 0
-	case c.Strict && kind == cborSimple && (info < 20 || info == 23 || info == 24):
-		c.Refuse(rule.CborSyntax, c.P, "a simple value that is neither false, true nor null")
+	case c.Strict && kind == simpleValue && (info < 20 || info == 23 || info == 24):
+		c.BreakRule(rule.CborSyntax, c.Pos, "a simple value that is neither false, true nor null")
 		return Bad, 0
 	case info < 24:
-		c.P++
+		c.Pos++
 		return kind, uint64(info)
 	case info <= 27:
-	case info == 31 && !c.Strict && (kind >= cborBytes && kind <= Map || kind == cborSimple):
-		c.P++
-		if kind != cborSimple {
-			c.Endless = true
+	case info == 31 && !c.Strict && (kind >= byteString && kind <= Map || kind == simpleValue):
+		c.Pos++
+		if kind != simpleValue {
+			c.HasIndefinite = true
 		}
 		return kind + Indefinite, 0
 	default:
-		c.wrong(rule.CborSyntax, c.P, "byte 0x%02x begins no item of definite length", x)
+		c.invalid(rule.CborSyntax, c.Pos, "byte 0x%02x begins no item of definite length", x)
 		return Bad, 0
 	}
 	size := 1 << (info - 24)
 	if len(rest) < size {
-		c.wrong(rule.CborSyntax, c.P, "the manifest ends within an item")
+		c.invalid(rule.CborSyntax, c.Pos, "the manifest ends within an item")
 		return Bad, 0
 	}
-	var least uint64
+	var minArg uint64
 	switch size {
 	case 1:
-		arg, least = uint64(rest[0]), 24
+		arg, minArg = uint64(rest[0]), 24
 	case 2:
-		arg, least = uint64(binary.BigEndian.Uint16(rest)), 1<<8
+		arg, minArg = uint64(binary.BigEndian.Uint16(rest)), 1<<8
 	case 4:
-		arg, least = uint64(binary.BigEndian.Uint32(rest)), 1<<16
+		arg, minArg = uint64(binary.BigEndian.Uint32(rest)), 1<<16
 	case 8:
-		arg, least = binary.BigEndian.Uint64(rest), 1<<32
+		arg, minArg = binary.BigEndian.Uint64(rest), 1<<32
 	}
 	switch {
-	case kind == cborSimple && size == 1 && arg < 32:
-		c.Malformed(c.P, "simple value %d in two bytes", arg)
+	case kind == simpleValue && size == 1 && arg < 32:
+		c.Malformed(c.Pos, "simple value %d in two bytes", arg)
 		return Bad, 0
-	case kind == cborSimple && c.Strict && !narrowest(size, arg):
-		c.Refuse(rule.CborDeterminism, c.P, "a float that is not in its narrowest form")
+	case kind == simpleValue && c.Strict && !isNarrowest(size, arg):
+		c.BreakRule(rule.CborDeterminism, c.Pos, "a float that is not in its narrowest form")
 		return Bad, 0
-	case kind != cborSimple && arg < least && c.Strict:
-		c.Refuse(rule.CborDeterminism, c.P, "%d is not in its shortest form", arg)
+	case kind != simpleValue && arg < minArg && c.Strict:
+		c.BreakRule(rule.CborDeterminism, c.Pos, "%d is not in its shortest form", arg)
 		return Bad, 0
 	}
-	c.P += 1 + size
+	c.Pos += 1 + size
 	return kind, arg
 }
 
 // float returns the float whose head has been read; false if it is another simple value.
 func (c *Cursor) float(bits uint64) (float64, bool) {
-	switch c.P - c.At {
+	switch c.Pos - c.At {
 	case 3:
 		return float64(tensor.Float16(bits).Float32()), true
 	case 5:
@@ -178,8 +178,8 @@ func (c *Cursor) float(bits uint64) (float64, bool) {
 	return 0, false
 }
 
-// narrowest reports whether a float of that many bytes could not be shorter.
-func narrowest(size int, bits uint64) bool {
+// isNarrowest reports whether a float of that many bytes could not be shorter.
+func isNarrowest(size int, bits uint64) bool {
 	switch size {
 	case 2:
 		return bits&0x7c00 != 0x7c00 || bits&0x03ff == 0 || bits == 0x7e00
@@ -193,28 +193,28 @@ func narrowest(size int, bits uint64) bool {
 
 // Item reads the head of the next item after its tags.
 func (c *Cursor) Item() (kind uint8, arg uint64) {
-	if kind, arg, ok := c.short(); ok {
+	if kind, arg, ok := c.shortHead(); ok {
 		return kind, arg
 	}
-	return c.longItem()
+	return c.longHead()
 }
 
-// short reads a head of one byte, as most are. It is inlined.
-func (c *Cursor) short() (kind uint8, arg uint64, ok bool) {
-	c.At = c.P
-	if uint(c.P) < uint(len(c.B)) {
-		if x := c.B[c.P]; x&31 < 24 && x < Tag<<5 {
-			c.P++
+// shortHead reads a head of one byte, as most are. It is inlined.
+func (c *Cursor) shortHead() (kind uint8, arg uint64, ok bool) {
+	c.At = c.Pos
+	if uint(c.Pos) < uint(len(c.B)) {
+		if x := c.B[c.Pos]; x&31 < 24 && x < Tag<<5 {
+			c.Pos++
 			return x >> 5, uint64(x & 31), true
 		}
 	}
 	return 0, 0, false
 }
 
-func (c *Cursor) longItem() (kind uint8, arg uint64) {
+func (c *Cursor) longHead() (kind uint8, arg uint64) {
 	kind, arg = c.head()
 	for kind == Tag {
-		c.Tagged = true
+		c.HasTag = true
 		kind, arg = c.head()
 	}
 	return kind, arg
@@ -222,9 +222,9 @@ func (c *Cursor) longItem() (kind uint8, arg uint64) {
 
 // Uint reads an unsigned integer.
 func (c *Cursor) Uint() uint64 {
-	kind, v, ok := c.short()
+	kind, v, ok := c.shortHead()
 	if !ok {
-		kind, v = c.longItem()
+		kind, v = c.longHead()
 	}
 	if kind != Uint {
 		c.unexpected(kind, Uint)
@@ -237,7 +237,7 @@ func (c *Cursor) Uint() uint64 {
 func (c *Cursor) Text() []byte {
 	s := c.RawText()
 	if !c.ascii(len(s)) && !utf8.Valid(s) {
-		c.wrong(rule.CborSyntax, c.At, "text that is not UTF-8")
+		c.invalid(rule.CborSyntax, c.At, "text that is not UTF-8")
 		return nil
 	}
 	return s
@@ -246,7 +246,7 @@ func (c *Cursor) Text() []byte {
 // ascii reports whether the n bytes before the next one are ASCII, sooner than utf8.Valid
 // does for words. Text in pieces ends with a break, so it is none.
 func (c *Cursor) ascii(n int) bool {
-	b := c.B[:c.P]
+	b := c.B[:c.Pos]
 	if len(b) < 8 {
 		return false
 	}
@@ -261,13 +261,13 @@ func (c *Cursor) ascii(n int) bool {
 // RawText is Text without the check of its UTF-8, for what is compared with known words
 // first.
 func (c *Cursor) RawText() []byte {
-	kind, n, ok := c.short()
+	kind, n, ok := c.shortHead()
 	if !ok {
-		kind, n = c.longItem()
+		kind, n = c.longHead()
 	}
-	if kind == Text && n <= uint64(len(c.B)-c.P) {
-		c.P += int(n)
-		return c.B[c.P-int(n) : c.P : c.P]
+	if kind == Text && n <= uint64(len(c.B)-c.Pos) {
+		c.Pos += int(n)
+		return c.B[c.Pos-int(n) : c.Pos : c.Pos]
 	}
 	return c.bytes(Text, kind, n)
 }
@@ -279,12 +279,12 @@ func (c *Cursor) bytes(want, kind uint8, n uint64) []byte {
 		return c.chunks(want)
 	case kind != want:
 		c.unexpected(kind, want)
-	case n > uint64(len(c.B)-c.P):
-		c.wrong(rule.CborSyntax, c.At,
-			"a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.P)
+	case n > uint64(len(c.B)-c.Pos):
+		c.invalid(rule.CborSyntax, c.At,
+			"a string claims %d bytes, the manifest has %d more", n, len(c.B)-c.Pos)
 	default:
-		c.P += int(n)
-		return c.B[c.P-int(n) : c.P : c.P]
+		c.Pos += int(n)
+		return c.B[c.Pos-int(n) : c.Pos : c.Pos]
 	}
 	return nil
 }
@@ -295,15 +295,15 @@ func (c *Cursor) chunks(want uint8) []byte {
 	var joined []byte
 	for c.Err == nil {
 		kind, n := c.head()
-		if kind == cborBreak {
+		if kind == breakCode {
 			return joined
 		}
-		if kind != want || n > uint64(len(c.B)-c.P) {
+		if kind != want || n > uint64(len(c.B)-c.Pos) {
 			c.Malformed(at, "a string in pieces of which one is not a string of the manifest")
 			break
 		}
-		joined = append(joined, c.B[c.P:c.P+int(n)]...)
-		c.P += int(n)
+		joined = append(joined, c.B[c.Pos:c.Pos+int(n)]...)
+		c.Pos += int(n)
 	}
 	return nil
 }
@@ -311,9 +311,9 @@ func (c *Cursor) chunks(want uint8) []byte {
 // Container opens an array or map and returns the number of its elements or
 // pairs, or -1 where only its end shows it. More leaves it.
 func (c *Cursor) Container(want uint8) int {
-	kind, n, ok := c.short()
+	kind, n, ok := c.shortHead()
 	if !ok {
-		kind, n = c.longItem()
+		kind, n = c.longHead()
 	}
 	if kind&^Indefinite != want {
 		c.unexpected(kind, want)
@@ -323,17 +323,17 @@ func (c *Cursor) Container(want uint8) int {
 		c.enter()
 		return -1
 	}
-	most := uint64(len(c.B) - c.P)
+	maxElements := uint64(len(c.B) - c.Pos)
 	if want == Map {
-		most /= 2 // a pair takes two bytes
+		maxElements /= 2 // a pair takes two bytes
 	}
-	if n > most {
-		c.wrong(rule.CborSyntax, c.At,
-			"a container of %d in the %d bytes that are left", n, len(c.B)-c.P)
+	if n > maxElements {
+		c.invalid(rule.CborSyntax, c.At,
+			"a container of %d in the %d bytes that are left", n, len(c.B)-c.Pos)
 		return 0
 	}
 	if n == 0 {
-		c.Deep--
+		c.DepthLeft--
 	} else {
 		c.enter()
 	}
@@ -342,9 +342,9 @@ func (c *Cursor) Container(want uint8) int {
 
 // enter counts a container that is not empty.
 func (c *Cursor) enter() {
-	if c.Deep--; c.Deep < 0 && !c.ours {
-		c.Refuse(rule.CborDepth, c.At, "nested more than %d deep", MaxStrictDepth)
-	} else if c.Deep < 0 {
+	if c.DepthLeft--; c.DepthLeft < 0 && !c.readerLimit {
+		c.BreakRule(rule.CborDepth, c.At, "nested more than %d deep", MaxStrictDepth)
+	} else if c.DepthLeft < 0 {
 		c.Fail(c.At, "%w: nested too deeply", tensor.ErrLimit)
 	}
 }
@@ -356,17 +356,17 @@ func (c *Cursor) More(n *int) bool {
 		*n--
 		return true
 	}
-	return c.moreOfAny(n)
+	return c.moreOrLeave(n)
 }
 
-func (c *Cursor) moreOfAny(n *int) bool {
+func (c *Cursor) moreOrLeave(n *int) bool {
 	if *n < 0 && c.Err == nil {
-		if c.P >= len(c.B) || c.B[c.P] != 0xff {
+		if c.Pos >= len(c.B) || c.B[c.Pos] != 0xff {
 			return true
 		}
-		c.P++
+		c.Pos++
 	}
-	c.Deep++
+	c.DepthLeft++
 	return false
 }
 
@@ -375,13 +375,13 @@ var kindNames = [...]string{"an unsigned integer", "a negative integer", "a byte
 
 // unexpected fails because the item that was read last is of another kind.
 func (c *Cursor) unexpected(kind, want uint8) {
-	c.wrong(rule.Schema, c.At, "%s instead of %s", kindNames[kind&7], kindNames[want])
+	c.invalid(rule.Schema, c.At, "%s instead of %s", kindNames[kind&7], kindNames[want])
 }
 
 // Key reads the next key of a map and returns it if it is text, else nil. A strict cursor
 // checks that keys ascend; before is the encoding of the preceding key.
-func (c *Cursor) Key(before *[]byte) (text []byte) {
-	at := c.P
+func (c *Cursor) Key(prev *[]byte) (text []byte) {
+	at := c.Pos
 	if at < len(c.B) && c.B[at]>>5 == Text {
 		text = c.Text()
 	} else {
@@ -390,25 +390,25 @@ func (c *Cursor) Key(before *[]byte) (text []byte) {
 	if c.Err != nil {
 		return nil
 	}
-	key := c.B[at:c.P]
-	if len(*before) > 0 && c.Strict {
-		switch order := bytes.Compare(key, *before); {
+	key := c.B[at:c.Pos]
+	if len(*prev) > 0 && c.Strict {
+		switch order := bytes.Compare(key, *prev); {
 		case order == 0:
-			c.Refuse(rule.CborDuplicateKey, at, "the same key a second time")
+			c.BreakRule(rule.CborDuplicateKey, at, "the same key a second time")
 			return nil
 		case order < 0:
-			c.Refuse(rule.CborDeterminism, at, "a key that sorts before its predecessor")
+			c.BreakRule(rule.CborDeterminism, at, "a key that sorts before its predecessor")
 			return nil
 		}
 	}
-	*before = key
+	*prev = key
 	c.At = at
 	return text
 }
 
 // End refuses bytes after the one item.
 func (c *Cursor) End() {
-	if c.Err == nil && c.P < len(c.B) {
-		c.wrong(rule.CborSyntax, c.P, "%d bytes after the manifest's map", len(c.B)-c.P)
+	if c.Err == nil && c.Pos < len(c.B) {
+		c.invalid(rule.CborSyntax, c.Pos, "%d bytes after the manifest's map", len(c.B)-c.Pos)
 	}
 }

@@ -19,10 +19,10 @@ func TestTextIsUTF8(t *testing.T) {
 				for _, b := range [][]byte{whole, half} {
 					for _, before := range []int{0, 1, 7, 8, 50} {
 						file := append(bytes.Repeat([]byte{0xff}, before), b...)
-						c := Cursor{B: append(file, 0xff, 0xff), P: before, Deep: 1}
+						c := Cursor{B: append(file, 0xff, 0xff), Pos: before, DepthLeft: 1}
 						have := c.Text()
 						if valid := utf8.Valid(s); valid != (c.Err == nil) ||
-							valid && (!bytes.Equal(have, s) || c.P != len(file)) {
+							valid && (!bytes.Equal(have, s) || c.Pos != len(file)) {
 							t.Fatalf("%d bytes, %q at %d, after %d: %q, %v", n, other, at, before,
 								have, c.Err)
 						}

@@ -12,7 +12,7 @@ import (
 
 // AppendJSON appends the next item as JSON.
 func (c *Cursor) AppendJSON(b []byte) []byte {
-	for c.P < len(c.B) && c.B[c.P]>>5 == Tag {
+	for c.Pos < len(c.B) && c.B[c.Pos]>>5 == Tag {
 		c.head()
 	}
 	kind, n := c.Item()
@@ -25,12 +25,12 @@ func (c *Cursor) AppendJSON(b []byte) []byte {
 		}
 		return strconv.AppendUint(append(b, '-'), n+1, 10)
 	case Text, Text + Indefinite:
-		c.P = c.At
+		c.Pos = c.At
 		return appendQuoted(b, le.String(c.Text()))
-	case cborBytes, cborBytes + Indefinite:
-		return fmt.Appendf(b, `{"$bytes":"%x"}`, c.bytes(cborBytes, kind, n))
+	case byteString, byteString + Indefinite:
+		return fmt.Appendf(b, `{"$bytes":"%x"}`, c.bytes(byteString, kind, n))
 	case Array, Array + Indefinite:
-		c.P = c.At
+		c.Pos = c.At
 		sep := byte('[')
 		for n := c.Container(Array); c.More(&n); sep = ',' {
 			b = c.AppendJSON(append(b, sep))
@@ -40,9 +40,9 @@ func (c *Cursor) AppendJSON(b []byte) []byte {
 		}
 		return append(b, ']')
 	case Map, Map + Indefinite:
-		c.P = c.At
+		c.Pos = c.At
 		return c.appendMap(b)
-	case cborSimple:
+	case simpleValue:
 		return c.appendSimple(b, n)
 	}
 	return append(b, "null"...)
@@ -51,16 +51,16 @@ func (c *Cursor) AppendJSON(b []byte) []byte {
 // appendMap appends a map whose keys are all text as an object, any other as a
 // list of pairs.
 func (c *Cursor) appendMap(b []byte) []byte {
-	at := c.P
+	at := c.Pos
 	object := true
 	for n := c.Container(Map); c.More(&n); {
 		kind, _ := c.Item()
 		object = object && kind&^Indefinite == Text
-		c.P = c.At
+		c.Pos = c.At
 		c.Skip()
 		c.Skip()
 	}
-	c.P = at
+	c.Pos = at
 	open, mid, end := `{"$map":[[`, byte(','), `]`
 	if object {
 		open, mid, end = `{`, ':', ``

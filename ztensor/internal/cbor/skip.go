@@ -10,19 +10,19 @@ import (
 func (c *Cursor) Skip() {
 	kind, n := c.Item()
 	switch kind {
-	case Uint, Negint, cborSimple, Bad:
-	case cborBytes, cborBytes + Indefinite:
-		c.bytes(cborBytes, kind, n)
+	case Uint, Negint, simpleValue, Bad:
+	case byteString, byteString + Indefinite:
+		c.bytes(byteString, kind, n)
 	case Text, Text + Indefinite:
-		c.P = c.At
+		c.Pos = c.At
 		c.Text()
 	case Array, Array + Indefinite:
-		c.P = c.At
+		c.Pos = c.At
 		for n := c.Container(Array); c.More(&n); {
 			c.Skip()
 		}
 	case Map, Map + Indefinite:
-		c.P = c.At
+		c.Pos = c.At
 		if c.Strict {
 			var before []byte
 			for n := c.Container(Map); c.More(&n); {
@@ -33,9 +33,9 @@ func (c *Cursor) Skip() {
 		}
 		mark := len(c.Keys)
 		for n := c.Container(Map); c.More(&n); {
-			key := c.P
+			key := c.Pos
 			if c.Skip(); c.Err == nil {
-				c.Push(c.B[key:c.P])
+				c.Push(c.B[key:c.Pos])
 			}
 			c.Skip()
 		}
@@ -65,7 +65,7 @@ func (c *Cursor) Unique(mark int) {
 	}
 	for i := 1; i < len(keys); i++ {
 		if bytes.Equal(keys[i-1], keys[i]) {
-			c.Malformed(c.P, "a map has the same key twice")
+			c.Malformed(c.Pos, "a map has the same key twice")
 		}
 	}
 }

@@ -60,12 +60,12 @@ func Deterministic(b []byte) ([]byte, error) {
 // Entries yields what a map that has been looked through before holds. Its keys are text.
 func Entries(encoded []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		c := Cursor{B: encoded, Deep: MaxNesting}
+		c := Cursor{B: encoded, DepthLeft: MaxNesting}
 		for n := c.Container(Map); c.More(&n); {
 			name := c.Text()
-			from := c.P
+			from := c.Pos
 			c.Skip()
-			if c.Err != nil || !yield(le.String(name), c.B[from:c.P:c.P]) {
+			if c.Err != nil || !yield(le.String(name), c.B[from:c.Pos:c.Pos]) {
 				return
 			}
 		}
@@ -84,11 +84,11 @@ func Find(encoded []byte, name string) []byte {
 
 // TextOf returns an item if it is text.
 func TextOf(encoded []byte) (string, bool) {
-	c := Cursor{B: encoded, Deep: 1}
+	c := Cursor{B: encoded, DepthLeft: 1}
 	if kind, _ := c.Item(); kind&^Indefinite != Text {
 		return "", false
 	}
-	c.P = 0
+	c.Pos = 0
 	return string(c.Text()), c.Err == nil
 }
 
@@ -106,11 +106,11 @@ func (c *Cursor) Pairs() []Pair {
 	var all []Pair
 	var before []byte
 	for n := c.Container(Map); c.More(&n); {
-		from := c.P
+		from := c.Pos
 		name := string(c.Key(&before))
-		mid := c.P
+		mid := c.Pos
 		if c.Skip(); c.Err == nil {
-			all = append(all, Pair{name, c.B[from:mid:mid], c.B[mid:c.P:c.P]})
+			all = append(all, Pair{name, c.B[from:mid:mid], c.B[mid:c.Pos:c.Pos]})
 		}
 	}
 	return all

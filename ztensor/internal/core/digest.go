@@ -17,7 +17,7 @@ const pieceSize = 1 << 20
 
 // expected returns the digest that the payload should have, and what computes it: nil
 // where there is none, or none that can be checked.
-func (p *Payload) expected() (w digest.Stated, h hash.Hash, err error) {
+func (p *Payload) expected() (w digest.Expected, h hash.Hash, err error) {
 	if w, err = digest.Parse(p.Digest, p.R.IsVersion2); err == nil {
 		h = digest.New(w.Algorithm)
 	}
@@ -27,11 +27,11 @@ func (p *Payload) expected() (w digest.Stated, h hash.Hash, err error) {
 // checkView is called by tensor.View. Strict readers check the digest the first
 // time that bytes are borrowed.
 func (p *Payload) checkView() error {
-	if err := p.readable(); err != nil {
-		return p.Failed(err)
+	if err := p.decodeError(); err != nil {
+		return p.ReadError(err)
 	}
 	if _, err := p.Source(); err != nil {
-		return p.Failed(err)
+		return p.ReadError(err)
 	}
 	return p.checkStrict()
 }
@@ -57,7 +57,7 @@ func (p *Payload) checkStrict() error {
 		in.Close()
 	}
 	if err != nil {
-		return p.Failed(err)
+		return p.ReadError(err)
 	}
 	p.R.checked.Store(p, nil)
 	return nil
@@ -65,19 +65,19 @@ func (p *Payload) checkStrict() error {
 
 // check shows look all that can be read of the payload, decoded if possible, and
 // compares it with the digest. It leaves out what Stated reports.
-func (p *Payload) check(ctx context.Context, look io.Writer) error {
+func (p *Payload) check(ctx context.Context, out io.Writer) error {
 	want, h, err := p.expected()
-	decode := p.codec() != nil && p.readable() == nil
+	decode := p.codec() != nil && p.decodeError() == nil
 	switch {
-	case p.readable() != nil && p.R.IsVersion2,
+	case p.decodeError() != nil && p.R.IsVersion2,
 		decode && err != nil && !errors.Is(err, digest.ErrUnknown):
 		return nil
 	case !decode:
-		return p.Failed(p.checkStored(want, h, look))
+		return p.ReadError(p.checkStored(want, h, out))
 	}
 	in, err := p.open()
 	if err == nil {
-		_, err = io.Copy(look, struct{ io.Reader }{in})
+		_, err = io.Copy(out, struct{ io.Reader }{in})
 		in.Close()
 	}
 	if err != nil && !p.R.IsVersion2 && !errors.Is(err, tensor.ErrChecksum) {
@@ -89,11 +89,11 @@ func (p *Payload) check(ctx context.Context, look io.Writer) error {
 			err = &both
 		}
 	}
-	return p.Failed(err)
+	return p.ReadError(err)
 }
 
 // checkStored is check for the bytes as they are stored.
-func (p *Payload) checkStored(want digest.Stated, h hash.Hash, look io.Writer) (err error) {
+func (p *Payload) checkStored(want digest.Expected, h hash.Hash, out io.Writer) (err error) {
 	known := h != nil
 	if !known {
 		h = digest.New(digest.XXH3) // so that every byte is looked at
@@ -101,7 +101,7 @@ func (p *Payload) checkStored(want digest.Stated, h hash.Hash, look io.Writer) (
 	for off := int64(0); off < p.Length && err == nil; off += pieceSize {
 		err = p.UseStored(off, min(p.Length-off, pieceSize), func(b []byte) error {
 			h.Write(b)
-			_, err := look.Write(b)
+			_, err := out.Write(b)
 			return err
 		})
 	}

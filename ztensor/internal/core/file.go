@@ -77,7 +77,7 @@ func (r *File) ReadTail(n int64) ([]byte, error) {
 	}
 	var err error
 	if r.tail, err = r.Metadata(r.tailAt, size-r.tailAt); err != nil {
-		return nil, r.Placed(r.tailAt, "footer", err)
+		return nil, r.Locate(r.tailAt, "footer", err)
 	}
 	return r.tail[int64(len(r.tail))-n:], nil
 }
@@ -94,12 +94,12 @@ func (r *File) ReadManifest(off, n int64) ([]byte, error) {
 		return tail[from : from+n : from+n], nil
 	}
 	b, err := r.Metadata(off, n)
-	return b, r.Placed(off, "manifest", err)
+	return b, r.Locate(off, "manifest", err)
 }
 
-// Explain adds to an error of reading shards that their set is not finished, if that is
+// ExplainUnfinished adds to an error of reading shards that their set is not finished, if that is
 // so.
-func (r *File) Explain(err error) error {
+func (r *File) ExplainUnfinished(err error) error {
 	class := tensor.ClassOf(err)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) &&
 		class != tensor.ClassMalformed && class != tensor.ClassChecksum &&
@@ -109,8 +109,8 @@ func (r *File) Explain(err error) error {
 	return atomicfile.Explain(string(Errs), r.Unfinished(), err)
 }
 
-// Placed gives an error its place, unless it has one.
-func (r *File) Placed(off int64, field string, err error) error {
+// Locate gives an error its place, unless it has one.
+func (r *File) Locate(off int64, field string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -40,8 +40,8 @@ func PayloadsOf(t *tensor.Tensor) []*Payload {
 	return all
 }
 
-// CutKey keeps a path with a key from the file readable.
-func CutKey(key []byte) string {
+// PathKey keeps a path with a key from the file readable.
+func PathKey(key []byte) string {
 	s := naming.Quote(string(key))
 	return s[1 : len(s)-1]
 }
@@ -63,10 +63,10 @@ type index struct {
 	Shards []ShardID // other files that have payloads
 
 	ManifestAt, ManifestSize int64
-	Footer                   int64 // its size
+	FooterSize                   int64 // its size
 
 	tensors  format.Arena[tensor.Tensor]
-	payloads format.Arena[stored]
+	payloads format.Arena[blobSource]
 	extras   format.Arena[extra]
 	Dims     format.Arena[int64]
 	Parts    format.Arena[tensor.Part]
@@ -113,8 +113,8 @@ func (x *index) Field(name, role string) string {
 // An Extent is a range of bytes of a file.
 type Extent struct{ Off, Length int64 }
 
-// A placed extent is the extent of a payload.
-type placed struct {
+// A payloadExtent extent is the extent of a payload.
+type payloadExtent struct {
 	Extent
 	shard, i int32 // of the payload
 }
@@ -125,7 +125,7 @@ func (x *index) Overlaps(report func(a, b *Payload) bool) {
 	if !x.Unsorted {
 		return
 	}
-	ends := make([]placed, 1+len(x.Shards)) // of each file, the one that ends last so far
+	ends := make([]payloadExtent, 1+len(x.Shards)) // of each file, the one that ends last so far
 	for _, e := range x.byOffset() {
 		f := &ends[e.shard]
 		if e.Off < f.Off+f.Length && e.Extent != f.Extent &&
@@ -140,21 +140,21 @@ func (x *index) Overlaps(report func(a, b *Payload) bool) {
 
 // byOffset returns the extents of the payloads that are not empty, in the order in which
 // they begin.
-func (x *index) byOffset() []placed {
-	all := make([]placed, 0, len(x.Payloads))
+func (x *index) byOffset() []payloadExtent {
+	all := make([]payloadExtent, 0, len(x.Payloads))
 	for i, p := range x.Payloads {
 		if p.Length > 0 {
-			all = append(all, placed{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
+			all = append(all, payloadExtent{Extent{p.Offset, p.Length}, p.Shard, int32(i)})
 		}
 	}
-	slices.SortFunc(all, func(a, b placed) int {
+	slices.SortFunc(all, func(a, b payloadExtent) int {
 		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.i, b.i))
 	})
 	return all
 }
 
-// NonZero reports the first byte that is not zero of each gap between the taken extents.
-func (r *File) NonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
+// FindNonZero reports the first byte that is not zero of each gap between the taken extents.
+func (r *File) FindNonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
 	slices.SortFunc(taken, func(a, b Extent) int { return cmp.Compare(a.Off, b.Off) })
 	found := format.NewFindings(nil)
 	in := format.NewScanner(ctx, string(Errs), r.Source, found)

@@ -22,42 +22,42 @@ type Payload struct {
 	Length      int64          // of the stored bytes
 	DecodedSize int64          // -1 where it is known only after decoding
 	Digest      string         // as the file spells it; "" when there is none
-	More        *extra
+	Extra        *extra
 	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
-	self        *stored // that has it
+	self        *blobSource // that has it
 }
 
-// A stored payload is the source of a Blob, which has no field that a caller could set.
-type stored struct {
+// A blobSource payload is the source of a Blob, which has no field that a caller could set.
+type blobSource struct {
 	tensor.Computed
 	p Payload
 }
 
-func (s *stored) Size() int64                   { return s.p.DecodedSize }
-func (s *stored) Stored() (tensor.Stored, bool) { return s.p.stored(), true }
-func (s *stored) ReadInto(b []byte) error       { return s.p.readInto(b) }
-func (s *stored) Open() (io.ReadCloser, error)  { return s.p.open() }
+func (s *blobSource) Size() int64                   { return s.p.DecodedSize }
+func (s *blobSource) Stored() (tensor.Stored, bool) { return s.p.location(), true }
+func (s *blobSource) ReadInto(b []byte) error       { return s.p.readInto(b) }
+func (s *blobSource) Open() (io.ReadCloser, error)  { return s.p.open() }
 
 // Bytes is false where a strict reader finds another digest.
-func (s *stored) Bytes() ([]byte, bool) {
+func (s *blobSource) Bytes() ([]byte, bool) {
 	if s.p.checkView() != nil {
 		return nil, false
 	}
 	return s.p.bytes()
 }
 
-func (s *stored) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
+func (s *blobSource) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
 
 // Seekable is for tensor.Slice: a codec of version 2 does not decode what comes before.
-func (s *stored) Seekable() bool { return s.p.codec() == nil || s.p.R.IsVersion2 }
+func (s *blobSource) Seekable() bool { return s.p.codec() == nil || s.p.R.IsVersion2 }
 
 // Blob returns the bytes of a payload.
 func (p *Payload) Blob() tensor.Blob { return tensor.NewBlob(p.self) }
 
 // PayloadOf returns the payload that is the source of a Blob.
 func PayloadOf(b tensor.Blob) (*Payload, bool) {
-	s, ok := b.Source().(*stored)
+	s, ok := b.Source().(*blobSource)
 	if !ok {
 		return nil, false
 	}
@@ -83,20 +83,20 @@ type codec interface {
 	Open(p *Payload) (io.ReadCloser, error)
 }
 
-// Rarely returns where what few payloads have goes.
-func (p *Payload) Rarely() *extra {
-	if p.More == nil {
-		p.More = &p.R.extras.Take(1)[0]
+// EnsureExtra returns where what few payloads have goes.
+func (p *Payload) EnsureExtra() *extra {
+	if p.Extra == nil {
+		p.Extra = &p.R.extras.Take(1)[0]
 	}
-	return p.More
+	return p.Extra
 }
 
 // codec returns the codec of the payload; nil where it is stored as it is.
 func (p *Payload) codec() codec {
-	if p.More == nil {
+	if p.Extra == nil {
 		return nil
 	}
-	return p.More.Codec
+	return p.Extra.Codec
 }
 
 // Role returns the role in which the tensor has the payload.
@@ -110,14 +110,14 @@ func (p *Payload) Role() string {
 }
 
 // Encoded reports whether the payload is not stored as it is.
-func (p *Payload) Encoded() bool { return p.More != nil && p.More.Encoding != "" }
+func (p *Payload) Encoded() bool { return p.Extra != nil && p.Extra.Encoding != "" }
 
-// readable reports why the bytes cannot be decoded.
-func (p *Payload) readable() error {
-	if p.More == nil {
+// decodeError reports why the bytes cannot be decoded.
+func (p *Payload) decodeError() error {
+	if p.Extra == nil {
 		return nil
 	}
-	return p.More.Err
+	return p.Extra.Err
 }
 
 // Source is the file that has the bytes.
@@ -130,7 +130,7 @@ func (p *Payload) Source() (*source.Source, error) {
 }
 
 func (p *Payload) bytes() ([]byte, bool) {
-	if p.codec() != nil || p.readable() != nil {
+	if p.codec() != nil || p.decodeError() != nil {
 		return nil, false
 	}
 	src, err := p.Source()
@@ -140,16 +140,16 @@ func (p *Payload) bytes() ([]byte, bool) {
 	return src.Bytes(p.Offset, p.Length)
 }
 
-// stored says where the payload is.
-func (p *Payload) stored() tensor.Stored {
+// location says where the payload is.
+func (p *Payload) location() tensor.Stored {
 	s := tensor.Stored{Offset: p.Offset, Size: p.Length, Encoding: "raw", Digest: p.Digest}
 	if p.Shard > 0 {
 		s.File = p.R.Shards[p.Shard-1].Name
 	}
-	if p.More != nil {
-		s.Type = p.More.TypeName
-		if p.More.Encoding != "" {
-			s.Encoding = p.More.Encoding
+	if p.Extra != nil {
+		s.Type = p.Extra.TypeName
+		if p.Extra.Encoding != "" {
+			s.Encoding = p.Extra.Encoding
 		}
 	}
 	return s
@@ -175,24 +175,24 @@ func (p *Payload) UseStored(off, n int64, use func(b []byte) error) error {
 }
 
 func (p *Payload) readInto(b []byte) error {
-	if err := p.readable(); err != nil {
-		return p.Failed(err)
+	if err := p.decodeError(); err != nil {
+		return p.ReadError(err)
 	}
 	if p.DecodedSize >= 0 && int64(len(b)) != p.DecodedSize {
-		return p.Failed(fmt.Errorf("a buffer of %d bytes for %d: %w", len(b), p.DecodedSize,
+		return p.ReadError(fmt.Errorf("a buffer of %d bytes for %d: %w", len(b), p.DecodedSize,
 			io.ErrShortBuffer))
 	}
 	if err := p.checkStrict(); err != nil {
 		return err
 	}
 	if c := p.codec(); c != nil {
-		return p.Failed(c.ReadInto(p, b))
+		return p.ReadError(c.ReadInto(p, b))
 	}
 	src, err := p.Source()
 	if err == nil && len(b) > 0 {
 		_, err = src.ReadAt(b, p.Offset)
 	}
-	return p.Failed(err)
+	return p.ReadError(err)
 }
 
 func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
@@ -206,7 +206,7 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 		return 0, err
 	}
 	if p.DecodedSize >= 0 && !align.Within(off, int64(len(b)), p.DecodedSize) {
-		return 0, p.Failed(fmt.Errorf("%d bytes at %d of %d: %w", len(b), off, p.DecodedSize,
+		return 0, p.ReadError(fmt.Errorf("%d bytes at %d of %d: %w", len(b), off, p.DecodedSize,
 			io.ErrUnexpectedEOF))
 	}
 	if c := p.codec(); c != nil {
@@ -219,7 +219,7 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 	if n == len(b) && err == io.EOF {
 		err = nil
 	} else if err != io.EOF {
-		err = p.Failed(err)
+		err = p.ReadError(err)
 	}
 	return n, err
 }
@@ -227,21 +227,21 @@ func (p *Payload) readAt(b []byte, off int64) (n int, err error) {
 // open streams the decoded bytes and checks the digest, if there is one that
 // this library knows, before it returns io.EOF.
 func (p *Payload) open() (io.ReadCloser, error) {
-	if err := p.readable(); err != nil {
-		return nil, p.Failed(err)
+	if err := p.decodeError(); err != nil {
+		return nil, p.ReadError(err)
 	}
 	if c := p.codec(); c != nil {
 		r, err := c.Open(p)
-		return r, p.Failed(err)
+		return r, p.ReadError(err)
 	}
 	if _, err := p.Source(); err != nil {
-		return nil, p.Failed(err)
+		return nil, p.ReadError(err)
 	}
 	return p.OpenStored(), nil
 }
 
-// Failed gives an error of reading the payload its place; nil stays nil.
-func (p *Payload) Failed(err error) error { return p.errorAt("", err) }
+// ReadError gives an error of reading the payload its place; nil stays nil.
+func (p *Payload) ReadError(err error) error { return p.errorAt("", err) }
 
 // digestError is Failed for the digest.
 func (p *Payload) digestError(err error) error { return p.errorAt(".digest", err) }
@@ -256,9 +256,9 @@ func (p *Payload) errorAt(field string, err error) error {
 		field = ".digest"
 	}
 	if p.Shard > 0 {
-		err = p.R.Explain(err)
+		err = p.R.ExplainUnfinished(err)
 	}
-	err = p.R.Placed(p.Offset, p.R.PathOf(p)+field, err)
+	err = p.R.Locate(p.Offset, p.R.PathOf(p)+field, err)
 	if fe, ok := err.(*tensor.FormatError); ok && p.Shard > 0 && fe.File == "" {
 		if _, name, _ := p.R.Generation.Shard(int(p.Shard - 1)); name != "" {
 			err = Errs.InFile(name, err)
@@ -272,7 +272,7 @@ type stream struct {
 	p    *Payload
 	in   io.Reader
 	h    hash.Hash
-	want digest.Stated
+	want digest.Expected
 	err  error // of the last Read
 }
 
@@ -281,7 +281,7 @@ type stream struct {
 func (p *Payload) OpenStored() io.ReadCloser {
 	src, err := p.Source()
 	if err != nil {
-		return &stream{err: p.Failed(err)}
+		return &stream{err: p.ReadError(err)}
 	}
 	return p.Checked(io.NewSectionReader(src, p.Offset, p.Length))
 }
@@ -310,7 +310,7 @@ func (s *stream) Read(b []byte) (int, error) {
 			err = s.p.digestError(e)
 		}
 	case err != io.EOF:
-		err = s.p.Failed(err)
+		err = s.p.ReadError(err)
 	}
 	s.err = err
 	return n, err

@@ -142,13 +142,13 @@ func (w *Worker) Parts(t *tensor.Tensor, sparse bool) bool {
 		_, err := p.Source()
 		skip := err != nil || structure // VerifyFile reports a shard that is not there
 		if !skip || !w.v.r.IsVersion2 {
-			w.stated(p)
+			w.checkFields(p)
 		}
 		if skip {
 			w.v.read.Add(p.Length)
 			continue
 		}
-		decoded := w.payload(p)
+		decoded := w.verifyOnce(p)
 		if sparse && (p.DecodedSize < 0 || slices.Contains(IndexRoles, p.Role())) {
 			w.countDecoded(decoded)
 		}
@@ -185,7 +185,7 @@ func (v *verifier) outcome(p *Payload) *outcome {
 	k := payloadKey{shard: p.Shard, offset: p.Offset, length: p.Length, size: p.DecodedSize,
 		digest: p.Digest, oddNibble: dtype.NewCheck(p.T, p.Dtype).OddNibble}
 	if p.Encoded() {
-		k.encoding = p.More.Encoding
+		k.encoding = p.Extra.Encoding
 	}
 	if p.codec() != nil || p.Dtype == tensor.Bool {
 		k.dtype = p.Dtype
@@ -200,13 +200,13 @@ func (v *verifier) outcome(p *Payload) *outcome {
 	return o
 }
 
-// payload verifies the bytes of a payload, once for all tensors that have it, each of
+// verifyOnce verifies the bytes of a verifyOnce, once for all tensors that have it, each of
 // which gets what that found. It returns how many bytes were decoded.
-func (w *Worker) payload(p *Payload) int64 {
+func (w *Worker) verifyOnce(p *Payload) int64 {
 	o := w.v.outcome(p)
 	o.once.Do(func() {
 		own := Worker{v: w.v, ctx: w.ctx}
-		o.decoded = own.check(p)
+		o.decoded = own.verifyPayload(p)
 		o.found, o.path, w.err = own.found, p.R.PathOf(p), own.err
 	})
 	for _, f := range o.found {
@@ -223,14 +223,14 @@ func (w *Worker) payload(p *Payload) int64 {
 	return o.decoded
 }
 
-// stated reports what is wrong with a payload whatever its bytes are.
-func (w *Worker) stated(p *Payload) {
-	if err := p.readable(); err != nil {
-		w.Fail(p.Failed(err))
+// checkFields reports what is wrong with a payload whatever its bytes are.
+func (w *Worker) checkFields(p *Payload) {
+	if err := p.decodeError(); err != nil {
+		w.Fail(p.ReadError(err))
 	}
-	if p.Dtype == tensor.Unknown && !p.R.IsVersion2 && p.More != nil && p.More.TypeName != "" {
+	if p.Dtype == tensor.Unknown && !p.R.IsVersion2 && p.Extra != nil && p.Extra.TypeName != "" {
 		w.Fail(p.errorAt(".dtype",
-			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, naming.Quote(p.More.TypeName))))
+			fmt.Errorf("%w: dtype %s", errors.ErrUnsupported, naming.Quote(p.Extra.TypeName))))
 	}
 	switch want, _, err := p.expected(); {
 	case err != nil:
@@ -244,15 +244,15 @@ func (w *Worker) stated(p *Payload) {
 	}
 }
 
-// A look checks the decoded bytes of a payload, and counts them.
-type look struct {
+// A payloadWriter checks the decoded bytes of a payload, and counts them.
+type payloadWriter struct {
 	dtype.Check
 	w       *Worker
 	p       *Payload
 	decoded int64
 }
 
-func (l *look) Write(b []byte) (int, error) {
+func (l *payloadWriter) Write(b []byte) (int, error) {
 	switch n := int64(len(b)); {
 	case l.p.DecodedSize < 0:
 		l.decoded += n
@@ -267,8 +267,8 @@ func (l *look) Write(b []byte) (int, error) {
 	return len(b), cmp.Or(l.w.ctx.Err(), l.w.err, err)
 }
 
-func (w *Worker) check(p *Payload) (decoded int64) {
-	l := look{dtype.NewCheck(p.T, p.Dtype), w, p, 0}
+func (w *Worker) verifyPayload(p *Payload) (decoded int64) {
+	l := payloadWriter{dtype.NewCheck(p.T, p.Dtype), w, p, 0}
 	if p.Encoded() {
 		l.decoded = max(0, p.DecodedSize)
 	}
@@ -277,7 +277,7 @@ func (w *Worker) check(p *Payload) (decoded int64) {
 	}
 	err := p.check(w.ctx, &l)
 	if err == nil {
-		err = p.Failed(l.End())
+		err = p.ReadError(l.End())
 	}
 	if p.Encoded() {
 		w.v.read.Add(p.Length)

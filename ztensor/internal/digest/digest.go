@@ -56,10 +56,10 @@ func Text(a Algorithm, h hash.Hash) string {
 	if h == nil {
 		return ""
 	}
-	return spelled(a, h.Sum(nil))
+	return format(a, h.Sum(nil))
 }
 
-func spelled(a Algorithm, sum []byte) string {
+func format(a Algorithm, sum []byte) string {
 	if a == CRC32C {
 		return fmt.Sprintf("crc32c:0x%X", sum)
 	}
@@ -78,8 +78,8 @@ func Of(a Algorithm, b []byte) string {
 // ErrUnknown is a digest that cannot be checked here.
 var ErrUnknown = errors.New("unknown digest algorithm")
 
-// Named returns the algorithm of a digest of version 2.
-func Named(text string) (Algorithm, error) {
+// AlgorithmOf returns the algorithm of a digest of version 2.
+func AlgorithmOf(text string) (Algorithm, error) {
 	name, _, _ := strings.Cut(text, ":")
 	switch name {
 	case "xxh3":
@@ -87,21 +87,21 @@ func Named(text string) (Algorithm, error) {
 	case "sha256":
 		return SHA256, nil
 	}
-	return None, unknown(name)
+	return None, unknownError(name)
 }
 
-func unknown(name string) error {
+func unknownError(name string) error {
 	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, ErrUnknown, naming.Quote(name))
 }
 
-// Is reports whether text is algorithm:hexadecimal.
-func Is(text []byte) bool {
+// IsWellFormed reports whether text is algorithm:hexadecimal.
+func IsWellFormed(text []byte) bool {
 	name, value, _ := bytes.Cut(text, []byte(":"))
-	return isWord(name, 'z') && isWord(value, 'f')
+	return isAlphanumeric(name, 'z') && isAlphanumeric(value, 'f')
 }
 
-// isWord reports whether text is of digits and letters up to last.
-func isWord(text []byte, last byte) bool {
+// isAlphanumeric reports whether text is of digits and letters up to last.
+func isAlphanumeric(text []byte, last byte) bool {
 	other := 0
 	for _, c := range text { // without a branch, which random digits would mislead
 		other |= (9 - int(c-'0')) & (int(last-'a') - int(c-'a')) // negative if both are
@@ -109,8 +109,8 @@ func isWord(text []byte, last byte) bool {
 	return other >= 0 && len(text) > 0
 }
 
-// A Stated digest is one as a file states it. The zero value is none.
-type Stated struct {
+// A Expected digest is one as a file states it. The zero value is none.
+type Expected struct {
 	Algorithm
 	sum        []byte
 	Loose      bool // not spelled as the specification does
@@ -120,19 +120,19 @@ type Stated struct {
 // Parse reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:" with 64
 // lower-case ones, and marks looser spellings of upstream's readers; in version 2, one of
 // version 2 that has the form of one. "" is none.
-func Parse(s string, isVersion2 bool) (w Stated, err error) {
+func Parse(s string, isVersion2 bool) (w Expected, err error) {
 	if s == "" {
 		return w, nil
 	}
 	w.isVersion2 = isVersion2
 	name, value, ok := strings.Cut(s, ":")
-	if w.Algorithm, err = Named(s); !isVersion2 && name == "crc32c" {
+	if w.Algorithm, err = AlgorithmOf(s); !isVersion2 && name == "crc32c" {
 		w.Algorithm = CRC32C
 	} else if !ok || name == "" {
 		return w, fmt.Errorf("%w: digest %s is not algorithm:value", tensor.ErrMalformed,
 			naming.Quote(s))
 	} else if err != nil || !isVersion2 && w.Algorithm == XXH3 {
-		return Stated{}, unknown(name)
+		return Expected{}, unknownError(name)
 	}
 	digits := value
 	if w.Algorithm == CRC32C {
@@ -151,12 +151,12 @@ func Parse(s string, isVersion2 bool) (w Stated, err error) {
 		return w, fmt.Errorf("%w: digest %s is not %d hexadecimal digits", tensor.ErrMalformed,
 			naming.Quote(s), 2*size)
 	}
-	w.Loose = s != spelled(w.Algorithm, w.sum)
+	w.Loose = s != format(w.Algorithm, w.sum)
 	return w, nil
 }
 
 // Compare compares the digest that h has computed with the stated one.
-func (w Stated) Compare(h hash.Hash) error {
+func (w Expected) Compare(h hash.Hash) error {
 	have := h.Sum(nil)
 	switch {
 	case bytes.Equal(have, w.sum):
@@ -165,5 +165,5 @@ func (w Stated) Compare(h hash.Hash) error {
 		return rule.Broken(rule.Digest, "it is %x, the file says %x", have, w.sum)
 	}
 	return fmt.Errorf("%w: it is %s, the file says %s", tensor.ErrChecksum,
-		spelled(w.Algorithm, have), spelled(w.Algorithm, w.sum))
+		format(w.Algorithm, have), format(w.Algorithm, w.sum))
 }

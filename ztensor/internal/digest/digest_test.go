@@ -15,7 +15,7 @@ func TestDigestsAreWords(t *testing.T) {
 					b[i] = byte(c)
 				}
 			}
-			if want := form.Match(b); Is(b) != want {
+			if want := form.Match(b); IsWellFormed(b) != want {
 				t.Errorf("%q: not %v", b, want)
 			}
 		}

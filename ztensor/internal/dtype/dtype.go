@@ -36,7 +36,7 @@ type Logical struct {
 	Name    string
 	Storage tensor.DType
 	DType   tensor.DType
-	latest  bool // in version 2 only
+	onlyV2  bool // in version 2 only
 }
 
 var logical = [...]Logical{
@@ -51,9 +51,9 @@ var logical = [...]Logical{
 	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN, true},
 }
 
-// Name returns the word of a storage type, the short one from 1.1 on; "" where it is
+// StorageName returns the word of a storage type, the short one from 1.1 on; "" where it is
 // none.
-func Name(d tensor.DType, short bool) string {
+func StorageName(d tensor.DType, short bool) string {
 	for _, s := range storage {
 		switch {
 		case s.dtype != d:
@@ -66,8 +66,8 @@ func Name(d tensor.DType, short bool) string {
 	return ""
 }
 
-// Storage returns the storage type of that word; Unknown where there is none.
-func Storage(name string, short bool) tensor.DType {
+// StorageNamed returns the storage type of that word; Unknown where there is none.
+func StorageNamed(name string, short bool) tensor.DType {
 	for i := range storage {
 		if s := &storage[i]; short && s.name == name || !short && s.dtype.String() == name {
 			return s.dtype
@@ -76,20 +76,20 @@ func Storage(name string, short bool) tensor.DType {
 	return tensor.Unknown
 }
 
-// Named returns the logical type of that name, of version 2 or of 1.2. Its Name is empty
+// LogicalNamed returns the logical type of that name, of version 2 or of 1.2. Its Name is empty
 // where there is none.
-func Named(name string, latest bool) Logical {
+func LogicalNamed(name string, isVersion2 bool) Logical {
 	for _, l := range logical {
-		if l.Name == name && (latest || !l.latest) {
+		if l.Name == name && (isVersion2 || !l.onlyV2) {
 			return l
 		}
 	}
 	return Logical{}
 }
 
-// Of returns the logical type of version 2 that a dtype is; where it is none, it is
+// LogicalOf returns the logical type of version 2 that a dtype is; where it is none, it is
 // stored as itself.
-func Of(d tensor.DType) Logical {
+func LogicalOf(d tensor.DType) Logical {
 	for _, l := range logical {
 		if l.DType == d {
 			return l

@@ -29,16 +29,16 @@ func TestWordsOfDTypesAreReadAndWritten(t *testing.T) {
 		{tensor.C64, "", ""},
 		{tensor.Unknown, "", ""},
 	} {
-		if short, long := Name(c.dtype, true), Name(c.dtype, false); short != c.short ||
+		if short, long := StorageName(c.dtype, true), StorageName(c.dtype, false); short != c.short ||
 			long != c.long {
 			t.Errorf("%v: %q and %q", c.dtype, short, long)
 		}
 		for _, short := range []bool{true, false} {
-			word := Name(c.dtype, short)
-			if d := Storage(word, short); word != "" && d != c.dtype {
+			word := StorageName(c.dtype, short)
+			if d := StorageNamed(word, short); word != "" && d != c.dtype {
 				t.Errorf("%q is %v", word, d)
 			}
-			if d := Storage(word, !short); word != "bool" && d != tensor.Unknown {
+			if d := StorageNamed(word, !short); word != "bool" && d != tensor.Unknown {
 				t.Errorf("%q is %v in the other generation", word, d)
 			}
 		}

@@ -33,15 +33,15 @@ func Check(t *tensor.Tensor, elements uint64, attributes []byte) error {
 	c := layoutCheck{t: t, elements: elements, attributes: attributes}
 	switch {
 	case t.Scheme == CSR:
-		c.csr()
+		c.checkCSR()
 	case t.Scheme == COO:
-		c.coo()
+		c.checkCOO()
 	case t.Scheme == MX:
-		c.mx()
+		c.checkMX()
 	case t.Scheme == QuantGroup:
-		c.quant()
+		c.checkQuantGroup()
 	case HasBlocks(t.Scheme):
-		c.gguf()
+		c.checkBlocks()
 	}
 	return c.err
 }
@@ -55,13 +55,13 @@ func HasAttributes(scheme string) bool {
 // blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
 // attributes elems_per_block and block_bytes.
 func HasBlocks(scheme string) bool {
-	name, ok := strings.CutPrefix(scheme, "gguf.")
-	name, ok2 := strings.CutSuffix(name, "/1")
-	return ok && ok2 && slices.Contains(ggufTypes, name)
+	name, hasPrefix := strings.CutPrefix(scheme, "gguf.")
+	name, hasSuffix := strings.CutSuffix(name, "/1")
+	return hasPrefix && hasSuffix && slices.Contains(ggufTypes, name)
 }
 
-// Registered returns the Scheme of version 2 for one of version 1.
-func Registered(scheme string) string {
+// RegisteredScheme returns the Scheme of version 2 for one of version 1.
+func RegisteredScheme(scheme string) string {
 	switch scheme {
 	case sparse.CSR:
 		return CSR
@@ -71,19 +71,19 @@ func Registered(scheme string) string {
 	return scheme
 }
 
-// Normalized returns t in the words of version 2. The indices of version 1, which have no
+// Normalize returns t in the words of version 2. The indices of version 1, which have no
 // type in 1.0 and any in 1.2, are uint64 unless they are uint32.
-func Normalized(t *tensor.Tensor) *tensor.Tensor {
+func Normalize(t *tensor.Tensor) *tensor.Tensor {
 	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
 		return t
 	}
-	as := *t
-	as.Scheme = Registered(t.Scheme)
-	as.Parts = slices.Clone(t.Parts)
+	out := *t
+	out.Scheme = RegisteredScheme(t.Scheme)
+	out.Parts = slices.Clone(t.Parts)
 	wide := false // the indices are of several types, or of one that version 2 does not have
 	var first tensor.DType
-	for i := range as.Parts {
-		p := &as.Parts[i]
+	for i := range out.Parts {
+		p := &out.Parts[i]
 		index := slices.Contains(core.IndexRoles, p.Role)
 		if p.DType == tensor.Unknown && index {
 			p.DType = tensor.U64
@@ -95,12 +95,12 @@ func Normalized(t *tensor.Tensor) *tensor.Tensor {
 			wide = wide || p.DType != first || p.DType != tensor.U32 && p.DType != tensor.U64
 		}
 	}
-	for i := range as.Parts {
-		if p := &as.Parts[i]; wide && slices.Contains(core.IndexRoles, p.Role) {
+	for i := range out.Parts {
+		if p := &out.Parts[i]; wide && slices.Contains(core.IndexRoles, p.Role) {
 			*p = sparse.Widen(context.Background(), *p)
 		}
 	}
-	return &as
+	return &out
 }
 
 type layoutCheck struct {
@@ -117,8 +117,8 @@ func (c *layoutCheck) require(ok bool, format string, args ...any) bool {
 	return c.err == nil
 }
 
-// parts requires exactly these.
-func (c *layoutCheck) parts(roles ...string) bool {
+// requireParts requires exactly these.
+func (c *layoutCheck) requireParts(roles ...string) bool {
 	ok := len(c.t.Parts) == len(roles)
 	for _, role := range roles {
 		ok = ok && c.t.Part(role) != nil
@@ -126,8 +126,8 @@ func (c *layoutCheck) parts(roles ...string) bool {
 	return c.require(ok, "the parts of %s are %s", c.t.Scheme, strings.Join(roles, ", "))
 }
 
-// index requires a part of plain indices, and returns their width.
-func (c *layoutCheck) index(role string) uint64 {
+// requireIndex requires a part of plain indices, and returns their width.
+func (c *layoutCheck) requireIndex(role string) uint64 {
 	d := c.t.Part(role).DType
 	c.require(d == tensor.U32 || d == tensor.U64, "%s of %v, not u32 or u64", role, c.dtype(role))
 	return uint64(d.Size())
@@ -143,8 +143,8 @@ func (c *layoutCheck) dtype(role string) string {
 
 func (c *layoutCheck) size(role string) uint64 { return uint64(c.t.Part(role).Data.Size()) }
 
-// checkLength requires a part of n elements.
-func (c *layoutCheck) checkLength(role string, n uint64) {
+// requireElements requires a part of n elements.
+func (c *layoutCheck) requireElements(role string, n uint64) {
 	d := c.t.Part(role).DType
 	if d == tensor.Unknown {
 		return
@@ -154,12 +154,12 @@ func (c *layoutCheck) checkLength(role string, n uint64) {
 		c.size(role), role, n, d)
 }
 
-func (c *layoutCheck) csr() {
+func (c *layoutCheck) checkCSR() {
 	if !c.require(len(c.t.Shape) == 2, "%d dimensions, not two", len(c.t.Shape)) ||
-		!c.parts("values", "indices", "indptr") {
+		!c.requireParts("values", "indices", "indptr") {
 		return
 	}
-	w, w2 := c.index("indices"), c.index("indptr")
+	w, w2 := c.requireIndex("indices"), c.requireIndex("indptr")
 	if !c.require(w == w2, "indices of %s, indptr of %s", c.dtype("indices"), c.dtype("indptr")) {
 		return
 	}
@@ -170,22 +170,22 @@ func (c *layoutCheck) csr() {
 	c.require(rows+1 == c.size("indptr")/w && c.size("indptr")%w == 0,
 		"%d bytes of indptr for %d rows", c.size("indptr"), rows)
 	c.require(c.size("indices")%w == 0, "%d bytes of indices of %d bytes", c.size("indices"), w)
-	c.checkLength("values", c.size("indices")/w)
+	c.requireElements("values", c.size("indices")/w)
 }
 
-func (c *layoutCheck) coo() {
-	if !c.require(len(c.t.Shape) > 0, "no dimensions") || !c.parts("values", "coords") {
+func (c *layoutCheck) checkCOO() {
+	if !c.require(len(c.t.Shape) > 0, "no dimensions") || !c.requireParts("values", "coords") {
 		return
 	}
-	w := c.index("coords") * uint64(len(c.t.Shape))
+	w := c.requireIndex("coords") * uint64(len(c.t.Shape))
 	if c.require(w > 0 && c.size("coords")%w == 0, "%d bytes of coords for %d dimensions",
 		c.size("coords"), len(c.t.Shape)) {
-		c.checkLength("values", c.size("coords")/w)
+		c.requireElements("values", c.size("coords")/w)
 	}
 }
 
-func (c *layoutCheck) mx() {
-	if !c.parts("data", "scales") {
+func (c *layoutCheck) checkMX() {
+	if !c.requireParts("data", "scales") {
 		return
 	}
 	block, hasBlock := c.uint("block_size")
@@ -207,11 +207,11 @@ func (c *layoutCheck) mx() {
 		c.require(false, "data of %s", c.dtype("data"))
 	}
 	c.require(c.t.Part("scales").DType == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
-	c.checkLength("data", c.elements)
-	c.checkLength("scales", c.elements/block)
+	c.requireElements("data", c.elements)
+	c.requireElements("scales", c.elements/block)
 }
 
-func (c *layoutCheck) quant() {
+func (c *layoutCheck) checkQuantGroup() {
 	point := layoutCheck{attributes: c.raw("zero_point")}
 	form, _ := point.text("form")
 	roles := []string{"data", "scales"}
@@ -219,7 +219,7 @@ func (c *layoutCheck) quant() {
 		roles = append(roles, "zeros")
 	}
 	if !c.require(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s",
-		naming.Quote(form)) || !c.parts(roles...) {
+		naming.Quote(form)) || !c.requireParts(roles...) {
 		return
 	}
 	if form == "implied" {
@@ -305,8 +305,8 @@ var ggufTypes = []string{
 	"mxfp4",
 }
 
-func (c *layoutCheck) gguf() {
-	if !c.parts("data") {
+func (c *layoutCheck) checkBlocks() {
+	if !c.requireParts("data") {
 		return
 	}
 	per, _ := c.uint("elems_per_block")

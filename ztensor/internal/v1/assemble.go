@@ -159,14 +159,14 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 			return
 		}
 		if w.has&keyType != 0 {
-			logical := dtype.Named(w.logical, false)
+			logical := dtype.LogicalNamed(w.logical, false)
 			if typeName = w.logical; logical.Storage != p.Dtype {
 				logical.DType = tensor.Unknown
 			}
 			p.Dtype = logical.DType
 		}
 		if p.Dtype == tensor.Unknown {
-			p.Rarely().TypeName = typeName
+			p.EnsureExtra().TypeName = typeName
 		}
 	}
 	s.encoding(p, w, f.format)
@@ -175,24 +175,24 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 // encoding sets how a component is decoded.
 func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	unsupported := func(what, word string) {
-		p.Rarely().Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what, naming.Quote(word))
+		p.EnsureExtra().Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what, naming.Quote(word))
 	}
 	zstd, width := false, 0
 	switch p.DecodedSize = p.Length; {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != p.Length {
-			p.Rarely().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d",
+			p.EnsureExtra().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d",
 				tensor.ErrMalformed, p.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
 		zstd = true
-		p.Rarely().Encoding, p.DecodedSize = "zstd", w.decoded
+		p.EnsureExtra().Encoding, p.DecodedSize = "zstd", w.decoded
 		if w.decoded < 0 && s.noSize == "" {
 			s.noSize = s.r.Field(s.item, w.name)
 		}
 	default:
 		p.DecodedSize = w.decoded
-		p.Rarely().Encoding = w.encoding
+		p.EnsureExtra().Encoding = w.encoding
 		unsupported("encoding", w.encoding)
 	}
 	switch w.endian {
@@ -208,7 +208,7 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 		unsupported("data_endianness", w.endian)
 	}
 	if zstd || width > 0 {
-		p.Rarely().Codec = &codec{s.c, zstd, width}
+		p.EnsureExtra().Codec = &codec{s.c, zstd, width}
 	}
 }
 
@@ -235,9 +235,9 @@ func (s *scan) dense(p *core.Payload, w, f *fields) {
 
 // storageType returns the storage type of a word; Unknown if it has none.
 func (s *scan) storageType(typeName string) tensor.DType {
-	d := dtype.Storage(typeName, s.objects)
+	d := dtype.StorageNamed(typeName, s.objects)
 	if d == tensor.Unknown {
-		if d = dtype.Storage(typeName, !s.objects); d != tensor.Unknown {
+		if d = dtype.StorageNamed(typeName, !s.objects); d != tensor.Unknown {
 			s.departAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(typeName))
 		}
 	}

@@ -157,7 +157,7 @@ func (d *decoded) Read(b []byte) (int, error) {
 			return n, d.err
 		}
 	}
-	d.err = d.p.Failed(err)
+	d.err = d.p.ReadError(err)
 	return n, d.err
 }
 

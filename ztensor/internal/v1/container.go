@@ -39,7 +39,7 @@ type container struct {
 // Open reads the index of a file that begins with that magic.
 func Open(r *core.File, magic string) error {
 	c := &container{r: r}
-	r.Generation, r.Window, r.Footer = c, core.MaxWindow, minFooter
+	r.Generation, r.Window, r.FooterSize = c, core.MaxWindow, minFooter
 	r.TensorAttributes = map[*tensor.Tensor][]byte{}
 	if magic == Magic0 {
 		return c.openEntries()
@@ -97,11 +97,11 @@ func (c *container) open() error {
 	n := binary.LittleEndian.Uint64(t[8:])
 	second := string(t[8:]) == Magic1
 	if second {
-		r.Footer = 16
+		r.FooterSize = 16
 		n = binary.LittleEndian.Uint64(t)
 	}
 	bad := func(format string, args ...any) error {
-		return core.Errs.Malformed(size-r.Footer, "manifest_size", format, args...)
+		return core.Errs.Malformed(size-r.FooterSize, "manifest_size", format, args...)
 	}
 	switch {
 	case n == 0:
@@ -112,7 +112,7 @@ func (c *container) open() error {
 		return bad("the file does not end as version 1.1 or 1.2 does, nor with the size of a "+
 			"1.0 manifest that fits: %d of a file of %d bytes (a truncated file?)", n, size)
 	}
-	return c.scan(size-r.Footer-int64(n), int64(n))
+	return c.scan(size-r.FooterSize-int64(n), int64(n))
 }
 
 // openEntries reads the container of 0.1.
@@ -146,7 +146,7 @@ func (c *container) VerifyFile(ctx context.Context, found *format.Findings) erro
 	for _, p := range r.Payloads {
 		taken = append(taken, core.Extent{Off: p.Offset, Length: p.Length})
 	}
-	return r.NonZero(ctx, taken, func(at int64) {
+	return r.FindNonZero(ctx, taken, func(at int64) {
 		found.Warn(core.Errs.Malformed(at, "", "a byte of no tensor that is not zero"))
 	})
 }

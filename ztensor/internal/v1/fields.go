@@ -35,22 +35,22 @@ const (
 		keyEncoding | keyDigest | keyType | keyDecoded | keyEndian
 )
 
-// A known key of a kind of map.
-type known struct {
-	typeName string
+// A knownKey key of a kind of map.
+type knownKey struct {
+	name string
 	key      key
 }
 
 // The keys of each kind of map, in the order of writers, and which of them are required.
 var (
-	rootKeys = []known{{"version", keyVersion}, {"generator", keyGenerator},
+	rootKeys = []knownKey{{"version", keyVersion}, {"generator", keyGenerator},
 		{"attributes", keyAttributes}, {"tensors", keyTensors}, {"objects", keyTensors}}
-	tensorKeys = []known{{"dtype", keyDType}, {"shape", keyShape}, {"format", keyFormat},
+	tensorKeys = []knownKey{{"dtype", keyDType}, {"shape", keyShape}, {"format", keyFormat},
 		{"components", keyComponents}, {"attributes", keyAttributes}}
-	componentKeys = []known{{"dtype", keyDType}, {"type", keyType}, {"offset", keyOffset},
+	componentKeys = []knownKey{{"dtype", keyDType}, {"type", keyType}, {"offset", keyOffset},
 		{"length", keyLength}, {"uncompressed_length", keyDecoded},
 		{"encoding", keyEncoding}, {"digest", keyDigest}}
-	entryKeys = []known{{"name", keyName}, {"offset", keyOffset}, {"size", keyLength},
+	entryKeys = []knownKey{{"name", keyName}, {"offset", keyOffset}, {"size", keyLength},
 		{"dtype", keyDType}, {"layout", keyFormat}, {"shape", keyShape},
 		{"encoding", keyEncoding}, {"data_endianness", keyEndian}, {"checksum", keyDigest}}
 )
@@ -77,20 +77,20 @@ type fields struct {
 }
 
 // read reads a map whose known keys are those.
-func (s *scan) read(f *fields, keys []known, required key) {
+func (s *scan) read(f *fields, keys []knownKey, required key) {
 	mark, next := len(s.Keys), 0
 	for n := s.Container(cbor.Map); s.More(&n); {
-		at := s.P
+		at := s.Pos
 		word := s.RawText()
 		s.field = le.String(word)
 		k := key(0)
 		for range keys { // from the one after the last, which it nearly always is
-			this := &keys[next]
+			candidate := &keys[next]
 			if next++; next == len(keys) {
 				next = 0
 			}
-			if this.typeName == s.field {
-				k = this.key
+			if candidate.name == s.field {
+				k = candidate.key
 				break
 			}
 		}
@@ -98,13 +98,13 @@ func (s *scan) read(f *fields, keys []known, required key) {
 		case k == 0:
 			s.other(at, word)
 			if s.entry >= 0 && s.Err == nil {
-				f.custom = append(f.custom, s.B[at:s.P]...)
+				f.custom = append(f.custom, s.B[at:s.Pos]...)
 			}
 		case f.seen&k != 0:
 			s.Malformed(at, "the same key a second time")
-		case k&nullable != 0 && s.P < len(s.B) && s.B[s.P] == cbor.Null:
+		case k&nullable != 0 && s.Pos < len(s.B) && s.B[s.Pos] == cbor.Null:
 			f.seen |= k
-			s.departAt(s.P, "null")
+			s.departAt(s.Pos, "null")
 			s.Skip()
 		default:
 			f.seen |= k
@@ -117,8 +117,8 @@ func (s *scan) read(f *fields, keys []known, required key) {
 	}
 	s.Unique(mark)
 	if missing := required &^ f.has; missing != 0 {
-		i := slices.IndexFunc(keys, func(k known) bool { return k.key&missing != 0 })
-		s.Malformed(f.at, "%s is missing", keys[i].typeName)
+		i := slices.IndexFunc(keys, func(k knownKey) bool { return k.key&missing != 0 })
+		s.Malformed(f.at, "%s is missing", keys[i].name)
 	}
 }
 

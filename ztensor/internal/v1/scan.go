@@ -56,7 +56,7 @@ func (s *scan) path() string {
 	if s.field == "" {
 		return path[:len(path)-1]
 	}
-	if path += core.CutKey([]byte(s.field)); s.attribute != "" {
+	if path += core.PathKey([]byte(s.field)); s.attribute != "" {
 		path += "[" + naming.Quote(s.attribute) + "]"
 	}
 	return path
@@ -71,7 +71,7 @@ func (s *scan) at(field string) {
 
 // done returns the error that stopped the scan.
 func (s *scan) done() error {
-	return s.r.Placed(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
+	return s.r.Locate(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
 }
 
 // depart notes a deviation from the document: a warning, or in strict mode an error.
@@ -113,10 +113,10 @@ func (s *scan) root() {
 	s.version(f.version, f.has&keyVersion != 0)
 	s.at("")
 	// as upstream's 1.2 reader does
-	if left := len(s.B) - s.P; left > 0 && s.objects && s.minor >= 2 {
-		s.departAt(s.P, "%d bytes after the manifest's map", left)
+	if left := len(s.B) - s.Pos; left > 0 && s.objects && s.minor >= 2 {
+		s.departAt(s.Pos, "%d bytes after the manifest's map", left)
 	} else if left > 0 {
-		s.Malformed(s.P, "%d bytes after the manifest's map", left)
+		s.Malformed(s.Pos, "%d bytes after the manifest's map", left)
 	}
 }
 
@@ -168,12 +168,12 @@ func parseVersion(v string) (major, minor int, ok bool) {
 
 // readAttributes walks over a map with text keys and returns its CBOR.
 func (s *scan) readAttributes() []byte {
-	from, mark := s.P, len(s.Keys)
+	from, mark := s.Pos, len(s.Keys)
 	for n := s.Container(cbor.Map); s.More(&n); {
 		name := s.Text()
 		s.attribute = le.String(name)
 		s.Push(name)
-		if s.level == 0 && s.notText == "" && s.P < len(s.B) && s.B[s.P]>>5 != cbor.Text {
+		if s.level == 0 && s.notText == "" && s.Pos < len(s.B) && s.B[s.Pos]>>5 != cbor.Text {
 			s.notText = s.attribute
 		}
 		s.Skip()
@@ -184,7 +184,7 @@ func (s *scan) readAttributes() []byte {
 	if s.Unique(mark); s.Err != nil {
 		return nil
 	}
-	return s.B[from:s.P:s.P]
+	return s.B[from:s.Pos:s.Pos]
 }
 
 // minEntry is the fewest bytes that a tensor takes in the manifest: its name, and a map
@@ -194,8 +194,8 @@ const minEntry = 1 + 1 + 7 + 8 + 12
 // reserve reports whether the manifest can hold n tensors, and makes room for them; -1
 // stands for a number that only the end shows.
 func (s *scan) reserve(n int) bool {
-	if n > (len(s.B)-s.P)/minEntry {
-		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.P)
+	if n > (len(s.B)-s.Pos)/minEntry {
+		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.Pos)
 	} else if int64(n) > s.r.Options.Limits.MaxTensors {
 		s.Fail(s.At, "%w: %d tensors of at most %d", tensor.ErrLimit, n,
 			s.r.Options.Limits.MaxTensors)
@@ -220,7 +220,7 @@ func (s *scan) tensors() {
 	}
 	for s.More(&n) {
 		s.at(list)
-		at := s.P
+		at := s.Pos
 		name := s.text()
 		s.item, s.level, s.field = name, 1, ""
 		t := s.add(name, at)
@@ -297,7 +297,7 @@ func (s *scan) components() {
 	limit, mark := s.r.Options.Limits, len(s.Keys)
 	for n := s.Container(cbor.Map); s.More(&n); {
 		s.level, s.field = 1, "components"
-		at := s.P
+		at := s.Pos
 		if len(s.roles) > 0 && int64(len(s.roles)+len(s.r.Payloads)) >= limit.MaxTensors {
 			s.Fail(at, "%w: more than %d components", tensor.ErrLimit, limit.MaxTensors)
 			return
@@ -328,7 +328,7 @@ func (s *scan) footer() {
 	r := s.r
 	size := r.Size()
 	s.at("footer")
-	switch footer := r.Footer; {
+	switch footer := r.FooterSize; {
 	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
 		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic",
 			io.ErrUnexpectedEOF, r.Version)
@@ -350,7 +350,7 @@ func (s *scan) finish() {
 	}
 	if r.Version != "0.1" { // whose every entry is of indefinite length
 		s.footer()
-		if s.at(""); s.Endless {
+		if s.at(""); s.HasIndefinite {
 			s.departAt(0, "items of indefinite length")
 		}
 		if s.notText != "" && r.Version != "1.2" {
@@ -362,7 +362,7 @@ func (s *scan) finish() {
 			s.departIn(s.noSize, r.ManifestAt, "zstd without uncompressed_length")
 		}
 	}
-	if s.at(""); s.Tagged {
+	if s.at(""); s.HasTag {
 		s.departAt(0, "tagged items")
 	}
 	if s.Err == nil {

@@ -148,7 +148,7 @@ func checkName(name string, _ *writer.Item) error {
 // tensor's values, and none for other parts.
 func check(t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
-		if dtype.Name(d, false) == "" {
+		if dtype.StorageName(d, false) == "" {
 			return fmt.Errorf("%w: %s of %v in version 1.0", errors.ErrUnsupported, what, d)
 		}
 		return nil
@@ -243,7 +243,7 @@ func (w *Writer) enter(it *writer.Item) error {
 		}
 		all[i] = cbor.PairOf(p.Role, b)
 	}
-	b, err := cbor.MarshalFields(described{dtype.Name(d, false),
+	b, err := cbor.MarshalFields(described{dtype.StorageName(d, false),
 		append([]int64{}, it.T.Shape...), cmp.Or(it.T.Scheme, "dense"),
 		cbor.AppendPairs(nil, all, false)})
 	w.entries = append(w.entries, cbor.PairOf(it.T.Name, b))

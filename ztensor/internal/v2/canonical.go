@@ -39,8 +39,8 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 			d := describedPart{Digest: p.Digest}
 			d.DType, d.Type = typeWords(p.Dtype)
 			if p.Dtype == tensor.Unknown {
-				d.DType, _ = typeWords(p.More.Storage)
-				d.Type = p.More.TypeName
+				d.DType, _ = typeWords(p.Extra.Storage)
+				d.Type = p.Extra.TypeName
 			}
 			b, err := cbor.MarshalFields(d)
 			if err != nil {
@@ -180,7 +180,7 @@ func (c *canonical) places(all []*core.Payload) error {
 		c.violates(1, end, "footer", "it does not follow the manifest")
 	}
 	taken = append(taken, core.Extent{Off: r.ManifestAt, Length: r.ManifestSize})
-	return r.NonZero(c.ctx, taken, func(at int64) {
+	return r.FindNonZero(c.ctx, taken, func(at int64) {
 		c.violates(1, at, "", "a byte of nothing that is not zero")
 	})
 }

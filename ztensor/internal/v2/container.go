@@ -78,7 +78,7 @@ type Container struct {
 func Open(r *core.File) error {
 	c := &Container{r: r}
 	r.TensorAttributes = map[*tensor.Tensor][]byte{}
-	r.Generation, r.Footer, r.Window = c, footerSize, maxWindow
+	r.Generation, r.FooterSize, r.Window = c, footerSize, maxWindow
 	if strconv.IntSize < 64 {
 		r.Window = core.MaxWindow
 	}
@@ -176,7 +176,7 @@ func (c *Container) VerifyFile(ctx context.Context, found *format.Findings) erro
 		}
 		if err != nil {
 			found.Error(&tensor.FormatError{Format: string(core.Errs), File: name, Offset: -1,
-				Field: field, Err: c.r.Explain(err)})
+				Field: field, Err: c.r.ExplainUnfinished(err)})
 		}
 	}
 	return nil
@@ -190,6 +190,6 @@ func (c *Container) VerifyTensor(ctx context.Context, w *core.Worker, t *tensor.
 		return // a broken rule was warned of when the file was opened
 	}
 	if err := layouts.CheckData(ctx, t); err != nil && ctx.Err() == nil {
-		w.Fail(c.r.Placed(-1, "objects["+naming.Quote(t.Name)+"]", err))
+		w.Fail(c.r.Locate(-1, "objects["+naming.Quote(t.Name)+"]", err))
 	}
 }

@@ -20,11 +20,11 @@ func (s *scan) partTable(t *tensor.Tensor) {
 	var before []byte
 	for n := s.Container(cbor.Map); s.More(&n); {
 		if int64(len(s.r.Payloads)) >= s.r.Options.Limits.MaxTensors {
-			s.Fail(s.P, "%w: more than %d parts", tensor.ErrLimit, s.r.Options.Limits.MaxTensors)
+			s.Fail(s.Pos, "%w: more than %d parts", tensor.ErrLimit, s.r.Options.Limits.MaxTensors)
 			return
 		}
 		s.part, s.field = nil, nil
-		p := scannedPart{at: s.P, b: s.r.NewPayload(t)}
+		p := scannedPart{at: s.Pos, b: s.r.NewPayload(t)}
 		p.name = s.nameKey(&before, "a part")
 		s.part = p.name
 		s.payload(&p)
@@ -46,26 +46,26 @@ func (s *scan) payload(p *scannedPart) {
 		case "blob":
 			hasBlob = true
 			if n := s.Container(cbor.Array); n != 2 {
-				s.Refuse(rule.Schema, s.At, "a blob of %d numbers, not of offset and length", n)
+				s.BreakRule(rule.Schema, s.At, "a blob of %d numbers, not of offset and length", n)
 			}
 			offset, length = s.Uint(), s.Uint()
-			s.Deep++ // the array ends
+			s.DepthLeft++ // the array ends
 		case "type":
 			logical = s.Text()
 		case "dtype":
 			typeName := s.Text()
-			b.Dtype = dtype.Storage(string(typeName), true)
+			b.Dtype = dtype.StorageNamed(string(typeName), true)
 			if b.Dtype == tensor.Unknown || b.Dtype == tensor.Bool { // a logical type here
-				s.Refuse(rule.Schema, s.At, "dtype %s", naming.Quote(string(typeName)))
+				s.BreakRule(rule.Schema, s.At, "dtype %s", naming.Quote(string(typeName)))
 			}
 		case "shard":
 			if shard = s.Text(); !isShardName(shard) {
-				s.Refuse(rule.ShardName, s.At, "shard %s", naming.Quote(string(shard)))
+				s.BreakRule(rule.ShardName, s.At, "shard %s", naming.Quote(string(shard)))
 			}
 		case "digest":
 			text := s.Text()
-			if b.Digest = le.String(text); s.Err == nil && !digest.Is(text) {
-				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(b.Digest))
+			if b.Digest = le.String(text); s.Err == nil && !digest.IsWellFormed(text) {
+				s.BreakRule(rule.Schema, s.At, "digest %s", naming.Quote(b.Digest))
 			}
 		case "encoding":
 			encoding = s.Text()
@@ -81,13 +81,13 @@ func (s *scan) payload(p *scannedPart) {
 	s.field = nil
 	switch {
 	case !hasBlob:
-		s.Refuse(rule.Schema, p.at, "blob is missing")
+		s.BreakRule(rule.Schema, p.at, "blob is missing")
 	case b.Dtype == tensor.Unknown:
-		s.Refuse(rule.Schema, p.at, "dtype is missing")
+		s.BreakRule(rule.Schema, p.at, "dtype is missing")
 	case hasDecoded != (encoding != nil):
-		s.Refuse(rule.Schema, p.at, "encoding and decoded_length do not come together")
+		s.BreakRule(rule.Schema, p.at, "encoding and decoded_length do not come together")
 	case encoding != nil:
-		x := b.Rarely()
+		x := b.EnsureExtra()
 		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
 		if x.Encoding != seekable {
 			x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, naming.Quote(x.Encoding))
@@ -104,12 +104,12 @@ func (s *scan) payload(p *scannedPart) {
 
 // logicalType gives a payload the type that its storage type stands for.
 func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
-	switch l := dtype.Named(string(name), true); {
+	switch l := dtype.LogicalNamed(string(name), true); {
 	case l.Name == "":
-		b.Rarely().TypeName, b.More.Storage = le.String(name), b.Dtype
+		b.EnsureExtra().TypeName, b.Extra.Storage = le.String(name), b.Dtype
 		b.Dtype = tensor.Unknown
 	case l.Storage != b.Dtype:
-		s.Refuse(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
+		s.BreakRule(rule.Schema, at, "%s is stored as %v, not %v", l.Name, l.Storage, b.Dtype)
 	default:
 		b.Dtype = l.DType
 	}
@@ -122,7 +122,7 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 		i, ok := slices.BinarySearchFunc(s.r.Shards, string(shard),
 			func(have core.ShardID, name string) int { return byLength(have.Name, name) })
 		if !ok {
-			s.Refuse(rule.ShardRef, at, "there is no shard %s", naming.Quote(string(shard)))
+			s.BreakRule(rule.ShardRef, at, "there is no shard %s", naming.Quote(string(shard)))
 			return
 		}
 		b.Shard, s.r.Unsorted = int32(i+1), true
@@ -130,11 +130,11 @@ func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at in
 	}
 	switch {
 	case offset%minAlignment != 0 || offset < minAlignment:
-		s.Refuse(rule.BlobAlignment, at,
+		s.BreakRule(rule.BlobAlignment, at,
 			"byte %d is not a positive multiple of %d", offset, minAlignment)
 		return
 	case offset > end || length > end-offset:
-		s.Refuse(rule.BlobBounds, at,
+		s.BreakRule(rule.BlobBounds, at,
 			"%d bytes at %d of the %d before the footer", length, offset, end)
 		return
 	}

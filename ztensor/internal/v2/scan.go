@@ -41,7 +41,7 @@ func (s *scan) path() string {
 	if s.top == nil {
 		return "manifest"
 	}
-	path := core.CutKey(s.top)
+	path := core.PathKey(s.top)
 	if s.item != nil {
 		path += "[" + naming.Quote(string(s.item)) + "]"
 	}
@@ -49,7 +49,7 @@ func (s *scan) path() string {
 		path += ".parts[" + naming.Quote(string(s.part)) + "]"
 	}
 	if s.field != nil {
-		path += "." + core.CutKey(s.field)
+		path += "." + core.PathKey(s.field)
 	}
 	return path
 }
@@ -76,12 +76,12 @@ func (s *scan) run() error {
 	if s.Err == nil {
 		s.top = nil
 		if !found {
-			s.Refuse(rule.Schema, 0, "objects is missing")
+			s.BreakRule(rule.Schema, 0, "objects is missing")
 		}
 		s.End()
 	}
 	if s.Err != nil {
-		return s.r.Placed(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
+		return s.r.Locate(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
 	}
 	var err error
 	s.r.Overlaps(func(a, b *core.Payload) bool {
@@ -106,17 +106,17 @@ func (s *scan) fieldKey(before *[]byte) []byte {
 
 // nameKey reads the name of an object, a part or an attribute (§3.5).
 func (s *scan) nameKey(before *[]byte, what string) []byte {
-	at := s.P
+	at := s.Pos
 	key := s.Key(before)
 	switch {
 	case s.Err != nil:
 	case key == nil:
-		s.Refuse(rule.Schema, at, "the name of %s is not text", what)
+		s.BreakRule(rule.Schema, at, "the name of %s is not text", what)
 	case len(key) == 0 || len(key) > maxName:
-		s.Refuse(rule.Name, at,
+		s.BreakRule(rule.Name, at,
 			"the name of %s has %d bytes, not 1 to %d", what, len(key), maxName)
 	case bytes.IndexByte(key, 0) >= 0:
-		s.Refuse(rule.Name, at, "the name of %s has a NUL", what)
+		s.BreakRule(rule.Name, at, "the name of %s has a NUL", what)
 	case int64(len(key)) > s.r.Options.Limits.MaxName:
 		s.Fail(at, "%w: a name of %d bytes", tensor.ErrLimit, len(key))
 	}
@@ -125,7 +125,7 @@ func (s *scan) nameKey(before *[]byte, what string) []byte {
 
 // attributes checks a map of attributes and returns its CBOR.
 func (s *scan) attributes() []byte {
-	from := s.P
+	from := s.Pos
 	var before []byte
 	for n := s.Container(cbor.Map); s.More(&n); {
 		s.nameKey(&before, "an attribute")
@@ -134,7 +134,7 @@ func (s *scan) attributes() []byte {
 	if s.Err != nil {
 		return nil
 	}
-	return s.B[from:s.P:s.P]
+	return s.B[from:s.Pos:s.Pos]
 }
 
 // shards reads the table of shards, which comes before the objects.
@@ -146,13 +146,13 @@ func (s *scan) shards() {
 	var before []byte
 	for s.More(&n) {
 		s.item, s.field = nil, nil
-		at := s.P
+		at := s.Pos
 		switch s.item = s.Key(&before); {
 		case s.Err != nil:
 		case s.item == nil:
-			s.Refuse(rule.Schema, at, "the name of a shard is not text")
+			s.BreakRule(rule.Schema, at, "the name of a shard is not text")
 		case !isShardName(s.item):
-			s.Refuse(rule.ShardName, at, "shard %s", naming.Quote(string(s.item)))
+			s.BreakRule(rule.ShardName, at, "shard %s", naming.Quote(string(s.item)))
 		default:
 			s.shard(at)
 		}
@@ -167,8 +167,8 @@ func (s *scan) shard(at int) {
 		case "size":
 			hasSize, size = true, s.Uint()
 		case "digest":
-			if sum = s.Text(); s.Err == nil && !digest.Is(sum) {
-				s.Refuse(rule.Schema, s.At, "digest %s", naming.Quote(string(sum)))
+			if sum = s.Text(); s.Err == nil && !digest.IsWellFormed(sum) {
+				s.BreakRule(rule.Schema, s.At, "digest %s", naming.Quote(string(sum)))
 			}
 		default:
 			s.Skip()
@@ -177,9 +177,9 @@ func (s *scan) shard(at int) {
 	switch {
 	case s.Err != nil:
 	case !hasSize || sum == nil:
-		s.Refuse(rule.Schema, at, "a shard has a size and a digest")
+		s.BreakRule(rule.Schema, at, "a shard has a size and a digest")
 	case size < MinSize:
-		s.Refuse(rule.Schema, at, "a size of %d, and the shortest file has %d", size, MinSize)
+		s.BreakRule(rule.Schema, at, "a size of %d, and the shortest file has %d", size, MinSize)
 	case size > math.MaxInt64:
 		s.Fail(at, "%w: a shard of %d bytes", tensor.ErrLimit, size)
 	default:
@@ -197,8 +197,8 @@ const minObject = 2 + 1 + 7 + 8 + 7 + 2 + 1 + 8 + 8
 func (s *scan) objects() {
 	n := s.Container(cbor.Map)
 	switch {
-	case n > (len(s.B)-s.P)/minObject:
-		s.Refuse(rule.Schema, s.At, "%d objects in the %d bytes that are left", n, len(s.B)-s.P)
+	case n > (len(s.B)-s.Pos)/minObject:
+		s.BreakRule(rule.Schema, s.At, "%d objects in the %d bytes that are left", n, len(s.B)-s.Pos)
 	case int64(n) > s.r.Options.Limits.MaxTensors:
 		s.Fail(s.At, "%w: %d objects, limit %d", tensor.ErrLimit, n, s.r.Options.Limits.MaxTensors)
 	case n > 0 && s.Err == nil:
@@ -207,7 +207,7 @@ func (s *scan) objects() {
 	var before []byte
 	for s.More(&n) {
 		s.item, s.part, s.field = nil, nil, nil
-		at := s.P
+		at := s.Pos
 		if s.item = s.nameKey(&before, "an object"); s.Err == nil {
 			s.object(at)
 		}
@@ -246,13 +246,13 @@ func (s *scan) object(at int) {
 	s.field = nil
 	switch {
 	case rank < 0:
-		s.Refuse(rule.Schema, at, "shape is missing")
+		s.BreakRule(rule.Schema, at, "shape is missing")
 	case layout == nil:
-		s.Refuse(rule.Schema, at, "layout is missing")
+		s.BreakRule(rule.Schema, at, "layout is missing")
 	case len(s.parts) == 0:
-		s.Refuse(rule.Schema, at, "parts are missing")
+		s.BreakRule(rule.Schema, at, "parts are missing")
 	case rank > maxRank:
-		s.Refuse(rule.Shape, at, "%d dimensions, more than %d", rank, maxRank)
+		s.BreakRule(rule.Shape, at, "%d dimensions, more than %d", rank, maxRank)
 	default:
 		s.assemble(t, layout, attributes, at)
 	}
@@ -268,7 +268,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 	for i, d := range s.dims { // from the left, as the reference does: a later 0 does not help
 		var ok bool
 		if elements, ok = layouts.Mul(elements, d); !ok {
-			s.Refuse(rule.Shape, at, "the product of the dimensions overflows")
+			s.BreakRule(rule.Shape, at, "the product of the dimensions overflows")
 			return
 		}
 		largest = max(largest, d)
@@ -297,7 +297,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
 	p := s.parts[0]
 	if len(s.parts) != 1 || string(p.name) != "data" {
-		s.Refuse(rule.LayoutRule, at, "a dense object has one part, data")
+		s.BreakRule(rule.LayoutRule, at, "a dense object has one part, data")
 		return
 	}
 	t.DType, t.Data = p.b.Dtype, p.b.Blob()
@@ -307,7 +307,7 @@ func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
 	}
 	if t.DType != tensor.Unknown && (!ok || want != p.size) {
 		s.part = p.name
-		s.Refuse(rule.DenseSize, p.at, "%d bytes for %d elements of %v", p.size, elements, t.DType)
+		s.BreakRule(rule.DenseSize, p.at, "%d bytes for %d elements of %v", p.size, elements, t.DType)
 	}
 }
 

@@ -192,7 +192,7 @@ func setID(r *core.File) string {
 	if s, ok := cbor.TextOf(v); ok || v == nil {
 		return s
 	}
-	c := cbor.Cursor{B: v, Deep: cbor.MaxNesting}
+	c := cbor.Cursor{B: v, DepthLeft: cbor.MaxNesting}
 	return string(c.AppendJSON(nil))
 }
 
@@ -200,14 +200,14 @@ func setID(r *core.File) string {
 // this one is a shard.
 func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, error) {
 	r := c.r
-	_, unknown := digest.Named(shard.Digest)
+	_, unknown := digest.AlgorithmOf(shard.Digest)
 	switch {
 	case c.data:
 		return nil, unlinkable(shard, "it has no manifest of version 2")
 	case !isShardName([]byte(shard.Name)):
 		return nil, fmt.Errorf("ztensor: %w: %s is not the name of a shard", fs.ErrInvalid,
 			naming.Quote(shard.Name))
-	case shard.Size != r.Size() || !digest.Is([]byte(shard.Digest)) || unknown != nil:
+	case shard.Size != r.Size() || !digest.IsWellFormed([]byte(shard.Digest)) || unknown != nil:
 		return nil, fmt.Errorf("ztensor: shard %s: %w: the file does not have %d bytes "+
 			"and the digest %s", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
 			naming.Quote(shard.Digest))
@@ -250,7 +250,7 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, e
 // sumFile digests a whole file as a digest of the root says, and returns the part after
 // the colon that it should have.
 func sumFile(ctx context.Context, src *source.Source, text string) (string, error) {
-	a, err := digest.Named(text)
+	a, err := digest.AlgorithmOf(text)
 	if err != nil {
 		return "", err
 	}
@@ -271,7 +271,7 @@ func (c *Container) Identity(ctx context.Context, name string, alg digest.Algori
 	}
 	sum, err := sumFile(ctx, c.r.Source, alg.String()+":")
 	if err != nil {
-		return core.ShardID{}, c.r.Placed(-1, "", err)
+		return core.ShardID{}, c.r.Locate(-1, "", err)
 	}
 	return core.ShardID{Name: name, Size: c.r.Size(), Digest: alg.String() + ":" + sum}, nil
 }

@@ -194,9 +194,9 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	add := func(role string, d tensor.DType, data tensor.Blob) {
 		p := w.NewPart(t, role, d, data, digest.XXH3)
 		if p.TypeName, p.Logical = typeWords(d); d == tensor.Unknown {
-			if b, ok := core.PayloadOf(data); ok && b.More != nil && b.More.TypeName != "" {
-				p.TypeName, _ = typeWords(b.More.Storage) // an unknown type is kept
-				p.Logical = b.More.TypeName
+			if b, ok := core.PayloadOf(data); ok && b.Extra != nil && b.Extra.TypeName != "" {
+				p.TypeName, _ = typeWords(b.Extra.Storage) // an unknown type is kept
+				p.Logical = b.Extra.TypeName
 			}
 		}
 		if p.TypeName == "" && err == nil {
@@ -209,7 +209,7 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 		add("data", t.DType, t.Data)
 		return it, err
 	}
-	as := layouts.Normalized(t)
+	as := layouts.Normalize(t)
 	for _, p := range as.Parts {
 		add(p.Role, p.DType, p.Data)
 	}
@@ -225,8 +225,8 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 // typeWords returns the storage type of d, and its logical type if it needs one; "" where
 // it has none.
 func typeWords(d tensor.DType) (storage, logical string) {
-	l := dtype.Of(d)
-	return dtype.Name(l.Storage, true), l.Name
+	l := dtype.LogicalOf(d)
+	return dtype.StorageName(l.Storage, true), l.Name
 }
 
 // examine measures parts of unknown size, and reads the indices of a sparse tensor.
@@ -241,7 +241,7 @@ func (w *Writer) examine(ctx context.Context, it *writer.Item) error {
 			return writer.OfTensor(t.Name, err)
 		}
 	}
-	if as := layouts.Normalized(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
+	if as := layouts.Normalize(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
 		if err := layouts.CheckData(ctx, as); err != nil {
 			return writer.OfTensor(t.Name, err)
 		}
@@ -418,7 +418,7 @@ func (w *Writer) enter(it *writer.Item) error {
 	}
 	w.objects = append(w.objects, entry{name: it.T.Name, described: described{
 		Parts: cbor.AppendPairs(nil, all, false), Shape: append([]int64{}, it.T.Shape...),
-		Layout: layoutName(layouts.Registered(it.T.Scheme))}})
+		Layout: layoutName(layouts.RegisteredScheme(it.T.Scheme))}})
 	w.last, w.begun = it.T.Name, true
 	return nil
 }
@@ -493,7 +493,7 @@ func (w *Writer) encodeAttributes(attributes map[string]any, depth int) ([]byte,
 			}
 			value, err := cbor.Deterministic(value)
 			if err == nil {
-				c := cbor.Cursor{B: value, Deep: cbor.MaxStrictDepth - depth, Strict: true}
+				c := cbor.Cursor{B: value, DepthLeft: cbor.MaxStrictDepth - depth, Strict: true}
 				c.Skip() // too deep, or a simple value that version 2 does not have
 				err = c.Err
 			}

@@ -131,7 +131,7 @@ func (e *revision) copy(ctx context.Context, out *Out, align int64) error {
 			_, err = format.CopyBlob(format.Until(ctx, out), tensor.NewBlob(&from), x.Length)
 		}
 		if err != nil {
-			return e.r.Placed(x.Off, "", err)
+			return e.r.Locate(x.Off, "", err)
 		}
 	}
 	return nil
@@ -142,7 +142,7 @@ func (e *revision) copy(ctx context.Context, out *Out, align int64) error {
 func Objects(r *core.File, use func(name string, object []byte)) (others []cbor.Pair, err error) {
 	b, err := r.Metadata(r.ManifestAt, r.ManifestSize)
 	if err != nil {
-		return nil, r.Placed(r.ManifestAt, "manifest", err)
+		return nil, r.Locate(r.ManifestAt, "manifest", err)
 	}
 	c := cursor(r, b)
 	for _, f := range c.Pairs() {
@@ -155,7 +155,7 @@ func Objects(r *core.File, use func(name string, object []byte)) (others []cbor.
 			use(o.Name, o.Value)
 		}
 	}
-	return others, r.Placed(r.ManifestAt, "manifest", c.Err) // changed since it was opened
+	return others, r.Locate(r.ManifestAt, "manifest", c.Err) // changed since it was opened
 }
 
 func cursor(r *core.File, b []byte) cbor.Cursor {

@@ -15,8 +15,8 @@ func (s *scan) entries() {
 		}
 	}
 	s.at("")
-	if s.Err == nil && s.P < len(s.B) {
-		s.Malformed(s.P, "%d bytes after the manifest's array", len(s.B)-s.P)
+	if s.Err == nil && s.Pos < len(s.B) {
+		s.Malformed(s.Pos, "%d bytes after the manifest's array", len(s.B)-s.Pos)
 	}
 	if s.mixed && s.Err == nil {
 		if dup := s.duplicate(); dup >= 0 {
@@ -33,7 +33,7 @@ func (s *scan) readEntry() {
 	r := s.r
 	s.level, s.entry, s.field = 0, len(r.Tensors), ""
 	s.dims = s.dims[:0]
-	f := fields{at: s.P, decoded: -1}
+	f := fields{at: s.Pos, decoded: -1}
 	s.read(&f, entryKeys, inEntry)
 	t := s.add(f.name, f.at)
 	if t == nil {
