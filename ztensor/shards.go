@@ -208,7 +208,7 @@ func (d *division) divide(ctx context.Context,
 	return by.Divide(ctx, func(yield func(*tensor.Tensor, error) bool) {
 		for t, err := range ts {
 			if err == nil && t != nil {
-				t, err = writer.Measured(ctx, t)
+				t, err = writer.Measure(ctx, t)
 			}
 			if !yield(t, err) {
 				return

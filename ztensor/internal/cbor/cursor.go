@@ -23,17 +23,17 @@ import (
 // The kinds of CBOR items: the major types, and the indefinite forms as
 // major + indefinite.
 const (
-	Uint       = 0
-	Negint     = 1
+	Uint        = 0
+	Negint      = 1
 	byteString  = 2
-	Text       = 3
-	Array      = 4
-	Map        = 5
-	Tag        = 6
+	Text        = 3
+	Array       = 4
+	Map         = 5
+	Tag         = 6
 	simpleValue = 7
-	Indefinite = 8
-	breakCode  = simpleValue + Indefinite
-	Bad        = 0xff // not an item: the cursor has failed
+	Indefinite  = 8
+	breakCode   = simpleValue + Indefinite
+	Bad         = 0xff // not an item: the cursor has failed
 )
 
 const Null = 0xf6
@@ -45,13 +45,13 @@ const Null = 0xf6
 // A strict cursor takes deterministic CBOR alone (§3.1 of version 2's
 // specification), and its errors are RuleErrors.
 type Cursor struct {
-	B      []byte
-	Pos      int // next byte
-	At     int // first byte of the item that was asked for last
+	B           []byte
+	Pos         int // next byte
+	At          int // first byte of the item that was asked for last
 	DepthLeft   int // containers that may still be opened
-	Strict bool
-	readerLimit   bool     // the bound of deep is a limit of the reader, not of the format
-	Keys   [][]byte // of the maps that are being read, for Unique
+	Strict      bool
+	readerLimit bool     // the bound of deep is a limit of the reader, not of the format
+	Keys        [][]byte // of the maps that are being read, for Unique
 
 	HasTag, HasIndefinite bool // met tags, and items of indefinite length
 

@@ -63,7 +63,7 @@ type index struct {
 	Shards []ShardID // other files that have payloads
 
 	ManifestAt, ManifestSize int64
-	FooterSize                   int64 // its size
+	FooterSize               int64 // its size
 
 	tensors  format.Arena[tensor.Tensor]
 	payloads format.Arena[blobSource]

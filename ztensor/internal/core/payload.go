@@ -22,7 +22,7 @@ type Payload struct {
 	Length      int64          // of the stored bytes
 	DecodedSize int64          // -1 where it is known only after decoding
 	Digest      string         // as the file spells it; "" when there is none
-	Extra        *extra
+	Extra       *extra
 	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
 	self        *blobSource // that has it

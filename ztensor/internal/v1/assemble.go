@@ -30,8 +30,8 @@ func isIndexRole(format, role string) bool {
 		format == sparse.COO && role == "coords"
 }
 
-// wrong fails for a field of the component w.
-func (s *scan) wrong(w *fields, field, format string, args ...any) {
+// componentError fails for a field of the component w.
+func (s *scan) componentError(w *fields, field, format string, args ...any) {
 	if s.Err == nil {
 		s.field = field
 		s.Malformed(w.at, format, args...)
@@ -51,10 +51,10 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	case typed:
 		s.field = "dtype"
 		t.DType = s.storageType(f.dtype)
-		if s.ownTypes {
-			s.departAt(s.At, "a dtype of the tensor; in this layout the components have dtypes")
+		if s.componentTypes {
+			s.deviationAt(s.At, "a dtype of the tensor; in this layout the components have dtypes")
 		}
-	case len(s.roles) == 0 && !s.ownTypes:
+	case len(s.roles) == 0 && !s.componentTypes:
 		s.Malformed(s.At, "dtype is missing")
 	}
 	t.Shape = r.Dims.Take(len(s.dims))
@@ -71,23 +71,23 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	for i := range s.roles {
 		p, w := r.NewPayload(t), &s.roles[i]
 		s.level, s.role, s.field = 2, w.name, ""
-		s.place(p, w)
-		s.describe(t, p, w, f)
+		s.setExtent(p, w)
+		s.setType(t, p, w, f)
 		if s.Err != nil {
 			return
 		}
-		if s.ownTypes && isPrimaryRole(f.format, w.name) {
+		if s.componentTypes && isPrimaryRole(f.format, w.name) {
 			t.DType = p.Dtype
 		}
 		if dense && w.name == "data" {
 			t.DType, t.Data = p.Dtype, p.Blob()
-			s.dense(p, w, f)
+			s.checkDense(p, w, f)
 			continue
 		}
 		if r.Options.Strict && w.has&keyDType != 0 && p.Dtype != tensor.U64 &&
 			isIndexRole(f.format, w.name) {
 			s.field = "dtype"
-			s.departAt(w.at, "indices that are not u64, which upstream reads them as")
+			s.deviationAt(w.at, "indices that are not u64, which upstream reads them as")
 		}
 		t.Parts = append(t.Parts,
 			tensor.Part{Role: w.name, DType: p.Dtype, Data: p.Blob()})
@@ -98,17 +98,17 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	}
 }
 
-// place checks where a component is.
-func (s *scan) place(p *core.Payload, w *fields) {
+// setExtent checks where a component is.
+func (s *scan) setExtent(p *core.Payload, w *fields) {
 	r := s.r
 	size, end := uint64(r.Size()), uint64(r.ManifestAt)
 	switch {
 	case w.offset > size || w.length > size-w.offset:
-		s.wrong(w, "length", "%d bytes at %d of a file of %d", w.length, w.offset, size)
+		s.componentError(w, "length", "%d bytes at %d of a file of %d", w.length, w.offset, size)
 	case w.length > 0 && w.offset < uint64(len(Magic1)):
-		s.wrong(w, "offset", "byte %d is part of the magic", w.offset)
+		s.componentError(w, "offset", "byte %d is part of the magic", w.offset)
 	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
-		s.wrong(w, "length", "%d bytes at %d reach into the manifest at %d", w.length, w.offset,
+		s.componentError(w, "length", "%d bytes at %d reach into the manifest at %d", w.length, w.offset,
 			end)
 	}
 	if s.Err != nil {
@@ -120,9 +120,9 @@ func (s *scan) place(p *core.Payload, w *fields) {
 	}
 	s.field = "offset"
 	if p.Offset%alignment != 0 {
-		s.depart(p.Offset, "%d is no multiple of %d", p.Offset, alignment)
+		s.deviation(p.Offset, "%d is no multiple of %d", p.Offset, alignment)
 	} else if r.Options.Strict && (p.Offset < alignment || w.offset > end) {
-		s.depart(p.Offset, "%d is outside of the data", p.Offset)
+		s.deviation(p.Offset, "%d is outside of the data", p.Offset)
 	}
 	if p.Length > 0 {
 		r.Unsorted = r.Unsorted || p.Offset < s.end
@@ -130,8 +130,8 @@ func (s *scan) place(p *core.Payload, w *fields) {
 	}
 }
 
-// describe sets the dtype of a component of t, whose fields are f, and how it is decoded.
-func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
+// setType sets the dtype of a component of t, whose fields are f, and how it is decoded.
+func (s *scan) setType(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	own, typed, primary := w.has&keyDType != 0, f.has&keyDType != 0,
 		isPrimaryRole(f.format, w.name)
 	if s.Err != nil {
@@ -140,11 +140,11 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	s.field = "dtype"
 	typeName := w.dtype
 	switch {
-	case own && !s.ownTypes:
-		s.departAt(w.at, "a dtype of the component; in this layout the tensor has the dtype")
+	case own && !s.componentTypes:
+		s.deviationAt(w.at, "a dtype of the component; in this layout the tensor has the dtype")
 	case own:
 	case !typed:
-		s.wrong(w, "dtype", "dtype is missing")
+		s.componentError(w, "dtype", "dtype is missing")
 		return
 	case isIndexRole(f.format, w.name):
 		p.Dtype = tensor.U64 // as the format has them where it gives no dtype
@@ -154,7 +154,7 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	if own || typeName != "" {
 		p.Dtype = s.storageType(typeName)
 		if own && typed && primary && p.Dtype != t.DType {
-			s.wrong(w, "dtype", "dtype %s here, %s on the tensor", naming.Quote(w.dtype),
+			s.componentError(w, "dtype", "dtype %s here, %s on the tensor", naming.Quote(w.dtype),
 				naming.Quote(f.dtype))
 			return
 		}
@@ -169,11 +169,11 @@ func (s *scan) describe(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 			p.EnsureExtra().TypeName = typeName
 		}
 	}
-	s.encoding(p, w, f.format)
+	s.setEncoding(p, w, f.format)
 }
 
-// encoding sets how a component is decoded.
-func (s *scan) encoding(p *core.Payload, w *fields, format string) {
+// setEncoding sets how a component is decoded.
+func (s *scan) setEncoding(p *core.Payload, w *fields, format string) {
 	unsupported := func(what, word string) {
 		p.EnsureExtra().Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what, naming.Quote(word))
 	}
@@ -187,8 +187,8 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	case w.encoding == "zstd":
 		zstd = true
 		p.EnsureExtra().Encoding, p.DecodedSize = "zstd", w.decoded
-		if w.decoded < 0 && s.noSize == "" {
-			s.noSize = s.r.Field(s.item, w.name)
+		if w.decoded < 0 && s.zstdWithoutSize == "" {
+			s.zstdWithoutSize = s.r.Field(s.item, w.name)
 		}
 	default:
 		p.DecodedSize = w.decoded
@@ -212,24 +212,24 @@ func (s *scan) encoding(p *core.Payload, w *fields, format string) {
 	}
 }
 
-// dense checks the data of a dense tensor against its shape. A length that does not fit
+// checkDense checks the data of a checkDense tensor against its shape. A length that does not fit
 // is an error of opening only in strict mode; otherwise tensor.Check finds it when the
 // tensor is used.
-func (s *scan) dense(p *core.Payload, w, f *fields) {
+func (s *scan) checkDense(p *core.Payload, w, f *fields) {
 	if p.Dtype == tensor.Unknown {
 		return
 	}
 	want, ok := align.Mul(int64(f.product), int64(p.Dtype.Size()))
 	if !ok {
 		s.level = 1
-		s.wrong(w, "shape", "%d elements of %v overflow", f.product, p.Dtype)
+		s.componentError(w, "shape", "%d elements of %v overflow", f.product, p.Dtype)
 		return
 	}
 	if p.DecodedSize < 0 {
 		p.DecodedSize = want
 	}
 	if s.r.Options.Strict && p.DecodedSize != want {
-		s.wrong(w, "length", "%d bytes of data where the shape takes %d", p.DecodedSize, want)
+		s.componentError(w, "length", "%d bytes of data where the shape takes %d", p.DecodedSize, want)
 	}
 }
 
@@ -238,7 +238,7 @@ func (s *scan) storageType(typeName string) tensor.DType {
 	d := dtype.StorageNamed(typeName, s.objects)
 	if d == tensor.Unknown {
 		if d = dtype.StorageNamed(typeName, !s.objects); d != tensor.Unknown {
-			s.departAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(typeName))
+			s.deviationAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(typeName))
 		}
 	}
 	return d

@@ -94,7 +94,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 		return nil, err
 	}
 	in := p.OpenStored()
-	if window <= plausibleWindow(p.Length) {
+	if window <= maxWindowFor(p.Length) {
 		z, err := c.stream(bufio.NewReaderSize(in, int(min(max(p.Length, 16), 256<<10))))
 		if err != nil {
 			return nil, core.ZstdError(err)
@@ -210,8 +210,8 @@ func zstdWindow(p *core.Payload) (int64, error) {
 	return int64(min(window, core.MaxWindow+1)), nil
 }
 
-// plausibleWindow is the largest window that stored bytes make plausible.
-func plausibleWindow(stored int64) int64 {
+// maxWindowFor is the largest window that stored bytes make plausible.
+func maxWindowFor(stored int64) int64 {
 	return min(core.MaxWindow, max(freeWindow, 8*min(stored, core.MaxWindow)))
 }
 
@@ -222,7 +222,7 @@ func (c *container) stream(in io.Reader) (*zstd.Decoder, error) {
 	if z, ok := c.streams.Get().(*zstd.Decoder); ok {
 		return z, z.Reset(in)
 	}
-	window := max(plausibleWindow(c.r.Size()), zstd.MinWindowSize)
+	window := max(maxWindowFor(c.r.Size()), zstd.MinWindowSize)
 	return zstd.NewReader(in,
 		// of the window; the output is counted elsewhere
 		zstd.WithDecoderMaxMemory(uint64(window)),

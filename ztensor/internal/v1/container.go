@@ -95,8 +95,8 @@ func (c *container) open() error {
 	}
 	size := r.Size()
 	n := binary.LittleEndian.Uint64(t[8:])
-	second := string(t[8:]) == Magic1
-	if second {
+	hasEndMagic := string(t[8:]) == Magic1
+	if hasEndMagic {
 		r.FooterSize = 16
 		n = binary.LittleEndian.Uint64(t)
 	}
@@ -106,7 +106,7 @@ func (c *container) open() error {
 	switch {
 	case n == 0:
 		return bad("0, and no manifest is empty")
-	case second && n > uint64(max(0, size-24)):
+	case hasEndMagic && n > uint64(max(0, size-24)):
 		return bad("%d of a file of %d bytes", n, size)
 	case n > uint64(size-16):
 		return bad("the file does not end as version 1.1 or 1.2 does, nor with the size of a "+
@@ -153,9 +153,9 @@ func (c *container) VerifyFile(ctx context.Context, found *format.Findings) erro
 
 // VerifyTensor verifies the components of a tensor, and sparse indices.
 func (c *container) VerifyTensor(ctx context.Context, w *core.Worker, t *tensor.Tensor) {
-	whole := true
+	isComplete := true
 	bad := func(field string, err error) {
-		whole = false
+		isComplete = false
 		w.Fail(core.Errs.Wrap(-1, c.r.List+"["+naming.Quote(t.Name)+"]"+field, err))
 	}
 	if err := t.Check(); err != nil {
@@ -164,8 +164,8 @@ func (c *container) VerifyTensor(ctx context.Context, w *core.Worker, t *tensor.
 	if t.Dense() && t.Data.Source() == nil {
 		bad(".components", fmt.Errorf("%w: no component data", tensor.ErrMalformed))
 	}
-	sound := w.Parts(t, isSparse(t.Scheme))
-	if !whole || !sound || !isSparse(t.Scheme) {
+	isReadable := w.Parts(t, isSparse(t.Scheme))
+	if !isComplete || !isReadable || !isSparse(t.Scheme) {
 		return
 	}
 	if err := sparse.Check(ctx, t, nil); err != nil && ctx.Err() == nil {

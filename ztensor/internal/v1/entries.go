@@ -8,20 +8,20 @@ import (
 // entries reads the manifest of 0.1: an array of maps, each of a tensor with one
 // component.
 func (s *scan) entries() {
-	s.ownTypes = true
+	s.componentTypes = true
 	if n := s.Container(cbor.Array); s.reserve(n) {
 		for s.More(&n) {
 			s.readEntry()
 		}
 	}
-	s.at("")
+	s.moveToRoot("")
 	if s.Err == nil && s.Pos < len(s.B) {
 		s.Malformed(s.Pos, "%d bytes after the manifest's array", len(s.B)-s.Pos)
 	}
-	if s.mixed && s.Err == nil {
+	if s.namesUnsorted && s.Err == nil {
 		if dup := s.duplicate(); dup >= 0 {
-			s.at("entries")
-			s.departAt(0, "tensor %s a second time: the first is served under the name",
+			s.moveToRoot("entries")
+			s.deviationAt(0, "tensor %s a second time: the first is served under the name",
 				naming.Quote(s.r.Tensors[dup].Name))
 		}
 	}
@@ -34,7 +34,7 @@ func (s *scan) readEntry() {
 	s.level, s.entry, s.field = 0, len(r.Tensors), ""
 	s.dims = s.dims[:0]
 	f := fields{at: s.Pos, decoded: -1}
-	s.read(&f, entryKeys, inEntry)
+	s.readFields(&f, entryKeys, requiredInEntry)
 	t := s.add(f.name, f.at)
 	if t == nil {
 		return

@@ -38,7 +38,7 @@ const (
 // A knownKey key of a kind of map.
 type knownKey struct {
 	name string
-	key      key
+	key  key
 }
 
 // The keys of each kind of map, in the order of writers, and which of them are required.
@@ -56,9 +56,9 @@ var (
 )
 
 const (
-	inTensor    = keyShape | keyFormat | keyComponents
-	inComponent = keyOffset | keyLength
-	inEntry     = keyName | keyOffset | keyLength | keyDType | keyFormat | keyShape
+	requiredInTensor    = keyShape | keyFormat | keyComponents
+	requiredInComponent = keyOffset | keyLength
+	requiredInEntry     = keyName | keyOffset | keyLength | keyDType | keyFormat | keyShape
 )
 
 // fields are the fields of the root, a tensor or a component. The strings point into the
@@ -76,8 +76,8 @@ type fields struct {
 	custom         []byte // of 0.1: fields without the head of their map
 }
 
-// read reads a map whose known keys are those.
-func (s *scan) read(f *fields, keys []knownKey, required key) {
+// readFields reads a map whose known keys are those.
+func (s *scan) readFields(f *fields, keys []knownKey, required key) {
 	mark, next := len(s.Keys), 0
 	for n := s.Container(cbor.Map); s.More(&n); {
 		at := s.Pos
@@ -96,7 +96,7 @@ func (s *scan) read(f *fields, keys []knownKey, required key) {
 		}
 		switch {
 		case k == 0:
-			s.other(at, word)
+			s.unknownKey(at, word)
 			if s.entry >= 0 && s.Err == nil {
 				f.custom = append(f.custom, s.B[at:s.Pos]...)
 			}
@@ -104,7 +104,7 @@ func (s *scan) read(f *fields, keys []knownKey, required key) {
 			s.Malformed(at, "the same key a second time")
 		case k&nullable != 0 && s.Pos < len(s.B) && s.B[s.Pos] == cbor.Null:
 			f.seen |= k
-			s.departAt(s.Pos, "null")
+			s.deviationAt(s.Pos, "null")
 			s.Skip()
 		default:
 			f.seen |= k
@@ -166,8 +166,8 @@ func (s *scan) value(k key, f *fields) {
 
 func (s *scan) text() string { return le.String(s.Text()) }
 
-// other walks over a key that this library does not know, and its value.
-func (s *scan) other(at int, key []byte) {
+// unknownKey walks over a key that this library does not know, and its value.
+func (s *scan) unknownKey(at int, key []byte) {
 	if !utf8.Valid(key) {
 		s.Malformed(at, "a key that is not UTF-8")
 	}

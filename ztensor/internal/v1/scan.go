@@ -19,20 +19,20 @@ import (
 // A scan reads a manifest into the index of its file.
 type scan struct {
 	cbor.Cursor
-	c        *container
-	r        *core.File
-	objects  bool // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
-	minor    int  // of the manifest's version; -1 when it gives none
-	ownTypes bool // each component has a dtype, not the tensor
+	c              *container
+	r              *core.File
+	objects        bool // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
+	minor          int  // of the manifest's version; -1 when it gives none
+	componentTypes bool // each component has a dtype, not the tensor
 
-	tensor  fields
-	roles   []fields // of its components
-	dims    []int64
-	end     int64  // of the last component so far
-	mixed   bool   // names do not ascend
-	last    string // the name of the tensor before
-	noSize  string // the path of the first zstd component without uncompressed_length
-	notText string // the first attribute of the file that is not text
+	tensor           fields
+	roles            []fields // of its components
+	dims             []int64
+	end              int64  // of the last component so far
+	namesUnsorted    bool   // names do not ascend
+	lastName         string // the name of the tensor before
+	zstdWithoutSize  string // the path of the first zstd component without uncompressed_length
+	attributeNotText string // the first attribute of the file that is not text
 
 	// The position for an error.
 	level                        int // 0: the root, 1: a tensor, 2: a component
@@ -62,8 +62,8 @@ func (s *scan) path() string {
 	return path
 }
 
-// at sets the position to a field of the root; "" is the manifest.
-func (s *scan) at(field string) {
+// moveToRoot sets the position to a field of the root; "" is the manifest.
+func (s *scan) moveToRoot(field string) {
 	if s.Err == nil {
 		s.level, s.entry, s.field, s.attribute = 0, -1, field, ""
 	}
@@ -74,15 +74,15 @@ func (s *scan) done() error {
 	return s.r.Locate(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
 }
 
-// depart notes a deviation from the document: a warning, or in strict mode an error.
+// deviation notes a deviation from the document: a warning, or in strict mode an error.
 // off counts from the start of the file.
-func (s *scan) depart(off int64, format string, args ...any) {
+func (s *scan) deviation(off int64, format string, args ...any) {
 	if s.Err == nil {
-		s.departIn(s.path(), off, format, args...)
+		s.deviationIn(s.path(), off, format, args...)
 	}
 }
 
-func (s *scan) departIn(path string, off int64, format string, args ...any) {
+func (s *scan) deviationIn(path string, off int64, format string, args ...any) {
 	err := core.Errs.Malformed(off, path, format, args...)
 	if s.r.Options.Strict {
 		s.Fail(0, "%w", err)
@@ -91,9 +91,9 @@ func (s *scan) departIn(path string, off int64, format string, args ...any) {
 	}
 }
 
-// departAt is depart for something in the manifest.
-func (s *scan) departAt(at int, format string, args ...any) {
-	s.depart(s.r.ManifestAt+int64(at), format, args...)
+// deviationAt is depart for something in the manifest.
+func (s *scan) deviationAt(at int, format string, args ...any) {
+	s.deviation(s.r.ManifestAt+int64(at), format, args...)
 }
 
 // root reads the manifest of 1.0, 1.1 or 1.2.
@@ -103,7 +103,7 @@ func (s *scan) root() {
 		return
 	}
 	var f fields
-	s.read(&f, rootKeys, 0)
+	s.readFields(&f, rootKeys, 0)
 	if f.has&keyTensors == 0 {
 		s.Malformed(0, `neither "tensors" nor "objects"`)
 	}
@@ -111,10 +111,10 @@ func (s *scan) root() {
 		return
 	}
 	s.version(f.version, f.has&keyVersion != 0)
-	s.at("")
+	s.moveToRoot("")
 	// as upstream's 1.2 reader does
 	if left := len(s.B) - s.Pos; left > 0 && s.objects && s.minor >= 2 {
-		s.departAt(s.Pos, "%d bytes after the manifest's map", left)
+		s.deviationAt(s.Pos, "%d bytes after the manifest's map", left)
 	} else if left > 0 {
 		s.Malformed(s.Pos, "%d bytes after the manifest's map", left)
 	}
@@ -128,15 +128,15 @@ func (s *scan) version(claim string, given bool) {
 	if s.objects {
 		r.Version = "1.1"
 	}
-	s.at("version")
+	s.moveToRoot("version")
 	if !given {
-		s.departAt(0, "the manifest gives no version")
+		s.deviationAt(0, "the manifest gives no version")
 		return
 	}
 	major, minor, ok := parseVersion(claim)
 	switch {
 	case !ok:
-		s.departAt(0, "%s is not a version", naming.Quote(claim))
+		s.deviationAt(0, "%s is not a version", naming.Quote(claim))
 		return
 	case major != 1:
 		s.Fail(0, "%w: version %s", errors.ErrUnsupported, naming.Quote(claim))
@@ -173,8 +173,8 @@ func (s *scan) readAttributes() []byte {
 		name := s.Text()
 		s.attribute = le.String(name)
 		s.Push(name)
-		if s.level == 0 && s.notText == "" && s.Pos < len(s.B) && s.B[s.Pos]>>5 != cbor.Text {
-			s.notText = s.attribute
+		if s.level == 0 && s.attributeNotText == "" && s.Pos < len(s.B) && s.B[s.Pos]>>5 != cbor.Text {
+			s.attributeNotText = s.attribute
 		}
 		s.Skip()
 	}
@@ -210,7 +210,7 @@ func (s *scan) reserve(n int) bool {
 func (s *scan) tensors() {
 	list := s.field
 	s.objects = list == "objects"
-	s.r.List, s.ownTypes = "tensors", s.objects
+	s.r.List, s.componentTypes = "tensors", s.objects
 	if s.objects {
 		s.r.List = "objects"
 	}
@@ -219,14 +219,14 @@ func (s *scan) tensors() {
 		return
 	}
 	for s.More(&n) {
-		s.at(list)
+		s.moveToRoot(list)
 		at := s.Pos
 		name := s.text()
 		s.item, s.level, s.field = name, 1, ""
 		t := s.add(name, at)
 		s.tensor = fields{at: at, product: 1}
 		s.dims, s.roles = s.dims[:0], s.roles[:0]
-		s.read(&s.tensor, tensorKeys, inTensor)
+		s.readFields(&s.tensor, tensorKeys, requiredInTensor)
 		if s.Err != nil {
 			return
 		}
@@ -235,8 +235,8 @@ func (s *scan) tensors() {
 		}
 		s.assemble(t, &s.tensor)
 	}
-	s.at(list)
-	if s.mixed && s.Err == nil {
+	s.moveToRoot(list)
+	if s.namesUnsorted && s.Err == nil {
 		if dup := s.duplicate(); dup >= 0 {
 			s.Malformed(0, "tensor %s a second time", naming.Quote(s.r.Tensors[dup].Name))
 		}
@@ -261,8 +261,8 @@ func (s *scan) add(name string, at int) *tensor.Tensor {
 	if s.Err != nil {
 		return nil
 	}
-	s.mixed = s.mixed || len(r.Tensors) > 0 && s.last >= name
-	s.last = name
+	s.namesUnsorted = s.namesUnsorted || len(r.Tensors) > 0 && s.lastName >= name
+	s.lastName = name
 	return r.NewTensor(name)
 }
 
@@ -315,7 +315,7 @@ func (s *scan) components() {
 		f := &s.roles[len(s.roles)-1]
 		f.name, f.at, f.decoded = role, at, -1
 		s.Push(name)
-		s.read(f, componentKeys, inComponent)
+		s.readFields(f, componentKeys, requiredInComponent)
 	}
 	if s.Err == nil {
 		s.level, s.field = 1, "components"
@@ -323,22 +323,22 @@ func (s *scan) components() {
 	}
 }
 
-// footer checks the end of the file against what the manifest turned out to be.
-func (s *scan) footer() {
+// checkFooter checks the end of the file against what the manifest turned out to be.
+func (s *scan) checkFooter() {
 	r := s.r
 	size := r.Size()
-	s.at("footer")
+	s.moveToRoot("footer")
 	switch footer := r.FooterSize; {
 	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
 		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic",
 			io.ErrUnexpectedEOF, r.Version)
 	case !s.objects && footer != minFooter:
-		s.depart(r.ManifestAt, "a footer of version 1.1 around a manifest of version %s",
+		s.deviation(r.ManifestAt, "a footer of version 1.1 around a manifest of version %s",
 			r.Version)
 	}
 	if r.ManifestAt == int64(len(Magic1)) && size-r.ManifestSize == 16 {
-		s.at("manifest_size")
-		s.depart(size-minFooter, "%d is not below the size of the file less 16", r.ManifestSize)
+		s.moveToRoot("manifest_size")
+		s.deviation(size-minFooter, "%d is not below the size of the file less 16", r.ManifestSize)
 	}
 }
 
@@ -349,25 +349,25 @@ func (s *scan) finish() {
 		return
 	}
 	if r.Version != "0.1" { // whose every entry is of indefinite length
-		s.footer()
-		if s.at(""); s.HasIndefinite {
-			s.departAt(0, "items of indefinite length")
+		s.checkFooter()
+		if s.moveToRoot(""); s.HasIndefinite {
+			s.deviationAt(0, "items of indefinite length")
 		}
-		if s.notText != "" && r.Version != "1.2" {
-			s.at("attributes")
-			s.attribute = s.notText
-			s.departAt(0, "a value that is not text")
+		if s.attributeNotText != "" && r.Version != "1.2" {
+			s.moveToRoot("attributes")
+			s.attribute = s.attributeNotText
+			s.deviationAt(0, "a value that is not text")
 		}
-		if s.noSize != "" && r.Version == "1.2" {
-			s.departIn(s.noSize, r.ManifestAt, "zstd without uncompressed_length")
+		if s.zstdWithoutSize != "" && r.Version == "1.2" {
+			s.deviationIn(s.zstdWithoutSize, r.ManifestAt, "zstd without uncompressed_length")
 		}
 	}
-	if s.at(""); s.HasTag {
-		s.departAt(0, "tagged items")
+	if s.moveToRoot(""); s.HasTag {
+		s.deviationAt(0, "tagged items")
 	}
 	if s.Err == nil {
 		r.Overlaps(func(a, b *core.Payload) bool {
-			s.departIn(r.PathOf(b), b.Offset, "overlaps %s", r.PathOf(a))
+			s.deviationIn(r.PathOf(b), b.Offset, "overlaps %s", r.PathOf(a))
 			return s.Err == nil && !r.Warnings.Full()
 		})
 	}

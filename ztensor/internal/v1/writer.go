@@ -41,17 +41,17 @@ type Writer struct {
 	digests map[string]digest.Algorithm // digests of tensors that replace others, by name
 }
 
-// placed is what the manifest says of a component, with the keys in the order in which
+// componentFields is what the manifest says of a component, with the keys in the order in which
 // upstream declares them.
-type placed struct {
+type componentFields struct {
 	Offset   int64  `cbor:"offset"`
 	Length   int64  `cbor:"length"`
 	Encoding string `cbor:"encoding,omitempty"`
 	Digest   string `cbor:"digest,omitempty"`
 }
 
-// described is what the manifest says of a tensor.
-type described struct {
+// tensorFields is what the manifest says of a tensor.
+type tensorFields struct {
 	DType      string    `cbor:"dtype"`
 	Shape      []int64   `cbor:"shape"`
 	Format     string    `cbor:"format"`
@@ -61,7 +61,7 @@ type described struct {
 // NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
 func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{generator: cmp.Or(o.Generator, "tensorfile"), digest: o.Digest, level: o.Level}
-	w.Magic, w.Limit, w.OfStored = Magic1, maxPrepared, true
+	w.Magic, w.Limit, w.DigestsStored = Magic1, maxPrepared, true
 	o.Err = cmp.Or(o.Err, w.configure(o))
 	w.Init(out, owned, o, format.Encoding[writer.Item]{Item: w.item, Check: checkName,
 		Examine: examine, Append: w.append, Encode: w.encode})
@@ -188,7 +188,7 @@ func examine(ctx context.Context, it *writer.Item) error {
 		return nil
 	}
 	if err := sparse.Check(ctx, it.T, nil); err != nil {
-		return writer.OfTensor(it.Name, err)
+		return writer.TensorError(it.Name, err)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func examine(ctx context.Context, it *writer.Item) error {
 func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	ctx := format.ContextOf(to)
 	w.Begin(to)
-	if err := w.TakeOver(ctx, it, alignment, offsetOf); err != nil {
+	if err := w.CopyCarried(ctx, it, alignment, offsetOf); err != nil {
 		return err
 	}
 	if it.Object != nil {
@@ -210,10 +210,10 @@ func (w *Writer) append(to *format.Output, it *writer.Item) error {
 			err = it.CheckWritten()
 		}
 		if err != nil {
-			return writer.OfTensor(it.Name, err)
+			return writer.TensorError(it.Name, err)
 		}
 	}
-	return w.enter(it)
+	return w.addEntry(it)
 }
 
 // store writes a component.
@@ -224,8 +224,8 @@ func (w *Writer) store(ctx context.Context, p *writer.Part) error {
 	return w.Put(ctx, p)
 }
 
-// enter notes a tensor whose components have been written, sorted by role.
-func (w *Writer) enter(it *writer.Item) error {
+// addEntry notes a tensor whose components have been written, sorted by role.
+func (w *Writer) addEntry(it *writer.Item) error {
 	slices.SortFunc(it.Parts,
 		func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
 	d, all := it.T.DType, make([]cbor.Pair, len(it.Parts))
@@ -233,7 +233,7 @@ func (w *Writer) enter(it *writer.Item) error {
 		if p.Role == "values" && d == tensor.Unknown {
 			d = p.DType
 		}
-		c := placed{Offset: p.Offset, Length: p.Length, Digest: p.Digest}
+		c := componentFields{Offset: p.Offset, Length: p.Length, Digest: p.Digest}
 		if w.level > 0 {
 			c.Encoding = "zstd"
 		}
@@ -243,7 +243,7 @@ func (w *Writer) enter(it *writer.Item) error {
 		}
 		all[i] = cbor.PairOf(p.Role, b)
 	}
-	b, err := cbor.MarshalFields(described{dtype.StorageName(d, false),
+	b, err := cbor.MarshalFields(tensorFields{dtype.StorageName(d, false),
 		append([]int64{}, it.T.Shape...), cmp.Or(it.T.Scheme, "dense"),
 		cbor.AppendPairs(nil, all, false)})
 	w.entries = append(w.entries, cbor.PairOf(it.T.Name, b))
@@ -315,7 +315,7 @@ func offsetOf(_ *core.Payload, at int64) cbor.Pair {
 func Continue(r *core.File, out format.Target, o writer.Settings) (*Writer, error) {
 	w := NewWriter(out, true, o)
 	var err error
-	if w.others, err = w.Keep(r); err != nil {
+	if w.others, err = w.CarryAll(r); err != nil {
 		w.Abort()
 		return nil, err
 	}

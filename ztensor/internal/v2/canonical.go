@@ -36,7 +36,7 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 				return "", core.Errs.At(-1, r.PathOf(p), errors.ErrUnsupported,
 					"no digest, and so none of the content")
 			}
-			d := describedPart{Digest: p.Digest}
+			d := partFields{Digest: p.Digest}
 			d.DType, d.Type = typeWords(p.Dtype)
 			if p.Dtype == tensor.Unknown {
 				d.DType, _ = typeWords(p.Extra.Storage)
@@ -48,7 +48,7 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 			}
 			all[k] = cbor.PairOf(p.Role(), b)
 		}
-		b, err := cbor.MarshalFields(described{Parts: cbor.AppendPairs(nil, all, false),
+		b, err := cbor.MarshalFields(objectFields{Parts: cbor.AppendPairs(nil, all, false),
 			Shape: append([]int64{}, t.Shape...), Layout: layoutName(t.Scheme),
 			Attributes: r.TensorAttributes[t]})
 		if err != nil {
@@ -88,9 +88,9 @@ func (c *canonical) check() error {
 	if n := len(c.List); n > 0 {
 		c.violates(6, r.ManifestAt, "shards", "%d shards", n)
 	}
-	c.names("attributes", r.Attributes)
+	c.checkNames("attributes", r.Attributes)
 	for _, t := range r.Tensors {
-		c.names("objects["+naming.Quote(t.Name)+"].attributes", r.TensorAttributes[t])
+		c.checkNames("objects["+naming.Quote(t.Name)+"].attributes", r.TensorAttributes[t])
 	}
 	all := slices.Clone(r.Payloads)
 	slices.SortFunc(all, func(a, b *core.Payload) int {
@@ -99,11 +99,11 @@ func (c *canonical) check() error {
 		}
 		return strings.Compare(a.T.Name, b.T.Name)
 	})
-	return c.places(all)
+	return c.checkLocations(all)
 }
 
-// names checks that the keys of attributes are in NFC.
-func (c *canonical) names(field string, attributes []byte) {
+// checkNames checks that the keys of attributes are in NFC.
+func (c *canonical) checkNames(field string, attributes []byte) {
 	for name := range cbor.Entries(attributes) {
 		if !norm.NFC.IsNormalString(name) {
 			c.violates(5, -1, field+"["+naming.Quote(name)+"]", "the name is not in NFC")
@@ -111,8 +111,8 @@ func (c *canonical) names(field string, attributes []byte) {
 	}
 }
 
-// places walks over the parts in the order in which a canonical writer places them.
-func (c *canonical) places(all []*core.Payload) error {
+// checkLocations walks over the parts in the order in which a canonical writer checkLocations them.
+func (c *canonical) checkLocations(all []*core.Payload) error {
 	r := c.r
 	next, empty := int64(CanonicalAlignment), int64(-1)
 	seen, first := map[core.Extent]bool{}, map[content]*core.Payload{}

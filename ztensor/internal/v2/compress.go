@@ -24,7 +24,7 @@ func (w *Writer) encodeFrames(all []byte) []byte {
 	b, table := make([]byte, 0, len(all)), []byte(nil)
 	for len(all) > 0 {
 		n, from := min(len(all), frameSize), len(b)
-		b = w.frames.EncodeAll(all[:n], b)
+		b = w.encoder.EncodeAll(all[:n], b)
 		table = appendEntry(table, len(b)-from, n)
 		all = all[n:]
 	}
@@ -44,20 +44,20 @@ func appendTable(b, table []byte) []byte {
 	return append(append(b, 0), seekMagic...)
 }
 
-// A framer splits one part into frames, and compresses a group of them at a time on all
+// A frameWriter splits one part into frames, and compresses a group of them at a time on all
 // cores.
-type framer struct {
+type frameWriter struct {
 	ctx   context.Context // of the call that adds the tensor
 	w     *Writer
 	out   io.Writer
 	table []byte
 }
 
-func (w *Writer) newFramer(ctx context.Context, _ int64, out io.Writer) io.WriteCloser {
-	return &framer{ctx: ctx, w: w, out: out}
+func (w *Writer) newFrameWriter(ctx context.Context, _ int64, out io.Writer) io.WriteCloser {
+	return &frameWriter{ctx: ctx, w: w, out: out}
 }
 
-func (f *framer) Write(b []byte) (int, error) {
+func (f *frameWriter) Write(b []byte) (int, error) {
 	w := f.w
 	if w.group == nil {
 		w.group = make([]byte, 0, groupSize)
@@ -78,22 +78,22 @@ func (f *framer) Write(b []byte) (int, error) {
 type frameJob struct{ in, out []byte }
 
 // flush compresses the group and writes it in order.
-func (f *framer) flush() error {
+func (f *frameWriter) flush() error {
 	w := f.w
 	line := parallel.New(f.ctx, writer.InFlight, func(_ context.Context, j *frameJob) error {
-		j.out = w.frames.EncodeAll(j.in, j.out[:0])
+		j.out = w.encoder.EncodeAll(j.in, j.out[:0])
 		return nil
 	}, func(j *frameJob) error {
 		f.table = appendEntry(f.table, len(j.out), len(j.in))
-		w.used = append(w.used, j.out)
+		w.spare = append(w.spare, j.out)
 		_, err := f.out.Write(j.out)
 		return err
 	})
 	defer line.Close()
 	for rest := w.group; len(rest) > 0; {
 		j := &frameJob{in: rest[:min(len(rest), frameSize)]}
-		if last := len(w.used) - 1; last >= 0 {
-			j.out, w.used = w.used[last], w.used[:last]
+		if last := len(w.spare) - 1; last >= 0 {
+			j.out, w.spare = w.spare[last], w.spare[:last]
 		}
 		if err := line.Put(j, int64(len(j.in))); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (f *framer) flush() error {
 }
 
 // Close writes the last frames and the seek table.
-func (f *framer) Close() error {
+func (f *frameWriter) Close() error {
 	if err := f.flush(); err != nil {
 		return err
 	}

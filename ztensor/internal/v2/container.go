@@ -159,12 +159,12 @@ func (c *Container) VerifyFile(ctx context.Context, found *format.Findings) erro
 		src, name, err := c.Shard(i)
 		if err == nil && found.Options.Depth > tensor.VerifyStructure {
 			algorithm, want, _ := strings.Cut(s.Digest, ":")
-			have, known := sums[algorithm+":"+s.place]
+			have, known := sums[algorithm+":"+s.foundAs]
 			if !known {
 				have, err = sumFile(ctx, src, s.Digest)
 			}
 			if err == nil {
-				sums[algorithm+":"+s.place] = have
+				sums[algorithm+":"+s.foundAs] = have
 				if have != want {
 					err = rule.Broken(rule.ShardIdentity,
 						"its digest is %s, the root says %s", have, want)

@@ -24,7 +24,7 @@ const readBatch = maxFrame
 // decodeFrames decodes frames that follow on each other to where in dst they belong, on
 // all cores, a batch at a time. stored are all bytes of the payload, if they have been
 // read.
-func (x *frames) decodeFrames(list []frame, dst, stored []byte) error {
+func (x *frameCodec) decodeFrames(list []frame, dst, stored []byte) error {
 	use := x.b.UseStored
 	if stored != nil {
 		use = func(off, n int64, f func(b []byte) error) error { return f(stored[off:][:n:n]) }
@@ -38,14 +38,14 @@ func (x *frames) decodeFrames(list []frame, dst, stored []byte) error {
 		}
 		batch, from, last := list[:n], list[0].off, &list[n-1]
 		err = use(from, last.off+int64(last.stored)-from, func(b []byte) error {
-			one := func(_ context.Context, i int) error {
+			decodeOne := func(_ context.Context, i int) error {
 				f := &batch[i] // not a copy: the cache changes f.decoded
 				stored := b[f.off-from:][:f.stored:f.stored]
 				return memory.Guard(stored, func() error { // b may be mapped
 					return decodeFrame(d, dst[i*width:][:f.size:f.size], stored)
 				})
 			}
-			return parallel.ForEach(context.Background(), n, one)
+			return parallel.ForEach(context.Background(), n, decodeOne)
 		})
 		list, dst = list[n:], dst[size:]
 	}
@@ -66,7 +66,7 @@ func decodeFrame(d *zstd.Decoder, dst, b []byte) error {
 
 // ReadInto decodes all of the payload. A payload that is not in memory, and not large, is
 // read at once, table and all.
-func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
+func (x *frameCodec) ReadInto(_ *core.Payload, p []byte) error {
 	src, err := x.b.Source()
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (x *frames) ReadInto(_ *core.Payload, p []byte) error {
 
 // ReadAt decodes the frames that have the bytes from off, and no others. Frames that are
 // used in part go into the cache.
-func (x *frames) ReadAt(_ *core.Payload, b []byte, off int64) (int, error) {
+func (x *frameCodec) ReadAt(_ *core.Payload, b []byte, off int64) (int, error) {
 	f, err := x.seekTable(nil)
 	if err != nil {
 		return 0, err
@@ -106,7 +106,7 @@ func (x *frames) ReadAt(_ *core.Payload, b []byte, off int64) (int, error) {
 
 // decodeAt decodes the first frames of list, as many as p needs and are not in the cache,
 // and returns how many bytes that gave p.
-func (x *frames) decodeAt(p []byte, list []frame, within int) (int, error) {
+func (x *frameCodec) decodeAt(p []byte, list []frame, within int) (int, error) {
 	n, size := 1, int(list[0].size)
 	for n < len(list) && size < within+len(p) && size+int(list[n].size) <= readBatch &&
 		x.cache.get(&list[n]) == nil {
@@ -131,19 +131,21 @@ func (x *frames) decodeAt(p []byte, list []frame, within int) (int, error) {
 }
 
 // Open streams the decoded bytes, with as many frames at a time as there are cores.
-func (x *frames) Open(b *core.Payload) (io.ReadCloser, error) {
+func (x *frameCodec) Open(b *core.Payload) (io.ReadCloser, error) {
 	f, err := x.seekTable(nil)
 	if err != nil {
 		return nil, err
 	}
 	ahead := f.size * max(1, min(int64(runtime.GOMAXPROCS(0)), maxFrame/max(1, f.size)))
-	in := io.NewSectionReader(framesAt{x}, 0, b.DecodedSize)
+	in := io.NewSectionReader(frameReaderAt{x}, 0, b.DecodedSize)
 	return b.Checked(bufio.NewReaderSize(in, int(min(ahead, b.DecodedSize)))), nil
 }
 
-type framesAt struct{ *frames }
+type frameReaderAt struct{ *frameCodec }
 
-func (x framesAt) ReadAt(p []byte, off int64) (int, error) { return x.frames.ReadAt(x.b, p, off) }
+func (x frameReaderAt) ReadAt(p []byte, off int64) (int, error) {
+	return x.frameCodec.ReadAt(x.b, p, off)
+}
 
 // A frameCache holds the frames of a file that were used last, so that adjacent parts
 // of a payload are decoded once: at most cacheSize bytes of them, which grows up to

@@ -15,8 +15,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// partTable reads the parts of an object.
-func (s *scan) partTable(t *tensor.Tensor) {
+// readParts reads the parts of an object.
+func (s *scan) readParts(t *tensor.Tensor) {
 	var before []byte
 	for n := s.Container(cbor.Map); s.More(&n); {
 		if int64(len(s.r.Payloads)) >= s.r.Options.Limits.MaxTensors {
@@ -88,7 +88,7 @@ func (s *scan) payload(p *scannedPart) {
 		s.BreakRule(rule.Schema, p.at, "encoding and decoded_length do not come together")
 	case encoding != nil:
 		x := b.EnsureExtra()
-		x.Encoding, x.Codec = le.String(encoding), &frames{b: b, cache: &s.c.cache}
+		x.Encoding, x.Codec = le.String(encoding), &frameCodec{b: b, cache: &s.c.cache}
 		if x.Encoding != seekable {
 			x.Err = fmt.Errorf("%w: encoding %s", errors.ErrUnsupported, naming.Quote(x.Encoding))
 		}
@@ -99,7 +99,7 @@ func (s *scan) payload(p *scannedPart) {
 		s.logicalType(b, logical, p.at)
 	}
 	b.DecodedSize = int64(p.size)
-	s.place(b, offset, length, shard, p.at)
+	s.setExtent(b, offset, length, shard, p.at)
 }
 
 // logicalType gives a payload the type that its storage type stands for.
@@ -115,8 +115,8 @@ func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 	}
 }
 
-// place checks where a payload is.
-func (s *scan) place(b *core.Payload, offset, length uint64, shard []byte, at int) {
+// setExtent checks where a payload is.
+func (s *scan) setExtent(b *core.Payload, offset, length uint64, shard []byte, at int) {
 	end := uint64(s.r.Size() - footerSize)
 	if shard != nil {
 		i, ok := slices.BinarySearchFunc(s.r.Shards, string(shard),

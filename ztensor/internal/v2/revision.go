@@ -37,8 +37,8 @@ func (c *Container) Editable() error {
 	return nil
 }
 
-// takeOver takes over the other fields of a manifest that is continued.
-func (w *Writer) takeOver(fields []cbor.Pair) {
+// carryFields takes over the other fields of a manifest that is continued.
+func (w *Writer) carryFields(fields []cbor.Pair) {
 	for _, f := range fields {
 		switch f.Name {
 		case "shards":
@@ -56,10 +56,10 @@ func (w *Writer) takeOver(fields []cbor.Pair) {
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
 	return w.Writer.Apply(ctx, r, e, func(others []cbor.Pair,
 		replaced map[string]*tensor.Tensor) {
-		w.takeOver(others)
+		w.carryFields(others)
 		for name, t := range replaced {
 			if own := r.TensorAttributes[t]; own != nil {
-				w.own[name] = own
+				w.tensorAttributes[name] = own
 			}
 		}
 	})
@@ -102,12 +102,12 @@ func (w *Writer) continued(r *core.File, e *atomicfile.Extension, name string) e
 	if err == nil {
 		err = e2
 	}
-	w.takeOver(others)
+	w.carryFields(others)
 	known := map[int64]bool{}
 	for _, b := range r.Payloads {
 		if hasXXH3(b) && b.Shard == 0 && b.Length > 0 && !b.Encoded() && !known[b.Offset] {
 			known[b.Offset] = true
-			w.keep(&writer.Part{Digest: b.Digest, Size: b.DecodedSize, Offset: b.Offset,
+			w.addShareable(&writer.Part{Digest: b.Digest, Size: b.DecodedSize, Offset: b.Offset,
 				Data: b.Blob()})
 		}
 	}
@@ -168,8 +168,8 @@ func unlinkable(shard core.ShardID, text string, args ...any) error {
 // there is none.
 func LastRevision(f io.ReaderAt, size int64) (int64, error) {
 	const (
-		step = 1 << 20
-		most = 100 // of what looks like a footer and is none
+		step     = 1 << 20
+		maxTries = 100 // of what looks like a footer and is none
 	)
 	tried := 0
 	buf := make([]byte, step+footerSize)
@@ -189,7 +189,7 @@ func LastRevision(f io.ReaderAt, size int64) (int64, error) {
 			if ok, err := isRevision(f, end); ok || err != nil {
 				return end, err
 			}
-			if tried++; tried == most {
+			if tried++; tried == maxTries {
 				return 0, nil
 			}
 		}

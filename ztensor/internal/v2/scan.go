@@ -232,7 +232,7 @@ func (s *scan) object(at int) {
 		case "layout":
 			layout = s.Text()
 		case "parts":
-			s.partTable(t)
+			s.readParts(t)
 		case "attributes":
 			attributes = s.attributes()
 			s.r.TensorAttributes[t] = attributes

@@ -37,8 +37,8 @@ type frame struct {
 	decoded bool   // once for the cache, which guards this
 }
 
-// frames is the codec of one payload.
-type frames struct {
+// frameCodec is the codec of one payload.
+type frameCodec struct {
 	b     *core.Payload
 	cache *frameCache
 	once  sync.Once
@@ -48,7 +48,7 @@ type frames struct {
 
 // seekTable reads the table, the first time, from the bytes of the payload if these have
 // been read.
-func (x *frames) seekTable(stored []byte) (*seekTable, error) {
+func (x *frameCodec) seekTable(stored []byte) (*seekTable, error) {
 	x.once.Do(func() { x.table, x.err = x.readSeekTable(stored) })
 	return x.table, x.err
 }
@@ -57,7 +57,7 @@ func (x *frames) seekTable(stored []byte) (*seekTable, error) {
 // where a read may be a request over the net: the table of 8 GiB.
 const tableWindow = 64 << 10
 
-func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
+func (x *frameCodec) readSeekTable(stored []byte) (*seekTable, error) {
 	if x.b.DecodedSize > x.b.R.Options.Limits.MaxDecoded {
 		return nil, fmt.Errorf("%w: decodes to %d bytes of at most %d", tensor.ErrLimit,
 			x.b.DecodedSize, x.b.R.Options.Limits.MaxDecoded)
@@ -103,7 +103,7 @@ func (x *frames) readSeekTable(stored []byte) (*seekTable, error) {
 }
 
 // entries reads a table of n entries.
-func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
+func (x *frameCodec) entries(table []byte, n, width int64) (*seekTable, error) {
 	size := int64(len(table))
 	if string(table[:4]) != seekHeader || int64(binary.LittleEndian.Uint32(table[4:])) != size-8 {
 		return nil, badFrames("the seek table does not begin where its length says")
@@ -112,23 +112,23 @@ func (x *frames) entries(table []byte, n, width int64) (*seekTable, error) {
 	var off, decoded int64
 	for i := range f.list {
 		e := table[8+int64(i)*width:]
-		x := frame{off: off, stored: binary.LittleEndian.Uint32(e),
+		fr := frame{off: off, stored: binary.LittleEndian.Uint32(e),
 			size: binary.LittleEndian.Uint32(e[4:])}
 		switch {
-		case x.stored == 0:
+		case fr.stored == 0:
 			return nil, badFrames("frame %d has no bytes", i)
-		case x.size > maxFrame:
-			return nil, badFrames("frame %d decodes to %d bytes of at most %d", i, x.size,
+		case fr.size > maxFrame:
+			return nil, badFrames("frame %d decodes to %d bytes of at most %d", i, fr.size,
 				maxFrame)
 		case i == 0:
-			f.size = int64(x.size)
-		case int64(x.size) > f.size || int64(x.size) < f.size && int64(i) < n-1 || f.size == 0:
-			return nil, badFrames("frame %d decodes to %d bytes, the first to %d", i, x.size,
+			f.size = int64(fr.size)
+		case int64(fr.size) > f.size || int64(fr.size) < f.size && int64(i) < n-1 || f.size == 0:
+			return nil, badFrames("frame %d decodes to %d bytes, the first to %d", i, fr.size,
 				f.size)
 		}
-		f.list[i] = x
-		off += int64(x.stored)
-		decoded += int64(x.size)
+		f.list[i] = fr
+		off += int64(fr.stored)
+		decoded += int64(fr.size)
 	}
 	switch {
 	case off != x.b.Length-size:

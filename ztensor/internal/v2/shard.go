@@ -27,11 +27,11 @@ import (
 // A shard is one that is opened when something in it is asked for.
 type shard struct {
 	core.ShardID
-	once  sync.Once
-	src   *source.Source
-	place string    // the name under which it was found
-	file  io.Closer // what is closed with the Reader; nil where that is nothing
-	err   error
+	once    sync.Once
+	src     *source.Source
+	foundAs string    // the name under which it was found
+	file    io.Closer // what is closed with the Reader; nil where that is nothing
+	err     error
 }
 
 // siblings are the files in the directory of a root, which are searched, once, for shards
@@ -103,12 +103,12 @@ func (c *Container) Shard(i int) (src *source.Source, name string, err error) {
 	if s.err != nil {
 		return nil, "", fmt.Errorf("shard %s: %w", naming.Quote(s.Name), s.err)
 	}
-	return s.src, s.place, nil
+	return s.src, s.foundAs, nil
 }
 
-// places are the names that a shard may have, relative to the directory of the root: next
+// shardNames are the names that a shard may have, relative to the directory of the root: next
 // to it, or in a store of content.
-func (c *Container) places(s *shard) []string {
+func (c *Container) shardNames(s *shard) []string {
 	algorithm, sum, _ := strings.Cut(s.Digest, ":")
 	all := []string{s.Name + ".zt"}
 	if base := c.r.Name(); base != "" {
@@ -120,7 +120,7 @@ func (c *Container) places(s *shard) []string {
 
 func (c *Container) openShard(s *shard) error {
 	var first error
-	for _, name := range c.places(s) {
+	for _, name := range c.shardNames(s) {
 		err := c.tryShard(s, name)
 		if err == nil {
 			return nil
@@ -149,7 +149,7 @@ func (c *Container) tryShard(s *shard, name string) error {
 		closer.Close()
 		return fmt.Errorf("%s: %w", naming.Quote(name), err)
 	}
-	s.src, s.place, s.file = src, name, closer
+	s.src, s.foundAs, s.file = src, name, closer
 	return nil
 }
 

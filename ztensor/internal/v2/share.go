@@ -65,7 +65,7 @@ func (w *Writer) share(ctx context.Context, p *writer.Part, data tensor.Blob) (b
 		}
 		same, err := format.SameBytes(ctx, before, data)
 		if err == nil && !same {
-			err = stillHas(before, p.Digest)
+			err = checkUnchanged(before, p.Digest)
 		}
 		if err != nil {
 			return false, err
@@ -102,12 +102,12 @@ func (w *Writer) remember(ctx context.Context, p *writer.Part, before int64) err
 			}
 		}
 	}
-	w.keep(p)
+	w.addShareable(p)
 	return nil
 }
 
-// keep notes a part that later ones may share.
-func (w *Writer) keep(p *writer.Part) {
+// addShareable notes a part that later ones may share.
+func (w *Writer) addShareable(p *writer.Part) {
 	key := content{p.Digest, p.Size}
 	w.written[key] = append(w.written[key], *p)
 	w.lengths[p.Size] = true
@@ -121,8 +121,8 @@ func inFile(file io.ReaderAt, p *writer.Part) tensor.Blob {
 	})
 }
 
-// stillHas fails where the bytes of b no longer have the digest.
-func stillHas(b tensor.Blob, want string) error {
+// checkUnchanged fails where the bytes of b no longer have the digest.
+func checkUnchanged(b tensor.Blob, want string) error {
 	h := xxh3.New()
 	_, err := b.WriteTo(h)
 	if err == nil && digest.Text(digest.XXH3, h) != want {

@@ -39,15 +39,15 @@ type Writer struct {
 	level     int
 	align     int64
 
-	attributes []byte                    // of the file, a CBOR map; nil: none
-	own        map[string][]byte         // of tensors, by name
-	profiled   map[string]*tensor.Tensor // whose layout has rules for them, once added
-	taken      map[string]bool           // tensors that are taken over, with their attributes
+	attributes       []byte                    // of the file, a CBOR map; nil: none
+	tensorAttributes map[string][]byte         // of tensors, by name
+	withRules        map[string]*tensor.Tensor // whose layout has rules for them, once added
+	carried          map[string]bool           // tensors that are taken over, with their attributes
 
 	err     error          // of writing what was kept; final
 	pending []*writer.Item // to be written in canonical form
 	last    string         // canonical: the name that was written last
-	begun   bool           // there is one
+	hasLast bool           // there is one
 	objects []entry
 	shards  []cbor.Pair // names and what the manifest says of them
 	others  []cbor.Pair // other fields of the manifest that is continued
@@ -55,9 +55,9 @@ type Writer struct {
 	written map[content][]writer.Part // what can be shared
 	lengths map[int64]bool            // of what can be shared
 	empty   int64                     // where parts of no bytes are; 0 is not known yet
-	frames  *zstd.Encoder             // nil: nothing is compressed
+	encoder *zstd.Encoder             // nil: nothing is compressed
 	group   []byte                    // that is to be compressed, of the part that is streamed
-	used    [][]byte                  // memory for compressed frames
+	spare   [][]byte                  // memory for compressed frames
 }
 
 // content is what two blobs have in common that may be the same.
@@ -70,19 +70,19 @@ type content struct {
 type entry struct {
 	name   string
 	object []byte // encoded; nil: described is
-	described
+	objectFields
 }
 
-// described is what the manifest says of a tensor, and described parts are what it says
+// objectFields is what the manifest says of a tensor, and objectFields parts are what it says
 // of a part, with their keys in the order of deterministic CBOR.
-type described struct {
+type objectFields struct {
 	Parts      cbor.Item `cbor:"parts"`
 	Shape      []int64   `cbor:"shape"`
 	Layout     string    `cbor:"layout"`
 	Attributes cbor.Item `cbor:"attributes,omitempty"`
 }
 
-type describedPart struct {
+type partFields struct {
 	Blob          *[2]int64 `cbor:"blob,omitempty"`
 	Type          string    `cbor:"type,omitempty"`
 	DType         string    `cbor:"dtype"`
@@ -94,9 +94,9 @@ type describedPart struct {
 // NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
 func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{canonical: o.Canonical, level: o.Level,
-		align:    cmp.Or(o.Alignment, CanonicalAlignment),
-		own:      map[string][]byte{},
-		profiled: map[string]*tensor.Tensor{}, taken: map[string]bool{},
+		align:            cmp.Or(o.Alignment, CanonicalAlignment),
+		tensorAttributes: map[string][]byte{},
+		withRules:        map[string]*tensor.Tensor{}, carried: map[string]bool{},
 		written: map[content][]writer.Part{}, lengths: map[int64]bool{}}
 	w.Magic, w.Limit = Magic2, maxPrepared
 	o.Err = cmp.Or(o.Err, w.configure(o))
@@ -115,8 +115,8 @@ func (w *Writer) configure(o writer.Settings) (err error) {
 			"and Alignment")
 	}
 	if w.level > 0 {
-		w.Compress, w.Stream = w.encodeFrames, w.newFramer
-		w.frames, err = writer.NewEncoder(w.level, zstd.WithEncoderConcurrency(0),
+		w.Compress, w.Stream = w.encodeFrames, w.newFrameWriter
+		w.encoder, err = writer.NewEncoder(w.level, zstd.WithEncoderConcurrency(0),
 			zstd.WithWindowSize(frameSize))
 	}
 	if err == nil && len(o.Attributes) > 0 {
@@ -162,12 +162,12 @@ func (w *Writer) checkTensor(t *tensor.Tensor) error {
 // form.
 func (w *Writer) checkItem(name string, it *writer.Item) error {
 	err := w.checkName(name, "the name")
-	if err == nil && w.canonical && w.begun && name <= w.last {
+	if err == nil && w.canonical && w.hasLast && name <= w.last {
 		err = fmt.Errorf("%w: in canonical form it belongs before %s, which has been written "+
 			"(WriterOptions.KeepOrder)", errors.ErrUnsupported, naming.Quote(w.last))
 	}
 	if err != nil {
-		return writer.OfTensor(name, err)
+		return writer.TensorError(name, err)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 		func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
 	if err == nil && t.Size() >= 0 {
 		elements, _ := t.Shape.Elements()
-		err = layouts.Check(as, uint64(elements), w.own[t.Name])
+		err = layouts.Check(as, uint64(elements), w.tensorAttributes[t.Name])
 	}
 	return it, err
 }
@@ -231,19 +231,19 @@ func typeWords(d tensor.DType) (storage, logical string) {
 
 // examine measures parts of unknown size, and reads the indices of a sparse tensor.
 func (w *Writer) examine(ctx context.Context, it *writer.Item) error {
-	t, err := writer.Measured(ctx, it.T)
+	t, err := writer.Measure(ctx, it.T)
 	if err != nil {
 		return err
 	}
 	if t != it.T {
 		measured, err := w.item(t)
 		if it.T, it.Parts = t, measured.Parts; err != nil {
-			return writer.OfTensor(t.Name, err)
+			return writer.TensorError(t.Name, err)
 		}
 	}
 	if as := layouts.Normalize(t); as.Scheme == layouts.CSR || as.Scheme == layouts.COO {
 		if err := layouts.CheckData(ctx, as); err != nil {
-			return writer.OfTensor(t.Name, err)
+			return writer.TensorError(t.Name, err)
 		}
 	}
 	return nil
@@ -274,16 +274,16 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	ctx := format.ContextOf(to)
 	w.Begin(to)
-	if err := cmp.Or(w.err, w.TakeOver(ctx, it, w.align, blobOf)); err != nil {
+	if err := cmp.Or(w.err, w.CopyCarried(ctx, it, w.align, blobOf)); err != nil {
 		return err
 	}
 	if it.Object != nil {
 		w.objects = append(w.objects, entry{name: it.Name, object: it.Object})
-		w.taken[it.Name] = true
+		w.carried[it.Name] = true
 		return nil
 	}
 	if layouts.HasAttributes(it.T.Scheme) {
-		w.profiled[it.Name] = it.T
+		w.withRules[it.Name] = it.T
 	}
 	if w.canonical && !writer.Streamed(it.T.Data) {
 		it.Memory = format.Checksums{}
@@ -325,9 +325,9 @@ func (w *Writer) writePending(ctx context.Context, now []*writer.Item) error {
 		it.Memory = format.Checksums{}
 	}
 	if f, ok := w.Out.Written().(*atomicfile.File); ok && len(now) > 1 {
-		f.Reserve(w.end(now))
+		f.Reserve(w.estimateEnd(now))
 	}
-	for it, err := range w.Ahead(ctx, func(yield func(*writer.Item, error) bool) {
+	for it, err := range w.PrepareAhead(ctx, func(yield func(*writer.Item, error) bool) {
 		for _, it := range now {
 			if !yield(it, context.Cause(ctx)) {
 				return
@@ -344,8 +344,8 @@ func (w *Writer) writePending(ctx context.Context, now []*writer.Item) error {
 	return nil
 }
 
-// end returns about where the file will end when these tensors have been written.
-func (w *Writer) end(all []*writer.Item) int64 {
+// estimateEnd returns about where the file will estimateEnd when these tensors have been written.
+func (w *Writer) estimateEnd(all []*writer.Item) int64 {
 	off := w.Out.Off
 	for _, it := range all {
 		var ok bool
@@ -364,10 +364,10 @@ func (w *Writer) write(ctx context.Context, it *writer.Item) error {
 			err = it.CheckWritten()
 		}
 		if err != nil {
-			return writer.OfTensor(it.Name, err)
+			return writer.TensorError(it.Name, err)
 		}
 	}
-	return w.enter(it)
+	return w.addObject(it)
 }
 
 // store writes a part, unless its bytes are there already.
@@ -400,12 +400,12 @@ func (w *Writer) storeEmpty(ctx context.Context, p *writer.Part) error {
 	return err
 }
 
-// enter notes what the manifest says of a tensor.
-func (w *Writer) enter(it *writer.Item) error {
+// addObject notes what the manifest says of a tensor.
+func (w *Writer) addObject(it *writer.Item) error {
 	slices.SortFunc(it.Parts, func(a, b writer.Part) int { return byLength(a.Role, b.Role) })
 	all := make([]cbor.Pair, len(it.Parts))
 	for i, p := range it.Parts {
-		d := describedPart{Blob: &[2]int64{p.Offset, p.Length}, Type: p.Logical, DType: p.TypeName,
+		d := partFields{Blob: &[2]int64{p.Offset, p.Length}, Type: p.Logical, DType: p.TypeName,
 			Digest: p.Digest}
 		if w.level > 0 {
 			d.Encoding, d.DecodedLength = seekable, &p.Size
@@ -416,10 +416,10 @@ func (w *Writer) enter(it *writer.Item) error {
 		}
 		all[i] = cbor.PairOf(p.Role, b)
 	}
-	w.objects = append(w.objects, entry{name: it.T.Name, described: described{
+	w.objects = append(w.objects, entry{name: it.T.Name, objectFields: objectFields{
 		Parts: cbor.AppendPairs(nil, all, false), Shape: append([]int64{}, it.T.Shape...),
 		Layout: layoutName(layouts.RegisteredScheme(it.T.Scheme))}})
-	w.last, w.begun = it.T.Name, true
+	w.last, w.hasLast = it.T.Name, true
 	return nil
 }
 
@@ -465,8 +465,8 @@ func (w *Writer) manifest() ([]byte, error) {
 	for i, o := range w.objects {
 		if o.object == nil {
 			var err error
-			o.Attributes = w.own[o.name]
-			if o.object, err = cbor.MarshalFields(o.described); err != nil {
+			o.Attributes = w.tensorAttributes[o.name]
+			if o.object, err = cbor.MarshalFields(o.objectFields); err != nil {
 				return nil, err
 			}
 		}
@@ -506,7 +506,7 @@ func (w *Writer) encodeAttributes(attributes map[string]any, depth int) ([]byte,
 
 // TensorAttributes describes the tensor of that name.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
-	if w.taken[name] {
+	if w.carried[name] {
 		return core.Errs.Tensor(name, errors.ErrUnsupported,
 			"other attributes of what was there before")
 	}
@@ -517,12 +517,12 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	if len(attributes) == 0 {
 		b = nil
 	}
-	if t := w.profiled[name]; t != nil {
+	if t := w.withRules[name]; t != nil {
 		elements, _ := t.Shape.Elements()
 		if err := layouts.Check(t, uint64(elements), b); err != nil {
-			return writer.OfTensor(name, err)
+			return writer.TensorError(name, err)
 		}
 	}
-	w.own[name] = b
+	w.tensorAttributes[name] = b
 	return nil
 }

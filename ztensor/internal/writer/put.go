@@ -31,11 +31,11 @@ type Part struct {
 	Length int64 // stored
 	Size   int64 // of the data
 
-	check  dtype.Check
-	early  bool  // it is prepared in memory
-	memory int64 // that this takes
-	stored []byte
-	err    error // of preparing
+	check      dtype.Check
+	inMemory   bool  // it is prepared in memory
+	memorySize int64 // that this takes
+	stored     []byte
+	err        error // of preparing
 }
 
 // NewPart returns a part of t. It is prepared in memory where it is in memory as it is
@@ -45,9 +45,9 @@ func (w *Writer) NewPart(t *tensor.Tensor, role string, d tensor.DType, data ten
 	p := Part{Role: role, DType: d, Data: data, Algorithm: a, check: dtype.NewCheck(t, d)}
 	size := data.Size()
 	if _, ok := data.Memory(); ok && w.Compress == nil {
-		p.early = true
+		p.inMemory = true
 	} else if size >= 0 && size <= w.Limit && !Streamed(data) {
-		p.early, p.memory = true, 2*size
+		p.inMemory, p.memorySize = true, 2*size
 	}
 	return p
 }
@@ -58,7 +58,7 @@ func (p *Part) Stored() []byte { return p.stored }
 // Prepare reads, hashes and compresses a part that is written from memory, unless that
 // was done.
 func (w *Writer) Prepare(ctx context.Context, p *Part) error {
-	if !p.early || p.stored != nil || p.err != nil {
+	if !p.inMemory || p.stored != nil || p.err != nil {
 		return p.err
 	}
 	all, ok := p.Data.Memory()
@@ -77,7 +77,7 @@ func (w *Writer) Prepare(ctx context.Context, p *Part) error {
 	if w.Compress != nil {
 		p.stored = w.Compress(all)
 	}
-	if w.OfStored {
+	if w.DigestsStored {
 		all = p.stored
 	}
 	p.Digest = digest.Of(p.Algorithm, all)
@@ -91,7 +91,7 @@ func (w *Writer) Prepare(ctx context.Context, p *Part) error {
 func (w *Writer) Put(ctx context.Context, p *Part) (err error) {
 	out := w.Out
 	p.Offset = out.Off
-	if p.early {
+	if p.inMemory {
 		p.Size = p.Data.Size()
 		_, err = out.Write(p.stored)
 		p.stored = nil
@@ -110,7 +110,7 @@ func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
 		a = digest.None
 	}
 	h := digest.New(a)
-	if h != nil && w.OfStored {
+	if h != nil && w.DigestsStored {
 		to = io.MultiWriter(h, to)
 	}
 	var stored io.WriteCloser
@@ -118,7 +118,7 @@ func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
 		stored = w.Stream(ctx, p.Data.Size(), to)
 		to = stored
 	}
-	if h != nil && !w.OfStored {
+	if h != nil && !w.DigestsStored {
 		to = io.MultiWriter(h, to)
 	}
 	p.Size, err = p.WriteChecked(ctx, to)
@@ -171,9 +171,9 @@ const (
 	batchBytes = 256 << 10
 )
 
-// Ahead yields items in order, each after its parts have been prepared on all cores.
+// PrepareAhead yields items in order, each after its parts have been prepared on all cores.
 // After an error of items, what came before is yielded first.
-func (w *Writer) Ahead(ctx context.Context,
+func (w *Writer) PrepareAhead(ctx context.Context,
 	items iter.Seq2[*Item, error]) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
 		stopped := errors.New("ztensor: the tensor was refused")
@@ -207,7 +207,7 @@ func (w *Writer) Ahead(ctx context.Context,
 			}
 			n := int64(0)
 			for _, p := range it.Parts {
-				n, memory = n+max(p.Data.Size(), 0), memory+p.memory
+				n, memory = n+max(p.Data.Size(), 0), memory+p.memorySize
 			}
 			size += max(n, 1<<10)
 			if batch = append(batch, it); size >= batchBytes {

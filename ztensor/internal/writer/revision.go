@@ -17,12 +17,12 @@ type revision struct {
 	r       *core.File
 	extents []core.Extent // of the data, in the order of the file
 	objects map[*tensor.Tensor][]byte
-	places  map[core.Extent]int64 // in the new file; nil before copy
+	offsets map[core.Extent]int64 // in the new file; nil before copy
 }
 
-// edit takes over those tensors of r. It returns the fields of the manifest that are not
+// beginRevision takes over those tensors of r. It returns the fields of the manifest that are not
 // tensors.
-func (w *Writer) edit(r *core.File, carried []*tensor.Tensor) (others []cbor.Pair, err error) {
+func (w *Writer) beginRevision(r *core.File, carried []*tensor.Tensor) (others []cbor.Pair, err error) {
 	e := &revision{r: r, objects: make(map[*tensor.Tensor][]byte, len(carried))}
 	w.revision = e
 	named := make(map[string]*tensor.Tensor, len(carried))
@@ -65,7 +65,7 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 			order, carried = append(order, i), append(carried, t)
 		}
 	}
-	others, err := w.edit(r, carried)
+	others, err := w.beginRevision(r, carried)
 	if err != nil {
 		w.Abort()
 		return err
@@ -77,9 +77,9 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 		})
 }
 
-// Keep adds all tensors of r as they are. It returns the other fields of its manifest.
-func (w *Writer) Keep(r *core.File) (others []cbor.Pair, err error) {
-	others, err = w.edit(r, r.Tensors)
+// CarryAll adds all tensors of r as they are. It returns the other fields of its manifest.
+func (w *Writer) CarryAll(r *core.File) (others []cbor.Pair, err error) {
+	others, err = w.beginRevision(r, r.Tensors)
 	for _, t := range r.Tensors {
 		if err == nil {
 			err = format.Register(&w.Writer, t.Name, Item{Name: t.Name, T: t, carried: true})
@@ -88,10 +88,10 @@ func (w *Writer) Keep(r *core.File) (others []cbor.Pair, err error) {
 	return others, err
 }
 
-// TakeOver gives an item that a revision keeps its Object, after it has copied the data
+// CopyCarried gives an item that a revision keeps its Object, after it has copied the data
 // of all of them, each at a multiple of align. field encodes the field of a part that
 // says where it is.
-func (w *Writer) TakeOver(ctx context.Context, it *Item, align int64,
+func (w *Writer) CopyCarried(ctx context.Context, it *Item, align int64,
 	field func(p *core.Payload, at int64) cbor.Pair) error {
 	if !it.carried {
 		return nil
@@ -103,7 +103,7 @@ func (w *Writer) TakeOver(ctx context.Context, it *Item, align int64,
 	it.Object = EditParts(e.r, e.objects[it.T], func(role string, part []cbor.Pair) []cbor.Pair {
 		for _, p := range core.PayloadsOf(it.T) {
 			if p.Shard == 0 && p.Role() == role {
-				moved := field(p, e.places[core.Extent{Off: p.Offset, Length: p.Length}])
+				moved := field(p, e.offsets[core.Extent{Off: p.Offset, Length: p.Length}])
 				i := slices.IndexFunc(part, func(f cbor.Pair) bool { return f.Name == moved.Name })
 				if i >= 0 { // else the file has changed since it was opened
 					part[i] = moved
@@ -117,15 +117,15 @@ func (w *Writer) TakeOver(ctx context.Context, it *Item, align int64,
 
 // copy copies the data of all tensors, the first time.
 func (e *revision) copy(ctx context.Context, out *Out, align int64) error {
-	if e.places != nil {
+	if e.offsets != nil {
 		return nil
 	}
-	e.places = make(map[core.Extent]int64, len(e.extents))
+	e.offsets = make(map[core.Extent]int64, len(e.extents))
 	for _, x := range e.extents {
 		if err := out.Pad(align); err != nil {
 			return err
 		}
-		e.places[x] = out.Off
+		e.offsets[x] = out.Off
 		from, err := e.r.Extent(x.Off, x.Length)
 		if err == nil {
 			_, err = format.CopyBlob(format.Until(ctx, out), tensor.NewBlob(&from), x.Length)

@@ -13,7 +13,7 @@ import (
 
 // Pieces are a tensor whose bytes come piece by piece, and the source of its data. Adding
 // it runs as a coroutine, which stops where it reads what has not come yet.
-type pieces struct {
+type streamedTensor struct {
 	tensor.Computed
 	t      tensor.Tensor
 	yield  func(wanted []byte) bool // to who has the bytes; nil before adding begins
@@ -29,15 +29,15 @@ type pieces struct {
 	done   func()
 }
 
-// newPieces begins to add a dense tensor. done is called once that was closed.
-func newPieces(name string, dtype tensor.DType, shape tensor.Shape,
-	check, add func(t *tensor.Tensor) error, done func()) (*pieces, error) {
+// newStreamed begins to add a dense tensor. done is called once that was closed.
+func newStreamed(name string, dtype tensor.DType, shape tensor.Shape,
+	check, add func(t *tensor.Tensor) error, done func()) (*streamedTensor, error) {
 	n, ok := shape.Elements()
 	size, fits := dtype.Bytes(n)
 	if !ok || !fits {
 		return nil, core.Errs.Tensor(name, tensor.ErrMalformed, "%v of %v", shape, dtype)
 	}
-	p := &pieces{left: size, done: done}
+	p := &streamedTensor{left: size, done: done}
 	p.t = tensor.Tensor{Name: name, DType: dtype, Shape: shape, Data: tensor.NewBlob(p)}
 	if err := check(&p.t); err != nil {
 		return nil, err
@@ -55,24 +55,24 @@ func newPieces(name string, dtype tensor.DType, shape tensor.Shape,
 
 // Streamed reports whether data comes piece by piece, so that it is read once.
 func Streamed(b tensor.Blob) bool {
-	_, ok := b.Source().(*pieces)
+	_, ok := b.Source().(*streamedTensor)
 	return ok
 }
 
 // Size returns the size of the data, which Open reads as it comes.
-func (p *pieces) Size() int64 {
+func (p *streamedTensor) Size() int64 {
 	n, _ := p.t.Shape.Elements()
 	size, _ := p.t.DType.Bytes(n)
 	return size
 }
 
 // ReadAt fails: the bytes are read in their order.
-func (p *pieces) ReadAt([]byte, int64) (int, error) { return 0, errPieces }
+func (p *streamedTensor) ReadAt([]byte, int64) (int, error) { return 0, errStreamed }
 
-var errPieces = errors.New("its bytes come piece by piece")
+var errStreamed = errors.New("its bytes come piece by piece")
 
 // ReadInto reads the bytes as they come.
-func (p *pieces) ReadInto(b []byte) error {
+func (p *streamedTensor) ReadInto(b []byte) error {
 	r, err := p.Open()
 	if err != nil {
 		return err
@@ -82,17 +82,17 @@ func (p *pieces) ReadInto(b []byte) error {
 }
 
 // Open returns the bytes as they come.
-func (p *pieces) Open() (io.ReadCloser, error) {
+func (p *streamedTensor) Open() (io.ReadCloser, error) {
 	if p.yield == nil {
-		return nil, errPieces
+		return nil, errStreamed
 	}
-	return io.NopCloser(pieceReader{p}), nil
+	return io.NopCloser(streamReader{p}), nil
 }
 
-// A pieceReader reads the bytes of pieces for who adds them.
-type pieceReader struct{ p *pieces }
+// A streamReader reads the bytes of pieces for who adds them.
+type streamReader struct{ p *streamedTensor }
 
-func (r pieceReader) Read(b []byte) (int, error) {
+func (r streamReader) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
@@ -107,13 +107,13 @@ func (r pieceReader) Read(b []byte) (int, error) {
 }
 
 // resume goes on adding until it waits for bytes, or ends.
-func (p *pieces) resume() {
+func (p *streamedTensor) resume() {
 	waits := false
 	p.wanted, waits = p.next()
 	p.ended = !waits
 }
 
-func (p *pieces) Write(b []byte) (int, error) {
+func (p *streamedTensor) Write(b []byte) (int, error) {
 	switch {
 	case p.closed:
 		return 0, core.Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
@@ -134,7 +134,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 }
 
 // Close enters the tensor.
-func (p *pieces) Close() error {
+func (p *streamedTensor) Close() error {
 	if p.closed {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (p *pieces) Close() error {
 }
 
 // abandon makes adding fail.
-func (p *pieces) abandon(err error) {
+func (p *streamedTensor) abandon(err error) {
 	if p.closed {
 		return
 	}
@@ -156,7 +156,7 @@ func (p *pieces) abandon(err error) {
 	p.finish()
 }
 
-func (p *pieces) finish() {
+func (p *streamedTensor) finish() {
 	p.closed = true
 	p.done()
 }

@@ -53,13 +53,13 @@ type Writer struct {
 	// Stream returns what writes data of size bytes, -1 if that is not known, to out as
 	// it is stored; nil: as it is.
 	Stream func(ctx context.Context, size int64, out io.Writer) io.WriteCloser
-	// OfStored says that digests are of what is stored, not of the data.
-	OfStored bool
+	// DigestsStored says that digests are of what is stored, not of the data.
+	DigestsStored bool
 
-	enc      *format.Encoding[Item]
-	revision *revision
-	ready    *Item   // that AddAll has prepared
-	pieces   *pieces // a tensor whose bytes are coming
+	enc       *format.Encoding[Item]
+	revision  *revision
+	prepared  *Item           // that AddAll has prepared
+	streaming *streamedTensor // a tensor whose bytes are coming
 }
 
 // An Item is a tensor that is to be written, or one that is in a file already.
@@ -105,8 +105,8 @@ func (w *Writer) Begin(out *format.Output) {
 
 // item returns what the file has of a tensor.
 func (w *Writer) item(t *tensor.Tensor, parts func(t *tensor.Tensor) (Item, error)) (Item, error) {
-	if r := w.ready; r != nil && r.T == t {
-		w.ready = nil
+	if r := w.prepared; r != nil && r.T == t {
+		w.prepared = nil
 		return *r, nil
 	}
 	err := checkContent(t)
@@ -115,7 +115,7 @@ func (w *Writer) item(t *tensor.Tensor, parts func(t *tensor.Tensor) (Item, erro
 		it, err = parts(t)
 	}
 	if err != nil {
-		return it, OfTensor(t.Name, err)
+		return it, TensorError(t.Name, err)
 	}
 	it.Name, it.T = t.Name, t
 	return it, nil
@@ -135,7 +135,7 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 		return &it, nil
 	}
 	return w.Writer.AddAll(ctx, func(yield func(*tensor.Tensor, error) bool) {
-		for it, err := range w.Ahead(ctx, func(yield func(*Item, error) bool) {
+		for it, err := range w.PrepareAhead(ctx, func(yield func(*Item, error) bool) {
 			for t, err := range ts {
 				var it *Item
 				if err = cmp.Or(err, context.Cause(ctx)); err == nil {
@@ -150,7 +150,7 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 				yield(nil, err)
 				return
 			}
-			if w.ready = it; !yield(it.T, nil) {
+			if w.prepared = it; !yield(it.T, nil) {
 				return
 			}
 		}
@@ -161,12 +161,12 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 // other call fails.
 func (w *Writer) Create(name string, dtype tensor.DType,
 	shape tensor.Shape) (io.WriteCloser, error) {
-	p, err := newPieces(name, dtype, shape, w.Check, w.Add,
-		func() { w.pieces, w.enc.Err = nil, nil })
+	p, err := newStreamed(name, dtype, shape, w.Check, w.Add,
+		func() { w.streaming, w.enc.Err = nil, nil })
 	if err != nil {
 		return nil, err
 	}
-	w.pieces = p
+	w.streaming = p
 	w.enc.Err = core.Errs.New(fs.ErrInvalid, "tensor %s is not closed yet", naming.Quote(name))
 	return p, nil
 }
@@ -185,8 +185,8 @@ func (w *Writer) Abort() {
 }
 
 func (w *Writer) stop() {
-	if w.pieces != nil {
-		w.pieces.abandon(fs.ErrClosed)
+	if w.streaming != nil {
+		w.streaming.abandon(fs.ErrClosed)
 	}
 }
 
@@ -226,8 +226,8 @@ func checkContent(t *tensor.Tensor) error {
 	return nil
 }
 
-// OfTensor adds the name of its tensor to an error.
-func OfTensor(name string, err error) error {
+// TensorError adds the name of its tensor to an error.
+func TensorError(name string, err error) error {
 	return core.Errs.Wrap(-1, format.Field(name), core.Unnamed(err))
 }
 
@@ -262,8 +262,8 @@ func Attributes(attributes map[string]any, order func(a, b string) int,
 	return cbor.AppendPairs(nil, all, false), nil
 }
 
-// Measured is t with parts whose size is known, which takes decoding the others.
-func Measured(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
+// Measure is t with parts whose size is known, which takes decoding the others.
+func Measure(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil || t.Dense() || t.Size() >= 0 {
 		return t, nil
 	}
