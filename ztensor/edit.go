@@ -20,30 +20,30 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// An Edit is a new revision of a file of version 1.0 or 2, with the methods of every
-// Edit: Rename, Remove and Replace. Stored bytes, digests and attributes that it does not
-// change stay as they are, and so does what this library does not know of the manifest; a
-// tensor that is replaced keeps its attributes. Names are the names in the original, and
-// all changes apply at once, so that two tensors can swap their names.
+// An Edit is a list of changes to a file of version 1.0 or 2, with the methods of every
+// Edit: Rename, Remove and Replace. Stored bytes, digests, attributes and unknown fields
+// of the manifest that it does not change stay as they are. A tensor that is replaced
+// keeps its attributes. Names are the names in the original, and all changes apply at
+// once, so that two tensors can swap their names.
 type Edit struct {
 	format.Edit
 	r          *Reader
-	attributes map[string]*string // nil for those that are left out
+	attributes map[string]*string // of the file; nil: removed
 }
 
-// NewEdit begins a revision of the file of r, which must stay open until it is written.
-// For another version than 1.0 and 2, writing fails with errors.ErrUnsupported.
+// NewEdit begins a list of changes to the file of r, which must stay open until they are
+// written. For a version other than 1.0 and 2, writing fails with errors.ErrUnsupported.
 func NewEdit(r *Reader) *Edit {
 	trial := NewWriter(io.Discard, &WriterOptions{Version: r.Version()})
 	return &Edit{format.NewEdit(core.Errs, &r.Base, func(t *tensor.Tensor) error {
-		if layouts.HasAttributes(t.Scheme) { // which Write knows
+		if layouts.HasAttributes(t.Scheme) { // Write checks it, with its attributes
 			return nil
 		}
 		return cmp.Or(r.editable(), trial.Check(t))
 	}), r, map[string]*string{}}
 }
 
-// editable reports why there is no new revision of the file.
+// editable reports why this package cannot write a new revision of the file.
 func (r *Reader) editable() error {
 	switch r.Version() {
 	case Version10:
@@ -55,22 +55,23 @@ func (r *Reader) editable() error {
 		"or 1.0 (package convert, or tensorfile convert)", r.Version())
 }
 
-// SetAttribute sets an attribute of the file to a text.
+// SetAttribute sets an attribute of the file to a string.
 func (e *Edit) SetAttribute(key, value string) error {
 	e.attributes[key] = &value
 	return nil
 }
 
-// RemoveAttribute leaves out an attribute of the file; one that is absent is no error.
+// RemoveAttribute removes an attribute of the file. It does not fail if there is none.
 func (e *Edit) RemoveAttribute(key string) error {
 	e.attributes[key] = nil
 	return nil
 }
 
-// Write writes the revision to w, which it neither seeks nor closes. opts may be nil; its
-// Version must be the version of the file or "", its Attributes are set in addition, and
-// the others are for tensors that are replaced. The result is not in canonical form. It
-// fails with tensor.ErrDuplicate if two tensors have the same name.
+// Write writes the changed file to w, which it neither seeks nor closes. opts may be nil;
+// its Version must be the version of the file or "", its Attributes are added to the
+// attributes of the file, and its other fields apply to tensors that are replaced. The
+// result is not in canonical form. Write fails with tensor.ErrDuplicate if two tensors
+// have the same name.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err != nil {
@@ -79,9 +80,9 @@ func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) erro
 	return NewWriter(w, &o).Apply(ctx, &e.r.f, &e.Edit)
 }
 
-// WriteFile writes the revision as a file, atomically as [Create] does. name may be the
-// name of the original. Data in shards stays there, and shards are next to their root: in
-// another directory a revision that needs them is an error, errors.ErrUnsupported.
+// WriteFile writes the changed file atomically, as [Create] does. name may be the name of
+// the original. Data in shards stays there: WriteFile fails with errors.ErrUnsupported if
+// name is in another directory and a tensor has data in a shard.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	o, err := e.options(opts)
 	if err == nil {
@@ -97,16 +98,16 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 	return w.Apply(ctx, &e.r.f, &e.Edit)
 }
 
-// CheckFile reports why WriteFile refuses to write the revision as a file of that name:
-// the version of the file is only read, or the revision would not find the shards of its
-// tensors.
+// CheckFile fails as WriteFile does, with errors.ErrUnsupported, if the version of the
+// file cannot be written, or if a file of that name would not find the shards of its
+// tensors. It writes nothing.
 func (e *Edit) CheckFile(name string) error {
 	if err := e.r.editable(); err != nil {
 		return err
 	}
 	from, err := os.Stat(filepath.Dir(e.r.f.Path))
 	if e.r.f.Path == "" || err != nil {
-		return nil // not a file of a directory: the caller finds the shards
+		return nil // not opened by name: ReaderOptions.Companion finds the shards
 	}
 	if to, err := os.Stat(filepath.Dir(name)); err != nil || os.SameFile(from, to) {
 		return nil
@@ -143,16 +144,16 @@ func (e *Edit) options(opts *WriterOptions) (WriterOptions, error) {
 	return o, nil
 }
 
-// Append begins a new revision of the file of that name: it has the tensors and
-// attributes of the file, and those that are added to the Writer. opts.Version must be ""
-// or the version of the file, opts.Attributes are set in addition, and opts.Alignment 0
-// is the alignment of the file. It fails with errors.ErrUnsupported for version 0.1. The
-// result is never canonical. There must be one writer at a time.
+// Append returns a Writer that adds tensors to the file of that name. opts.Version must
+// be "" or the version of the file, opts.Attributes are added to the attributes of the
+// file, and opts.Alignment 0 is the alignment of the file. It fails with
+// errors.ErrUnsupported for versions 0.1, 1.1 and 1.2. The result is not in canonical
+// form. There must be one writer of a file at a time.
 //
-// Version 1 copies the data, and the new revision replaces the file when Close succeeds.
-// Version 2 adds data after the end of the file, so that readers that have it open can go
-// on. Others cannot open it from the first Add until Close succeeds. An error or Abort
-// restores the file, and after a crash [Recover] does.
+// For version 1.0 the data is copied, and a new file replaces the old one when Close
+// succeeds. For version 2 data is added after the end of the file. Readers that have the
+// file open can go on; opening it fails from the first Add until Close succeeds. An error
+// or Abort restores the file. After a crash [Recover] restores it.
 func Append(name string, opts *WriterOptions) (*Writer, error) {
 	r, err := Open(name, &ReaderOptions{NoMap: true})
 	if err != nil {
@@ -217,8 +218,9 @@ func (r *Reader) newRevision(opts *WriterOptions) (WriterOptions, error) {
 }
 
 // Recover undoes an append to a file of version 2 that was interrupted: it cuts off the
-// bytes after the last complete revision, and returns how many they were. A file that can
-// be opened stays as it is. It is an error if there is no complete revision.
+// bytes after the last complete revision, and returns how many bytes it cut. A file that
+// can be opened stays as it is. Recover fails as [Open] does if there is no complete
+// revision.
 func Recover(name string) (cut int64, err error) {
 	cut, err = Recoverable(name)
 	if cut == 0 || err != nil {
@@ -239,7 +241,8 @@ func Recover(name string) (cut int64, err error) {
 	return cut, err
 }
 
-// Recoverable returns how many bytes Recover would cut off, and changes nothing.
+// Recoverable returns how many bytes Recover would cut off. It changes nothing, and fails
+// as Recover does.
 func Recoverable(name string) (cut int64, err error) {
 	r, err := Open(name, nil)
 	if err == nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/v2"
 )
 
-// ReaderOptions control how a file is read. nil is the zero value. Strict refuses every
-// deviation from the format's document, and checks the digest of what is read, views
-// included. Companion opens the shards of version 2.
+// ReaderOptions control how a file is read. nil is the zero value. With Strict, opening
+// fails for every deviation from the format's document, and a digest is checked before
+// its bytes are first read or borrowed. Companion opens the shards of version 2.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open .zt file of any version, with the methods of every Reader: Size,
-// Len, Tensors, Tensor, Blobs and Warnings. Tensors have the order of the manifest, which
-// is the order of the names as a rule; there are no Blobs. It is safe for concurrent use.
-// If compressed payloads of version 2 are read in parts, it keeps up to 16 MiB of them
-// decoded until Close, and up to 128 MiB where the same parts are read again.
+// Len, Tensors, Tensor, Blobs and Warnings. Tensors have the order of the manifest; in
+// version 2 shorter names come first. There are no Blobs. A Reader is safe for concurrent
+// use. It caches up to 16 MiB of decoded frames of version 2 while it is in memory, up to
+// 128 MiB if frames are decoded repeatedly.
 type Reader struct {
 	format.Base
 	f core.File
@@ -45,9 +45,9 @@ func Detect(r io.ReaderAt, size int64) bool {
 }
 
 // Open opens the file of that name, which must be regular, and maps it if the system can.
-// If [WriteShards] was interrupted while it replaced the set of that root, opening it and
-// reading its shards fail with tensor.ErrUnfinished, or, if the root still opens, it has
-// a warning.
+// If [WriteShards] was interrupted while it replaced the files of this root, Open and
+// reading from shards fail with tensor.ErrUnfinished; if Open succeeds, there is a
+// warning.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
@@ -57,19 +57,19 @@ func Load(name string) (map[string]*tensor.Tensor, error) {
 	return format.Load(Open(name, nil))
 }
 
-// OpenBytes opens a file that is in memory, and keeps b, which must not change
-// while the Reader is in use.
+// OpenBytes opens a file that is in memory. It keeps b, which must not change while the
+// Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader opens the size bytes that r has, with at most three reads of the manifest and
-// 64 KiB. The Reader does not own r: closing the Reader does not close it.
+// NewReader opens the first size bytes of r, which the caller closes. It makes at most
+// three reads: the magic, the last 64 KiB and, if it is not in these, the manifest.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }
 
-// read reads the index.
+// read makes the Reader of in.
 func read(in *format.Input) (*Reader, error) {
 	r := &Reader{f: core.File{Input: in}}
 	format.InitBase(&r.Base, core.Errs, in)
@@ -89,8 +89,7 @@ func read(in *format.Input) (*Reader, error) {
 	return r, nil
 }
 
-// open reads the index. This is where the generations part: each reads its own
-// container and leaves an index.
+// open reads the index by the code of the file's generation: package v1 or v2.
 func open(f *core.File) error {
 	size := f.Size()
 	if size < 16 { // no generation has shorter files
@@ -119,20 +118,21 @@ func open(f *core.File) error {
 	return core.Errs.Wrap(0, "magic", err)
 }
 
-// Close releases the file. It may be called more than once, and does nothing if the
-// Reader does not own its source. Afterwards reading fails with fs.ErrClosed, and
-// borrowed slices must not be used; names, shapes and attributes stay valid.
+// Close releases the file and its shards; it may be called twice. It does not close the
+// io.ReaderAt of NewReader. Afterwards reading fails with fs.ErrClosed, and borrowed
+// slices must not be used; names, shapes and attributes stay valid.
 func (r *Reader) Close() error { return r.f.Close() }
 
-// Version returns the layout of the file: "0.1", "1.0", "1.1", "1.2" or "2". It follows
+// Version returns the version of the file: "0.1", "1.0", "1.1", "1.2" or "2". It is found
 // from the content, not only from the version that the file declares.
 func (r *Reader) Version() string { return r.f.Version }
 
-// Generator returns the program that wrote the file, as 1.0 files say; "" where there is
-// no word of it.
+// Generator returns the name of the program that wrote the file; "" if the file has none,
+// as in 0.1 and 2.
 func (r *Reader) Generator() string { return r.f.Generator }
 
-// version2 returns what a file of version 2 has beyond its index.
+// version2 returns the container of a file of version 2. For other versions it fails with
+// errors.ErrUnsupported, naming what was asked for.
 func (r *Reader) version2(what string) (*v2.Container, error) {
 	if c, ok := r.f.Generation.(*v2.Container); ok {
 		return c, nil
@@ -140,11 +140,11 @@ func (r *Reader) version2(what string) (*v2.Container, error) {
 	return nil, core.Errs.New(errors.ErrUnsupported, "%s of version %s", what, r.Version())
 }
 
-// ContentDigest identifies the content of a version 2 file, wherever and however its
-// bytes are stored: names, shapes, layouts, attributes of tensors, and the digests that
-// the file gives for its parts (§6.4). alg is XXH3 or SHA256. It reads no payload, and
-// relies on these digests, which [Reader.Verify] checks. It fails with
-// errors.ErrUnsupported if a part has no digest, and for version 1.
+// ContentDigest returns a digest, as algorithm:hexadecimal, of the content of a version 2
+// file: names, shapes, layouts, attributes of tensors, and the digests in the manifest of
+// their parts (§6.4). It is the same wherever and however the bytes are stored. alg is
+// XXH3 or SHA256. It reads no payload: [Reader.Verify] checks the digests of parts. It
+// fails with errors.ErrUnsupported if a part has no digest, and for version 1.
 func (r *Reader) ContentDigest(alg Digest) (string, error) {
 	c, err := r.version2("a content digest")
 	if err != nil {
@@ -153,10 +153,10 @@ func (r *Reader) ContentDigest(alg Digest) (string, error) {
 	return c.ContentDigest(alg)
 }
 
-// CanonicalViolations lists what departs from canonical form (§6.3), in which equal
-// content makes equal files, each with the number of its rule; nothing for a canonical
-// file. It reads the padding, and payloads only where two may be the same. It fails with
-// errors.ErrUnsupported for version 1, which has no such form.
+// CanonicalViolations returns the deviations from canonical form (§6.3), each with the
+// number of its rule; none for a canonical file. It reads the padding, and payloads whose
+// digests are equal. It fails with errors.ErrUnsupported for version 1, which has no
+// canonical form.
 func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
 	c, err := r.version2("the canonical form")
 	if err != nil {
@@ -165,15 +165,16 @@ func (r *Reader) CanonicalViolations(ctx context.Context) ([]error, error) {
 	return c.CanonicalViolations(ctx)
 }
 
-// A Shard is another file that has some of the parts of a version 2 file: its Name in
-// the file, the Size of all its bytes, and their Digest as algorithm:hexadecimal.
+// A Shard names another file that has parts of a version 2 file: its Name in the
+// manifest, its Size in bytes, and the Digest of all its bytes as algorithm:hexadecimal.
 type Shard = core.ShardID
 
-// Shards yields the shards that the file names, in its order. None is opened.
+// Shards yields the shards in the order of the manifest. It opens none.
 func (r *Reader) Shards() iter.Seq[Shard] { return slices.Values(r.f.Shards) }
 
-// Identity describes the file as a shard of that name for other files, with the digest
-// of all its bytes, SHA256 or XXH3.
+// Identity returns the file as a Shard of that name, for [Writer.Link]. It reads the
+// whole file for the digest, SHA256 or XXH3. It fails with errors.ErrUnsupported for
+// other algorithms, and for version 1.
 func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, error) {
 	c, err := r.version2("identity as a shard")
 	if err != nil {
@@ -182,17 +183,17 @@ func (r *Reader) Identity(ctx context.Context, name string, alg Digest) (Shard, 
 	return c.Identity(ctx, name, alg)
 }
 
-// Spans yields the role of every byte of the file, in the order of offsets. Shards are
-// other files, whose bytes are not among them.
+// Spans yields the role of every byte of the file, in the order of offsets. It leaves out
+// shards, which are other files.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.HeaderSpan(0, int64(len(v1.Magic1))),
 		format.MetadataSpan(r.f.ManifestAt, r.f.ManifestSize),
 		format.HeaderSpan(r.Size()-r.f.FooterSize, r.f.FooterSize))
 }
 
-// ShardSpans yields the shards by name, each with the roles of its bytes, in the order of
-// offsets. Those that cannot be opened are left out; the others are open until the file
-// is closed.
+// ShardSpans yields the name of each shard and the roles of its bytes, in the order of
+// offsets. It opens shards, which stay open until Close, and leaves out shards that
+// cannot be opened.
 func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	return func(yield func(string, iter.Seq[tensor.Span]) bool) {
 		for i, s := range r.f.Shards {
@@ -208,15 +209,15 @@ func (r *Reader) ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]] {
 	}
 }
 
-// Verify reads the whole file on all cores and reports what is wrong with it:
-// lengths that do not fit shapes, roles that are missing, digests, payloads
-// that do not decode, bools other than 0 and 1, sparse indices that lead
-// nowhere, bytes that nothing refers to. Deviations that do not prevent reading
-// are warnings; they are errors with opts.Strict.
+// Verify reads the file and its shards on all cores and reports what is invalid: sizes
+// that do not fit shapes, missing roles, wrong digests, payloads that cannot be decoded,
+// bools other than 0 and 1, sparse indices out of range, and in version 1 padding that is
+// not zero. Deviations that do not prevent reading are warnings; they are errors with
+// opts.Strict.
 //
-// opts may be nil. With depth VerifyStructure nothing is decoded and no digest
-// computed. Version 1 has no canonical form, so VerifyCanonical is
-// VerifyDigests for it. In version 2 the padding counts only for that.
+// opts may be nil. With depth VerifyStructure it decodes nothing and computes no digest.
+// With VerifyCanonical it also reports a version 2 file that is not in canonical form,
+// padding included; for version 1 it is VerifyDigests.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	for _, w := range r.Warnings() {
@@ -234,13 +235,13 @@ func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tenso
 	return l.End(err)
 }
 
-// HasBlocks reports whether version 2 has a layout of that name for the quantised
-// blocks of a .gguf file, such as gguf.q4_k/1: one part, data, of uint8, and the
+// HasBlocks reports whether scheme is a layout of version 2 for the quantised blocks of a
+// .gguf file, such as gguf.q4_k/1. Its tensors have one part, data, of uint8, and the
 // attributes elems_per_block and block_bytes.
 func HasBlocks(scheme string) bool { return layouts.HasBlocks(scheme) }
 
-// A RuleError is the refusal of a version 2 file that breaks one of its
-// specification's rules: Rule is its name in upstream's conformance corpus, such as
-// BlobAlignment, and Err has a class, tensor.ErrMalformed or tensor.ErrChecksum.
-// errors.As finds it in the errors of opening, reading and verifying.
+// A RuleError says that a version 2 file breaks a rule of its specification. Rule is the
+// name of the rule in upstream's conformance corpus, such as BlobAlignment. Err wraps
+// tensor.ErrMalformed, tensor.ErrChecksum or io.ErrUnexpectedEOF. errors.As finds it in
+// the errors of opening, reading and verifying.
 type RuleError = rule.Error

@@ -24,21 +24,22 @@ import (
 
 // ShardOptions control how [WriteShards] divides a model.
 type ShardOptions struct {
-	// MaxSize is the maximum number of bytes of data in a shard. It must be set: 0 is
-	// fs.ErrInvalid. A tensor is never divided: a larger one gets a shard of its own.
+	// MaxSize is the maximum number of bytes of data in a shard. It must be set:
+	// WriteShards fails with fs.ErrInvalid for 0. A tensor is never divided: a larger one
+	// gets a shard of its own.
 	MaxSize int64
-	// Digest is the digest of whole shards in the root: SHA256, which is NoDigest too, or
-	// XXH3.
+	// Digest is the algorithm of the digests in the root of whole shards: SHA256 or XXH3.
+	// NoDigest means SHA256.
 	Digest Digest
-	// ID, if not empty, identifies the set, for example by the training step. It is the
-	// attribute shard_set_id of the root and of every shard. A root whose shards have
-	// other IDs does not open.
+	// ID, if not empty, identifies the set, for example by the training step. It becomes
+	// the attribute shard_set_id of the root and of every shard. Reading from a shard
+	// whose ID is not the ID of the root fails.
 	ID string
 	// NoReplace makes WriteShards fail with fs.ErrExist if a file of the set exists.
 	NoReplace bool
 	// DryRun makes WriteShards return the names and write nothing.
 	DryRun bool
-	// TensorAttributes, if not nil, describes a tensor. Its result may be nil.
+	// TensorAttributes, if not nil, returns the attributes of a tensor, or nil.
 	TensorAttributes func(t *tensor.Tensor) map[string]any
 	// Writer has the options for each file; nil is the zero value. Its Version must be 2
 	// or "". Its Attributes are the attributes of the root.
@@ -53,8 +54,8 @@ type ShardOptions struct {
 // The files replace the files of an earlier call as one set. After an error the old set
 // is still there. After a crash the next WriteShards of that name, or tensorfile.Clean,
 // finishes the set; until then [Open] reports that the set is unfinished. WriteShards
-// fails if a symbolic link is in the place of a shard, because readers do not follow
-// links.
+// fails with fs.ErrInvalid if a shard would replace a symbolic link, because readers do
+// not follow links.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	d, err := newDivision(name, opts)
@@ -82,11 +83,11 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if d.DryRun {
 		return names, nil
 	}
-	return names, d.files(ctx, names, shards)
+	return names, d.writeSet(ctx, names, shards)
 }
 
-// names returns the names of shards and root, or of the root alone if one shard has
-// everything.
+// names returns the names of the files: shards, then the root; if there is one shard,
+// only the root.
 func (d *division) names(shards int) (names []string) {
 	for i := range shards {
 		if shards > 1 {
@@ -96,15 +97,15 @@ func (d *division) names(shards int) (names []string) {
 	return append(names, d.name)
 }
 
-// files writes the shards and the root as a set.
-func (d *division) files(ctx context.Context, names []string, shards [][]*tensor.Tensor) error {
+// writeSet writes the shards and the root as a set.
+func (d *division) writeSet(ctx context.Context, names []string, shards [][]*tensor.Tensor) error {
 	set, err := atomicfile.NewSet(d.name)
 	if err != nil {
 		return err
 	}
 	defer set.Abort()
 	set.Obsolete(d.oldShards()...)
-	// create begins a file, which is at temp until the set is complete.
+	// create begins a file, which has the name temp until the set is complete.
 	create := func(name string, o WriterOptions) (w *Writer, temp string, err error) {
 		f, err := set.Create(filepath.Base(name))
 		if err != nil {
@@ -128,9 +129,9 @@ func (d *division) files(ctx context.Context, names []string, shards [][]*tensor
 		return set.Commit()
 	}
 	for i, shard := range shards {
-		own := d.writer
-		own.Attributes = d.withID(nil)
-		w, temp, err := create(names[i], own)
+		shardOptions := d.writer
+		shardOptions.Attributes = d.withID(nil)
+		w, temp, err := create(names[i], shardOptions)
 		if err == nil {
 			err = d.write(ctx, w, shard)
 		}
@@ -147,8 +148,8 @@ func (d *division) files(ctx context.Context, names []string, shards [][]*tensor
 	return set.Commit()
 }
 
-// oldShards lists the shards of the root that is replaced, by the names that
-// WriteShards gives them.
+// oldShards returns the names of the shards that an earlier WriteShards wrote for the
+// root that is replaced.
 func (d *division) oldShards() []string {
 	r, err := Open(d.name, nil)
 	if err != nil {
@@ -174,7 +175,7 @@ func (d *division) withID(attributes map[string]any) map[string]any {
 	return all
 }
 
-// A division is a call of WriteShards.
+// A division is the state of a call of WriteShards.
 type division struct {
 	ShardOptions
 	writer WriterOptions
@@ -199,7 +200,7 @@ func newDivision(name string, opts *ShardOptions) (*division, error) {
 	return d, d.writer.Check()
 }
 
-// divide returns the tensors of each shard, of which there is at least one.
+// divide returns the tensors of each shard. There is at least one shard.
 func (d *division) divide(ctx context.Context,
 	ts iter.Seq2[*tensor.Tensor, error]) ([][]*tensor.Tensor, error) {
 	by := format.Division{Format: core.Errs, MaxSize: d.MaxSize,
@@ -217,18 +218,18 @@ func (d *division) divide(ctx context.Context,
 	})
 }
 
-// shardName is the name of shard i.
+// shardName returns the file name of shard i, from 0.
 func (d *division) shardName(i int) string {
 	return fmt.Sprintf("%s-%05d.zt", strings.TrimSuffix(d.name, filepath.Ext(d.name)), i+1)
 }
 
-// write writes a whole file.
+// write adds ts and their attributes to w, and completes the file.
 func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) error {
 	defer w.Abort()
 	if d.TensorAttributes != nil {
 		for _, t := range ts {
-			if own := d.TensorAttributes(t); len(own) > 0 {
-				if err := w.TensorAttributes(t.Name, own); err != nil {
+			if attributes := d.TensorAttributes(t); len(attributes) > 0 {
+				if err := w.TensorAttributes(t.Name, attributes); err != nil {
 					return err
 				}
 			}
@@ -237,7 +238,8 @@ func (d *division) write(ctx context.Context, w *Writer, ts []*tensor.Tensor) er
 	return w.writeAll(ctx, tensor.Of(ts...))
 }
 
-// link makes the root refer to a shard that has been written to temp.
+// link makes the root refer to the shard of that name, which is complete, in the file
+// temp.
 func (d *division) link(ctx context.Context, root *Writer, temp, name string) error {
 	r, err := Open(temp, nil)
 	if err != nil {

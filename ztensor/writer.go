@@ -21,54 +21,53 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
-// The versions that are written.
+// The versions that can be written.
 const (
-	Version10 = "1.0" // of the published specification 1.0.0
+	Version10 = "1.0" // specification 1.0.0
 	Version2  = "2"
 )
 
-// Digest says which checksum a writer puts next to each payload. In version 1 it covers
-// the bytes as they are stored, after compression and without padding; in version 2 the
-// bytes before compression.
+// A Digest is an algorithm of checksums.
 type Digest = digest.Algorithm
 
 // The digests.
 const (
 	NoDigest = digest.None
-	CRC32C   = digest.CRC32C // finds accidents; costs next to nothing
-	SHA256   = digest.SHA256 // also finds intent, as far as the manifest itself can be trusted
-	XXH3     = digest.XXH3   // of version 2, which has it for every part; finds accidents
+	CRC32C   = digest.CRC32C // detects accidental changes; version 1
+	SHA256   = digest.SHA256 // detects deliberate changes too, if the manifest is trusted
+	XXH3     = digest.XXH3   // detects accidental changes; version 2
 )
 
-// WriterOptions control how a file is written. nil is the zero value. An option that does
-// not fit the version is an error that names both; the package comment has them in a
-// table.
+// WriterOptions control how a file is written. nil is the zero value. If an option does
+// not fit the version, writing fails with errors.ErrUnsupported; the package comment has
+// a table.
 type WriterOptions struct {
-	// Version is [Version2] or "", or [Version10]. Programs of upstream read the versions
-	// of their own generation only: today's read version 2.
+	// Version is [Version2] or [Version10]; "" means Version2. Upstream's programs read
+	// the versions of their own generation only: the current ones read version 2.
 	Version string
 	// Canonical writes version 2 in canonical form, in which equal content makes equal
-	// files. Add then keeps the tensor, and its data is written, sorted by name, by
-	// AddAll and Close, which fail if memory of the caller has changed by then. It
-	// excludes Level, Alignment and KeepOrder. WriteFile and WriteShards set it where
-	// these allow it.
+	// files. Add then only keeps the tensor. AddAll and Close write the data, sorted by
+	// name; they fail if memory of the caller has changed by then. Canonical cannot be
+	// combined with Level, KeepOrder or another Alignment than 65536. WriteFile and
+	// WriteShards set it if these allow it.
 	Canonical bool
-	// Digest is computed for each component of version 1, of the bytes as stored:
-	// CRC32C or SHA256. Version 2 always has XXH3, of the bytes before compression.
+	// Digest is the digest of each component of version 1.0, of the bytes as they are
+	// stored: CRC32C or SHA256. Version 2 always has XXH3, of the bytes before
+	// compression.
 	Digest Digest
-	// Level compresses with zstd: 1 to 22 as the zstd program counts, in four steps of
-	// effort. 0 stores the bytes as they are, so that they can be mapped.
+	// Level compresses with zstd, with the levels 1 to 22 of the zstd program; there are
+	// four degrees of effort. 0 stores the bytes as they are, so that they can be mapped.
 	Level int
-	// Attributes describe the file. Values are strings in 1.0. In 2 they are values that
+	// Attributes describe the file. Values are strings in 1.0. In 2 each is a value that
 	// github.com/fxamacker/cbor/v2 encodes, or a [Value].
 	Attributes map[string]any
 	// Generator names the program in files of 1.0; "" is "tensorfile".
 	Generator string
-	// Alignment is where the payloads of version 2 begin: at multiples of it, a power
-	// of two from 4096. 0 is 65536, the alignment of canonical form.
+	// Alignment is a power of two from 4096 to 1 GiB: the payloads of version 2 begin at
+	// multiples of it. 0 is 65536, the alignment of canonical form.
 	Alignment int64
-	// KeepOrder makes WriteFile and WriteShards write the tensors of version 2 in the
-	// order given, as a Writer that is not Canonical does anyway, and version 1 always.
+	// KeepOrder makes WriteFile and WriteShards write the data of version 2 in the order
+	// given. Version 1.0, and a Writer without Canonical, always do.
 	KeepOrder bool
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
@@ -78,24 +77,24 @@ type WriterOptions struct {
 }
 
 // A Writer writes a .zt file in one pass, with the methods of every Writer: Check, Add,
-// AddAll, Close and Abort. Data goes out as it is added, the manifest comes last; it
+// AddAll, Close and Abort. Add writes the data of a tensor, Close the manifest. A Writer
 // never seeks. It is for one goroutine at a time.
 //
 // AddAll writes the same bytes as Add for each tensor, and compresses and hashes on all
-// cores, with up to 32 MiB of data in flight and an encoder for each core: 2 MiB at
-// levels 1 and 2, 3 below 7, 9 below 16, else 40. Memory that its sequence has yielded
-// must not change until it returns. A sparse tensor is checked as [sparse.Check] does, so
-// that its indices are read twice.
+// cores. It holds up to 32 MiB of data and one encoder a core, which takes 2 MiB at
+// levels 1 and 2, 3 MiB below 7, 9 MiB below 16, else 40 MiB. Memory that its sequence
+// has yielded must not change until it returns. A sparse tensor is checked as
+// [sparse.Check] does, so that its indices are read twice.
 //
 // An error of writing, or of data that does not fit its tensor, is final: all later calls
-// fail with it. After a tensor that is refused before a byte of it was written others can
-// be added.
+// fail with it. If a tensor is refused before a byte of it was written, others can be
+// added.
 type Writer struct {
 	generation
-	old io.Closer // the file that is continued in its place; nil: none
+	old io.Closer // the Reader of the file that Append extends; nil: none
 }
 
-// A generation is the writer of one.
+// A generation is the writer of package v1 or v2.
 type generation interface {
 	Check(t *tensor.Tensor) error
 	Add(t *tensor.Tensor) error
@@ -108,22 +107,22 @@ type generation interface {
 	Abort()
 }
 
-// NewWriter begins a file on w, which it never closes. The first call of a method returns
-// the error of wrong options.
+// NewWriter returns a Writer to w, which it never closes. If options are invalid, the
+// first call of a method fails.
 func NewWriter(w io.Writer, opts *WriterOptions) *Writer { return newWriter(w, false, opts) }
 
-// newWriter chooses the generation. If owned is set, out is a file that the Writer
-// completes.
+// newWriter returns the Writer of the version in opts. If owned is set, out is a
+// format.Target, which Close and Abort end.
 func newWriter(out io.Writer, owned bool, opts *WriterOptions) *Writer {
-	o := opts.orZero()
+	o := opts.withDefaults()
 	if o.Version == Version10 {
 		return &Writer{generation: v1.NewWriter(out, owned, o.settings())}
 	}
 	return &Writer{generation: v2.NewWriter(out, owned, o.settings())}
 }
 
-// Create begins a file that appears under that name when Close succeeds, and
-// not at all before that or otherwise.
+// Create returns a Writer of the file of that name, which appears when Close succeeds, or
+// not at all.
 func Create(name string, opts *WriterOptions) (*Writer, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
@@ -139,9 +138,8 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return newWriter(f, true, opts), nil
 }
 
-// WriteFile writes a file of these tensors, which appears whole or not at all. It has the
-// descriptions of all tensors and pieces of the data in memory: at most 48 MiB on two
-// cores at a Level of up to 3.
+// WriteFile writes a file of the tensors of ts, which appears whole or not at all. It
+// holds the descriptions of all tensors, and of the data what [Writer] says.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	w, err := Create(name, opts.WholeFile())
@@ -151,7 +149,8 @@ func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, er
 	return w.writeAll(ctx, ts)
 }
 
-// writeAll adds the tensors of ts, and completes the file. After an error it is dropped.
+// writeAll adds the tensors of ts and completes the file; after an error it drops the
+// file.
 func (w *Writer) writeAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	defer w.Abort()
 	if err := w.AddAll(ctx, ts); err != nil {
@@ -166,46 +165,47 @@ func Save(name string, m map[string]*tensor.Tensor) error {
 	return WriteFile(context.Background(), name, tensor.Sorted(m), nil)
 }
 
-// Check reports options that are wrong, or do not fit the version.
+// Check fails if an option is invalid or does not fit the version. o may be nil.
 func (o *WriterOptions) Check() error { return NewWriter(io.Discard, o).Usable() }
 
-// WholeFile returns the options of a Writer that is given all tensors of a file: o, and
-// Canonical where the version has that form and o allows it. o may be nil.
+// WholeFile returns o as [WriteFile] uses it: with Canonical set if the version has
+// canonical form and the other options allow it. o may be nil.
 func (o *WriterOptions) WholeFile() *WriterOptions {
-	as := o.orZero()
-	if as.Version == Version2 && as.Level == 0 && !as.KeepOrder &&
-		(as.Alignment == 0 || as.Alignment == v2.CanonicalAlignment) {
-		as.Canonical = true
+	out := o.withDefaults()
+	if out.Version == Version2 && out.Level == 0 && !out.KeepOrder &&
+		(out.Alignment == 0 || out.Alignment == v2.CanonicalAlignment) {
+		out.Canonical = true
 	}
-	return &as
+	return &out
 }
 
-func (o *WriterOptions) orZero() WriterOptions {
-	var as WriterOptions
+// withDefaults returns a copy of o, which may be nil, with its Version set.
+func (o *WriterOptions) withDefaults() WriterOptions {
+	var out WriterOptions
 	if o != nil {
-		as = *o
+		out = *o
 	}
-	if as.Version == "" {
-		as.Version = Version2
+	if out.Version == "" {
+		out.Version = Version2
 	}
-	return as
+	return out
 }
 
 func (o *WriterOptions) settings() writer.Settings {
-	return writer.Settings{Err: o.fit(), Canonical: o.Canonical, Digest: o.Digest, Level: o.Level,
-		Attributes: o.Attributes, Generator: o.Generator, Alignment: o.Alignment,
-		KeepOrder: o.KeepOrder, Progress: o.Progress}
+	return writer.Settings{Err: o.checkVersion(), Canonical: o.Canonical, Digest: o.Digest,
+		Level: o.Level, Attributes: o.Attributes, Generator: o.Generator,
+		Alignment: o.Alignment, KeepOrder: o.KeepOrder, Progress: o.Progress}
 }
 
-// fit reports options that do not fit the version.
-func (o *WriterOptions) fit() error {
-	old := o.Version != Version2
+// checkVersion fails if an option is invalid or does not fit the version.
+func (o *WriterOptions) checkVersion() error {
+	isV2 := o.Version == Version2
 	unfit := func(option, of string) error {
 		return core.Errs.New(errors.ErrUnsupported, "%s is for %s, not for version %s", option, of,
 			o.Version)
 	}
 	switch {
-	case old && o.Version != Version10:
+	case !isV2 && o.Version != Version10:
 		return core.Errs.New(errors.ErrUnsupported, "version %s is not written: 1.0 and 2 are",
 			naming.Quote(o.Version))
 	case o.Level < 0 || o.Level > 22:
@@ -214,32 +214,33 @@ func (o *WriterOptions) fit() error {
 		return core.Errs.New(fs.ErrInvalid, "there is no digest %v", o.Digest)
 	case !utf8.ValidString(o.Generator):
 		return core.Errs.New(fs.ErrInvalid, "the generator is not UTF-8")
-	case old && o.Digest == XXH3:
+	case !isV2 && o.Digest == XXH3:
 		return fmt.Errorf("%w: use crc32c or sha256", unfit("digest xxh3", "version 2"))
-	case !old && o.Digest != NoDigest && o.Digest != XXH3:
+	case isV2 && o.Digest != NoDigest && o.Digest != XXH3:
 		return fmt.Errorf("%w: use xxh3", unfit(fmt.Sprint("digest ", o.Digest),
 			"version 1.0"))
-	case old && o.Canonical:
+	case !isV2 && o.Canonical:
 		return unfit("canonical form", "version 2")
-	case old && o.Alignment != 0:
+	case !isV2 && o.Alignment != 0:
 		return unfit("an alignment", "version 2")
-	case o.Generator != "" && !old:
+	case isV2 && o.Generator != "":
 		return unfit("a generator", "version 1.0")
 	}
 	return nil
 }
 
-// Create begins a dense tensor whose bytes come piece by piece through the WriteCloser:
-// little-endian, row-major, exactly as many as dtype and shape require, or Close fails.
-// Until it is closed nothing else can be added.
+// Create adds a dense tensor whose bytes are written to the result: little-endian,
+// row-major, as many as dtype and shape require, or its Close fails. Until it is closed,
+// all other calls of the Writer fail.
 func (w *Writer) Create(name string, dtype tensor.DType,
 	shape tensor.Shape) (io.WriteCloser, error) {
 	return w.generation.Create(name, dtype, shape)
 }
 
-// TensorAttributes sets the attributes of the tensor of that name, before or after it
-// is added; before it if its layout has rules for them: zt.mx/1, zt.quant_group/1 and
-// the layouts of gguf. 1.0 has no such attributes.
+// TensorAttributes sets the attributes of the tensor of that name, before or after it is
+// added. For the layouts zt.mx/1, zt.quant_group/1 and the layouts of gguf it must be
+// called before. It fails with errors.ErrUnsupported for version 1.0, for values that
+// version 2 cannot represent, and for tensors that Append or Link carried over.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
 	if err := w.Usable(); err != nil {
 		return err
@@ -247,10 +248,11 @@ func (w *Writer) TensorAttributes(name string, attributes map[string]any) error 
 	return w.generation.TensorAttributes(name, attributes)
 }
 
-// Link adds tensors of r, the named ones or all, with their attributes and without
-// their data: that stays in the file that r has open, which readers find as shard.
-// shard is what r.Identity returns for a name of 1 to 64 of A-Z a-z 0-9 . _ - that does
-// not begin with a dot. Canonical form and version 1 have no shards.
+// Link adds the named tensors of r, or all if none is named, with their attributes. Their
+// data stays in the file of r, which readers open as shard. shard is the result of
+// r.Identity. Its name has 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with a dot, or
+// Link fails with fs.ErrInvalid. Link fails with errors.ErrUnsupported for version 1 and
+// canonical form, with tensor.ErrNoTensor if r does not have a name.
 func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 	if err := w.Usable(); err != nil {
 		return err
@@ -263,8 +265,8 @@ func (w *Writer) Link(shard Shard, r *Reader, names ...string) error {
 	return to.Link(shard, from, names)
 }
 
-// Close completes the file. If Create made the Writer, the file then appears
-// under its name; the io.Writer of any other stays open.
+// Close completes the file. The file of Create then appears under its name; the io.Writer
+// of NewWriter stays open.
 func (w *Writer) Close() error {
 	err := w.generation.Close()
 	w.release()

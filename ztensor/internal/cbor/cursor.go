@@ -1,12 +1,12 @@
-// Package cbor walks over CBOR without copying it, leniently for zTensor 1.x and
-// strictly for the deterministic CBOR of version 2, and encodes manifests.
+// Package cbor reads CBOR without copying it, leniently for zTensor 1.x and strictly for
+// the deterministic CBOR of version 2, and encodes manifests.
 //
-// Package fxamacker/cbor encodes: values of attributes, and each map whose keys are
-// known, as a struct. By hand are the heads of maps whose keys are names (AppendPairs),
-// because the library has no map in a given order: 1.0 sorts names as text, and items
-// that are encoded already, known or not, stay as they are. By hand is the Cursor too,
-// because the library gives no offset for an error, does not say where an item is,
-// decodes into memory of its own, and does not tell a shortest form from a longer one.
+// github.com/fxamacker/cbor encodes values of attributes, and, as structs, maps whose
+// keys are known. It does not encode maps whose keys are names (AppendPairs), because it
+// has no map in a given order: 1.0 sorts names as text, and items that are encoded
+// already stay as they are. It does not decode manifests (Cursor), because it does not
+// say where an item or an error is, copies what it decodes, and accepts forms that are
+// not shortest.
 package cbor
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// The kinds of CBOR items: the major types, and the indefinite forms as
-// major + indefinite.
+// The kinds of CBOR items: the major types, and major type + Indefinite for items of
+// indefinite length.
 const (
 	Uint        = 0
 	Negint      = 1
@@ -36,45 +36,48 @@ const (
 	Bad         = 0xff // not an item: the cursor has failed
 )
 
+// Null is the encoding of null.
+// Null is the encoding of null.
 const Null = 0xf6
 
-// A Cursor walks CBOR bytes without copying them. Its first error sticks: from
-// then on every item is bad and every container at its end, so that callers ask
-// once, when they are done.
+// A Cursor reads CBOR items one after the other. Its first error is final: every later
+// item is Bad and every container at its end, so that callers check Err once, at the end.
 //
-// A strict cursor takes deterministic CBOR alone (§3.1 of version 2's
-// specification), and its errors are RuleErrors.
+// A strict cursor accepts deterministic CBOR only (§3.1 of the specification of version
+// 2). Its errors are rule.Errors.
 type Cursor struct {
 	B           []byte
 	Pos         int // next byte
-	At          int // first byte of the item that was asked for last
+	At          int // first byte of the item that was read last
 	DepthLeft   int // containers that may still be opened
 	Strict      bool
-	readerLimit bool     // the bound of deep is a limit of the reader, not of the format
+	readerLimit bool     // DepthLeft is a limit of the reader, not of the format
 	Keys        [][]byte // of the maps that are being read, for Unique
 
-	HasTag, HasIndefinite bool // met tags, and items of indefinite length
+	HasTag, HasIndefinite bool // tags, and items of indefinite length, were read
 
 	Err   error
 	ErrAt int
 }
 
-// MaxNesting bounds the recursion whatever Limits.MaxDepth says.
+// MaxNesting bounds the recursion, even if Limits.MaxDepth is larger.
 const MaxNesting = 4096
 
 // MaxStrictDepth is how deep an item of a version 2 manifest may be; the root is at 0.
 const MaxStrictDepth = 32
 
+// New returns a Cursor that is not strict.
 func New(b []byte, l tensor.Limits) Cursor {
 	return Cursor{B: b, DepthLeft: int(min(l.MaxDepth, MaxNesting)), readerLimit: true}
 }
 
+// NewStrict returns a strict Cursor.
 func NewStrict(b []byte, l tensor.Limits) Cursor {
 	return Cursor{B: b, DepthLeft: int(min(l.MaxDepth, MaxStrictDepth)),
 		readerLimit: l.MaxDepth < MaxStrictDepth, Strict: true}
 }
 
-// Fail notes the first error, at byte at.
+// Fail stops the cursor with an error at byte at, unless it has failed before.
 func (c *Cursor) Fail(at int, format string, args ...any) {
 	if c.Err == nil {
 		c.Err = fmt.Errorf(format, args...)
@@ -84,18 +87,19 @@ func (c *Cursor) Fail(at int, format string, args ...any) {
 	}
 }
 
+// Malformed is Fail with the class tensor.ErrMalformed.
 func (c *Cursor) Malformed(at int, format string, args ...any) {
 	c.Fail(at, "%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
 }
 
-// BreakRule notes that a rule of version 2 is broken at byte at.
+// BreakRule is Fail with the rule.Error of a rule of version 2.
 func (c *Cursor) BreakRule(name string, at int, format string, args ...any) {
 	if c.Err == nil {
 		c.Fail(at, "%w", rule.Broken(name, format, args...))
 	}
 }
 
-// invalid is refuse for a strict cursor, and malformed for any other.
+// invalid is BreakRule for a strict cursor, and Malformed for others.
 func (c *Cursor) invalid(name string, at int, format string, args ...any) {
 	if c.Strict {
 		c.BreakRule(name, at, format, args...)
@@ -165,7 +169,8 @@ func (c *Cursor) head() (kind uint8, arg uint64) {
 	return kind, arg
 }
 
-// float returns the float whose head has been read; false if it is another simple value.
+// float returns the float of that many bits whose head has been read; false if it is
+// another simple value.
 func (c *Cursor) float(bits uint64) (float64, bool) {
 	switch c.Pos - c.At {
 	case 3:
@@ -243,8 +248,9 @@ func (c *Cursor) Text() []byte {
 	return s
 }
 
-// ascii reports whether the n bytes before the next one are ASCII, sooner than utf8.Valid
-// does for words. Text in pieces ends with a break, so it is none.
+// ascii reports whether the n bytes before Pos are ASCII. For short text it is faster
+// than utf8.Valid. After text of indefinite length it is false: that ends with a break
+// code.
 func (c *Cursor) ascii(n int) bool {
 	b := c.B[:c.Pos]
 	if len(b) < 8 {
@@ -258,8 +264,7 @@ func (c *Cursor) ascii(n int) bool {
 	return high&0x8080808080808080 == 0
 }
 
-// RawText is Text without the check of its UTF-8, for what is compared with known words
-// first.
+// RawText is Text without the check of UTF-8, for text that is compared with known keys.
 func (c *Cursor) RawText() []byte {
 	kind, n, ok := c.shortHead()
 	if !ok {
@@ -272,7 +277,7 @@ func (c *Cursor) RawText() []byte {
 	return c.bytes(Text, kind, n)
 }
 
-// bytes returns the string of a kind, Text or Bytes, whose head has been read.
+// bytes returns the string of kind want, Text or byteString, whose head has been read.
 func (c *Cursor) bytes(want, kind uint8, n uint64) []byte {
 	switch {
 	case kind == want+Indefinite:
@@ -308,8 +313,8 @@ func (c *Cursor) chunks(want uint8) []byte {
 	return nil
 }
 
-// Container opens an array or map and returns the number of its elements or
-// pairs, or -1 where only its end shows it. More leaves it.
+// Container opens an array or map and returns the number of its elements or pairs, -1 for
+// indefinite length. More leaves it.
 func (c *Cursor) Container(want uint8) int {
 	kind, n, ok := c.shortHead()
 	if !ok {
@@ -340,7 +345,7 @@ func (c *Cursor) Container(want uint8) int {
 	return int(n)
 }
 
-// enter counts a container that is not empty.
+// enter counts an open container, and fails if it is nested too deeply.
 func (c *Cursor) enter() {
 	if c.DepthLeft--; c.DepthLeft < 0 && !c.readerLimit {
 		c.BreakRule(rule.CborDepth, c.At, "nested more than %d deep", MaxStrictDepth)
@@ -349,8 +354,8 @@ func (c *Cursor) enter() {
 	}
 }
 
-// More reports whether the container has another element, and counts it. At the
-// end it leaves the container.
+// More reports whether the container has another element, and decrements *n, the result
+// of Container. At the end it leaves the container.
 func (c *Cursor) More(n *int) bool {
 	if *n > 0 && c.Err == nil {
 		*n--
@@ -379,7 +384,7 @@ func (c *Cursor) unexpected(kind, want uint8) {
 }
 
 // Key reads the next key of a map and returns it if it is text, else nil. A strict cursor
-// checks that keys ascend; before is the encoding of the preceding key.
+// checks that keys ascend; prev is the encoding of the key before.
 func (c *Cursor) Key(prev *[]byte) (text []byte) {
 	at := c.Pos
 	if at < len(c.B) && c.B[at]>>5 == Text {
@@ -406,7 +411,7 @@ func (c *Cursor) Key(prev *[]byte) (text []byte) {
 	return text
 }
 
-// End refuses bytes after the one item.
+// End fails if there are bytes after the item.
 func (c *Cursor) End() {
 	if c.Err == nil && c.Pos < len(c.B) {
 		c.invalid(rule.CborSyntax, c.Pos, "%d bytes after the manifest's map", len(c.B)-c.Pos)

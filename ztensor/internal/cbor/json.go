@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
-// AppendJSON appends the next item as JSON.
+// AppendJSON appends the next item as JSON; see ztensor.Value.MarshalJSON.
 func (c *Cursor) AppendJSON(b []byte) []byte {
 	for c.Pos < len(c.B) && c.B[c.Pos]>>5 == Tag {
 		c.head()

@@ -45,15 +45,15 @@ func (c *Cursor) Skip() {
 	}
 }
 
-// Push remembers a key of the map that is being read, for Unique.
+// Push adds an encoded key of the map that is being read, for Unique.
 func (c *Cursor) Push(key []byte) {
 	if c.Err == nil {
 		c.Keys = append(c.Keys, key)
 	}
 }
 
-// Unique fails if two of the keys that were pushed since mark are the same, and
-// forgets them. It costs nothing but a walk where they ascend.
+// Unique fails if two of the keys from index mark on are the same. It removes these keys,
+// and sorts them unless they ascend.
 func (c *Cursor) Unique(mark int) {
 	keys := c.Keys[mark:]
 	c.Keys = c.Keys[:mark]

@@ -13,11 +13,11 @@ import (
 	"github.com/tensorfile/tensorfile/internal/le"
 )
 
-// An Item is one that is encoded.
+// An Item is an encoded item.
 type Item = fxcbor.RawMessage
 
-// Marshal encodes v, with maps sorted and all in its shortest form, floats and NaN
-// included. A value of a file stays as it is there.
+// Marshal encodes v as deterministic CBOR. A ztensor.Value, and an Item, keep their
+// bytes.
 func Marshal(v any) ([]byte, error) {
 	m, err := fxcbor.CoreDetEncOptions().EncMode()
 	if err != nil {
@@ -30,11 +30,11 @@ func Marshal(v any) ([]byte, error) {
 func MarshalFields(v any) ([]byte, error) { return fields().Marshal(v) }
 
 var fields = sync.OnceValue(func() fxcbor.EncMode {
-	m, _ := fxcbor.EncOptions{}.EncMode() // which cannot fail
+	m, _ := fxcbor.EncOptions{}.EncMode() // never fails
 	return m
 })
 
-// Unmarshal stores an item in what p points to.
+// Unmarshal stores an item in the variable that p points to.
 func Unmarshal(b []byte, p any) error { return unmarshal(b, p, fxcbor.TagsAllowed) }
 
 func unmarshal(b []byte, p any, tags fxcbor.TagsMode) error {
@@ -47,8 +47,8 @@ func unmarshal(b []byte, p any, tags fxcbor.TagsMode) error {
 	return m.Unmarshal(b, p)
 }
 
-// Deterministic returns an item in the one form that version 2 has for it. Files of
-// version 1 have others, and tags, which are an error.
+// Deterministic returns the deterministic encoding of an item. It fails if the item has
+// tags, which version 2 does not allow.
 func Deterministic(b []byte) ([]byte, error) {
 	var v any
 	if err := unmarshal(b, &v, fxcbor.TagsForbidden); err != nil {
@@ -57,7 +57,8 @@ func Deterministic(b []byte) ([]byte, error) {
 	return Marshal(v)
 }
 
-// Entries yields what a map that has been looked through before holds. Its keys are text.
+// Entries yields the keys and the encoded values of a map with text keys. It ends at the
+// first error: the map has been checked before.
 func Entries(encoded []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		c := Cursor{B: encoded, DepthLeft: MaxNesting}
@@ -72,7 +73,7 @@ func Entries(encoded []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Find returns the value of an entry; nil where there is none.
+// Find returns the encoded value of the entry of that name; nil if there is none.
 func Find(encoded []byte, name string) []byte {
 	for key, value := range Entries(encoded) {
 		if key == name {
@@ -92,16 +93,16 @@ func TextOf(encoded []byte) (string, bool) {
 	return string(c.Text()), c.Err == nil
 }
 
-// A Pair is a key of a map and its value, both encoded. Name is the key if that is text.
+// A Pair is a key of a map and its value, both encoded. Name is the key if it is text.
 type Pair struct {
 	Name       string
 	Key, Value []byte
 }
 
-// PairOf returns the pair of a text key.
+// PairOf returns the pair of a text key and an encoded value.
 func PairOf(name string, value []byte) Pair { return Pair{name, AppendText(nil, name), value} }
 
-// Pairs reads a map.
+// Pairs reads a map and returns its entries in order.
 func (c *Cursor) Pairs() []Pair {
 	var all []Pair
 	var before []byte
@@ -116,7 +117,8 @@ func (c *Cursor) Pairs() []Pair {
 	return all
 }
 
-// AppendPairs appends a map, in the order of deterministic CBOR if it is to be sorted.
+// AppendPairs appends a map. If sorted is set, it first sorts all in the order of
+// deterministic CBOR.
 func AppendPairs(b []byte, all []Pair, sorted bool) []byte {
 	if sorted {
 		slices.SortFunc(all, func(a, b Pair) int { return bytes.Compare(a.Key, b.Key) })
@@ -144,6 +146,8 @@ func AppendHead(b []byte, kind uint8, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, k|27), n)
 }
 
+// AppendText appends a text string.
+// AppendText appends a text string.
 func AppendText(b []byte, s string) []byte {
 	return append(AppendHead(b, Text, uint64(len(s))), s...)
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
-// pieceSize is how much is read, hashed and compared at a time.
+// pieceSize is how many stored bytes are read and hashed at a time.
 const pieceSize = 1 << 20
 
-// expected returns the digest that the payload should have, and what computes it: nil
-// where there is none, or none that can be checked.
-func (p *Payload) expected() (w digest.Expected, h hash.Hash, err error) {
-	if w, err = digest.Parse(p.Digest, p.R.IsVersion2); err == nil {
-		h = digest.New(w.Algorithm)
+// expected returns the digest that the file gives for the payload, and a hash that
+// computes it, which is nil if the file gives none. It fails with digest.ErrUnknown for
+// an unknown algorithm.
+func (p *Payload) expected() (want digest.Expected, h hash.Hash, err error) {
+	if want, err = digest.Parse(p.Digest, p.R.IsVersion2); err == nil {
+		h = digest.New(want.Algorithm)
 	}
-	return w, h, err
+	return want, h, err
 }
 
-// checkView is called by tensor.View. Strict readers check the digest the first
-// time that bytes are borrowed.
+// checkView fails if the bytes cannot be borrowed or read at random. A strict reader
+// checks the digest, the first time.
 func (p *Payload) checkView() error {
 	if err := p.decodeError(); err != nil {
 		return p.ReadError(err)
@@ -48,7 +49,7 @@ func (p *Payload) checkStrict() error {
 	if err != nil {
 		return p.digestError(err)
 	}
-	var in io.ReadCloser = p.OpenStored() // of which version 1 has the digest
+	var in io.ReadCloser = p.OpenStored() // version 1: the digest is of stored bytes
 	if p.R.IsVersion2 {
 		in, err = p.open()
 	}
@@ -63,8 +64,8 @@ func (p *Payload) checkStrict() error {
 	return nil
 }
 
-// check shows look all that can be read of the payload, decoded if possible, and
-// compares it with the digest. It leaves out what Stated reports.
+// check writes the bytes of the payload to out, decoded if possible, and checks their
+// digest. It does not report what Worker.checkFields reports.
 func (p *Payload) check(ctx context.Context, out io.Writer) error {
 	want, h, err := p.expected()
 	decode := p.codec() != nil && p.decodeError() == nil
@@ -82,7 +83,8 @@ func (p *Payload) check(ctx context.Context, out io.Writer) error {
 	}
 	if err != nil && !p.R.IsVersion2 && !errors.Is(err, tensor.ErrChecksum) {
 		_, sum := io.Copy(format.Until(ctx, io.Discard), p.OpenStored())
-		var wrong *tensor.FormatError // which may be why it cannot be decoded
+		// Changed bytes may be why it cannot be decoded.
+		var wrong *tensor.FormatError
 		if errors.Is(sum, tensor.ErrChecksum) && errors.As(sum, &wrong) {
 			both := *wrong
 			both.Err = fmt.Errorf("%w; %w", wrong.Err, err)
@@ -92,11 +94,11 @@ func (p *Payload) check(ctx context.Context, out io.Writer) error {
 	return p.ReadError(err)
 }
 
-// checkStored is check for the bytes as they are stored.
+// checkStored is check for stored bytes, which are not decoded.
 func (p *Payload) checkStored(want digest.Expected, h hash.Hash, out io.Writer) (err error) {
 	known := h != nil
 	if !known {
-		h = digest.New(digest.XXH3) // so that every byte is looked at
+		h = digest.New(digest.XXH3) // reads every byte, so that a failing read is found
 	}
 	for off := int64(0); off < p.Length && err == nil; off += pieceSize {
 		err = p.UseStored(off, min(p.Length-off, pieceSize), func(b []byte) error {

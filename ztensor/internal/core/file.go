@@ -1,5 +1,5 @@
-// Package core is what the readers of both generations of zTensor use: the index of an
-// open file, payloads, and their verification.
+// Package core has the code that the readers of both generations of zTensor share: the
+// index of an open file, payloads, and their verification.
 package core
 
 import (
@@ -19,8 +19,8 @@ import (
 // A File is an open file of any version.
 type File struct {
 	*format.Input
-	IsVersion2 bool   // a digest that does not fit breaks a rule of version 2
-	Window     uint64 // the largest that a zstd frame may have
+	IsVersion2 bool   // digests are of decoded bytes, and errors name rules
+	Window     uint64 // the largest window of a zstd frame
 	index
 
 	decoderOnce sync.Once
@@ -30,23 +30,22 @@ type File struct {
 	tail   []byte // read by ReadTail, at tailAt; nil after ReadManifest
 	tailAt int64
 
-	checked sync.Map // strict: the payloads whose digest was found right
+	checked sync.Map // strict: the payloads whose digest was checked
 
 	Generation generation
 }
 
-// A generation is what differs between the versions of an open file, beyond its index.
+// A generation is the part of an open file that differs between packages v1 and v2.
 type generation interface {
-	// Shard opens one of the other files that have payloads, and returns the name under
-	// which it was found; "" if it was not.
+	// Shard opens shard i, the first time, and returns the name of its file.
 	Shard(i int) (src *source.Source, name string, err error)
-	// VerifyFile verifies what is in no tensor, and VerifyTensor a tensor.
+	// VerifyFile verifies the shards and the padding, VerifyTensor one tensor.
 	VerifyFile(ctx context.Context, found *format.Findings) error
 	VerifyTensor(ctx context.Context, w *Worker, t *tensor.Tensor)
 	Close() error
 }
 
-// A ShardID is how a file names another one.
+// A ShardID is package ztensor's Shard.
 type ShardID struct {
 	Name   string
 	Size   int64
@@ -62,14 +61,15 @@ func (r *File) Close() error {
 	return err
 }
 
-// Errs makes the errors of this format.
+// Errs makes the errors of package ztensor.
 const Errs = format.Errors("ztensor")
 
-// tailWindow and the eight bytes at the start are less than 64 KiB together.
+// tailWindow is how many bytes ReadTail reads: with the magic number, less than 64 KiB.
 const tailWindow = 64<<10 - 64
 
-// ReadTail returns the last n bytes. Where a second read would cost more than they do, it
-// reads more of them, in which ReadManifest may find the manifest.
+// ReadTail returns the last n bytes. If the file is not mapped, it reads tailWindow bytes
+// at once, because a second read may be expensive: ReadManifest may find the manifest
+// there.
 func (r *File) ReadTail(n int64) ([]byte, error) {
 	size := r.Size()
 	if r.tailAt = size - n; !r.Mapped() {
@@ -82,7 +82,8 @@ func (r *File) ReadTail(n int64) ([]byte, error) {
 	return r.tail[int64(len(r.tail))-n:], nil
 }
 
-// ReadManifest returns the n bytes at off in memory of their own, after ReadTail.
+// ReadManifest returns the n bytes at off, in memory of their own. It uses the bytes of
+// ReadTail if they have the manifest.
 func (r *File) ReadManifest(off, n int64) ([]byte, error) {
 	if limit := min(r.Options.Limits.MaxMetadata, 1<<30); n > limit {
 		return nil, Errs.Limit(off, "manifest", "%d bytes of at most %d", n, limit)
@@ -97,8 +98,8 @@ func (r *File) ReadManifest(off, n int64) ([]byte, error) {
 	return b, r.Locate(off, "manifest", err)
 }
 
-// ExplainUnfinished adds to an error of reading shards that their set is not finished, if that is
-// so.
+// ExplainUnfinished adds to an error of reading a shard that WriteShards was interrupted,
+// if it was.
 func (r *File) ExplainUnfinished(err error) error {
 	class := tensor.ClassOf(err)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) &&
@@ -109,7 +110,7 @@ func (r *File) ExplainUnfinished(err error) error {
 	return atomicfile.Explain(string(Errs), r.Unfinished(), err)
 }
 
-// Locate gives an error its place, unless it has one.
+// Locate adds the offset and the field to an error, unless it has a location.
 func (r *File) Locate(off int64, field string, err error) error {
 	if err == nil {
 		return nil
@@ -121,8 +122,8 @@ func (r *File) Locate(off int64, field string, err error) error {
 	return Errs.Wrap(off, field, err)
 }
 
-// Decoder returns the zstd decoder that all reads share, made on first use. It decodes in
-// the goroutine of the caller, and never beyond the capacity of the destination.
+// Decoder returns the zstd decoder that all reads share. DecodeAll decodes in the
+// goroutine of the caller, and never beyond the capacity of the destination.
 func (r *File) Decoder() (*zstd.Decoder, error) {
 	r.decoderOnce.Do(func() {
 		r.zstd, r.zstdErr = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true),

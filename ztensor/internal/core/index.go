@@ -16,7 +16,7 @@ import (
 // IndexRoles are the parts of a sparse tensor that have indices.
 var IndexRoles = []string{"indices", "indptr", "coords"}
 
-// Unnamed returns an error of package sparse without the name of its tensor.
+// Unnamed returns an error of package sparse without the name of the tensor.
 func Unnamed(err error) error {
 	var named *sparse.Error
 	if errors.As(err, &named) {
@@ -40,30 +40,31 @@ func PayloadsOf(t *tensor.Tensor) []*Payload {
 	return all
 }
 
-// PathKey keeps a path with a key from the file readable.
+// PathKey returns a key of the file as a path of an error has it: escaped, and cut if it
+// is long.
 func PathKey(key []byte) string {
 	s := naming.Quote(string(key))
 	return s[1 : len(s)-1]
 }
 
-// An index is what the manifest of any generation comes down to. Its strings point into
-// the manifest, which is in memory of its own.
+// An index is the content of a manifest of any version. Its strings point into the
+// manifest, which ReadManifest has copied.
 type index struct {
 	Version          string
 	Generator        string
-	Roles            string // what it calls the parts of one; "" where there is only one
-	List             string // what the manifest calls the list of tensors, for errors
+	List             string // the manifest's key of the list of tensors
+	Roles            string // the manifest's key of the parts of a tensor; "" in 0.1
 	Tensors          []*tensor.Tensor
 	Payloads         []*Payload
-	Attributes       []byte                    // a CBOR map; nil where the file has none
-	TensorAttributes map[*tensor.Tensor][]byte // the attributes of tensors, as CBOR
-	Unsorted         bool                      // components do not ascend in the file
+	Attributes       []byte                    // a CBOR map; nil if the file has none
+	TensorAttributes map[*tensor.Tensor][]byte // CBOR maps
+	Unsorted         bool                      // payloads do not ascend, or are in shards
 	Warnings         format.Warnings
 
-	Shards []ShardID // other files that have payloads
+	Shards []ShardID
 
 	ManifestAt, ManifestSize int64
-	FooterSize               int64 // its size
+	FooterSize               int64
 
 	tensors  format.Arena[tensor.Tensor]
 	payloads format.Arena[blobSource]
@@ -72,7 +73,7 @@ type index struct {
 	Parts    format.Arena[tensor.Part]
 }
 
-// Reserve allocates n tensors of one component.
+// Reserve allocates memory for n tensors of one payload.
 func (x *index) Reserve(n int) {
 	if n > 0 {
 		x.Tensors, x.Payloads = make([]*tensor.Tensor, 0, n), make([]*Payload, 0, n)
@@ -82,7 +83,7 @@ func (x *index) Reserve(n int) {
 	}
 }
 
-// NewTensor adds a tensor.
+// NewTensor adds a tensor to the index.
 func (x *index) NewTensor(name string) *tensor.Tensor {
 	t := &x.tensors.Take(1)[0]
 	t.Name = name
@@ -90,7 +91,7 @@ func (x *index) NewTensor(name string) *tensor.Tensor {
 	return t
 }
 
-// NewPayload adds a payload of t.
+// NewPayload adds a payload of t to the index.
 func (r *File) NewPayload(t *tensor.Tensor) *Payload {
 	s := &r.payloads.Take(1)[0]
 	p := &s.p
@@ -99,10 +100,10 @@ func (r *File) NewPayload(t *tensor.Tensor) *Payload {
 	return p
 }
 
-// PathOf returns the path of c in the manifest, for errors.
-func (x *index) PathOf(c *Payload) string { return x.Field(c.T.Name, c.Role()) }
+// PathOf returns the path of p in the manifest, for errors.
+func (x *index) PathOf(p *Payload) string { return x.Field(p.T.Name, p.Role()) }
 
-// Field is the path of a component in the manifest's own words.
+// Field returns the path of a payload in the manifest, for errors.
 func (x *index) Field(name, role string) string {
 	if x.Roles == "" {
 		return fmt.Sprintf("%s[%s]", x.List, naming.Quote(name))
@@ -113,19 +114,19 @@ func (x *index) Field(name, role string) string {
 // An Extent is a range of bytes of a file.
 type Extent struct{ Off, Length int64 }
 
-// A payloadExtent extent is the extent of a payload.
+// A payloadExtent is the extent of payload i.
 type payloadExtent struct {
 	Extent
-	shard, i int32 // of the payload
+	shard, i int32
 }
 
-// Overlaps calls report with two payloads that share some of their bytes but are not at
-// the same place, each second one at most once, until report returns false.
+// Overlaps calls report with pairs of payloads whose extents overlap and are not equal,
+// until report returns false. Each payload is b at most once.
 func (x *index) Overlaps(report func(a, b *Payload) bool) {
 	if !x.Unsorted {
 		return
 	}
-	ends := make([]payloadExtent, 1+len(x.Shards)) // of each file, the one that ends last so far
+	ends := make([]payloadExtent, 1+len(x.Shards)) // of each file, the extent that ends last
 	for _, e := range x.byOffset() {
 		f := &ends[e.shard]
 		if e.Off < f.Off+f.Length && e.Extent != f.Extent &&
@@ -138,8 +139,7 @@ func (x *index) Overlaps(report func(a, b *Payload) bool) {
 	}
 }
 
-// byOffset returns the extents of the payloads that are not empty, in the order in which
-// they begin.
+// byOffset returns the extents that are not empty, sorted by offset.
 func (x *index) byOffset() []payloadExtent {
 	all := make([]payloadExtent, 0, len(x.Payloads))
 	for i, p := range x.Payloads {
@@ -153,7 +153,8 @@ func (x *index) byOffset() []payloadExtent {
 	return all
 }
 
-// FindNonZero reports the first byte that is not zero of each gap between the taken extents.
+// FindNonZero calls report with the offset of the first byte that is not zero in each gap
+// between the taken extents. It sorts taken.
 func (r *File) FindNonZero(ctx context.Context, taken []Extent, report func(at int64)) error {
 	slices.SortFunc(taken, func(a, b Extent) int { return cmp.Compare(a.Off, b.Off) })
 	found := format.NewFindings(nil)

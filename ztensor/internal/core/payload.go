@@ -13,22 +13,23 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// A Payload is the bytes that a tensor has in one role: the source of a tensor.Blob.
-// Payloads are in slabs and handed out as pointers, so that a Blob costs no allocation.
+// A Payload is the bytes that a tensor has in one role: the source of a tensor.Blob. It
+// is in an arena, so that a Blob costs no allocation.
 type Payload struct {
 	R           *File
-	T           *tensor.Tensor // that it belongs to
-	Offset      int64          // of the stored bytes in their file
-	Length      int64          // of the stored bytes
-	DecodedSize int64          // -1 where it is known only after decoding
-	Digest      string         // as the file spells it; "" when there is none
+	T           *tensor.Tensor
+	Offset      int64  // of the stored bytes in their file
+	Length      int64  // of the stored bytes
+	DecodedSize int64  // -1 if it is known only after decoding
+	Digest      string // as the file spells it; "" if there is none
 	Extra       *extra
 	Shard       int32 // 1 + its index; 0 is the file itself
 	Dtype       tensor.DType
 	self        *blobSource // that has it
 }
 
-// A blobSource payload is the source of a Blob, which has no field that a caller could set.
+// A blobSource is a Payload as the source of a Blob. It has no exported field that a
+// caller could set.
 type blobSource struct {
 	tensor.Computed
 	p Payload
@@ -39,7 +40,7 @@ func (s *blobSource) Stored() (tensor.Stored, bool) { return s.p.location(), tru
 func (s *blobSource) ReadInto(b []byte) error       { return s.p.readInto(b) }
 func (s *blobSource) Open() (io.ReadCloser, error)  { return s.p.open() }
 
-// Bytes is false where a strict reader finds another digest.
+// Bytes returns false if a strict reader finds another digest.
 func (s *blobSource) Bytes() ([]byte, bool) {
 	if s.p.checkView() != nil {
 		return nil, false
@@ -49,10 +50,10 @@ func (s *blobSource) Bytes() ([]byte, bool) {
 
 func (s *blobSource) ReadAt(b []byte, off int64) (int, error) { return s.p.readAt(b, off) }
 
-// Seekable is for tensor.Slice: a codec of version 2 does not decode what comes before.
+// Seekable reports to tensor.Slice whether ReadAt decodes only the bytes it returns.
 func (s *blobSource) Seekable() bool { return s.p.codec() == nil || s.p.R.IsVersion2 }
 
-// Blob returns the bytes of a payload.
+// Blob returns the Blob of a payload.
 func (p *Payload) Blob() tensor.Blob { return tensor.NewBlob(p.self) }
 
 // PayloadOf returns the payload that is the source of a Blob.
@@ -64,26 +65,27 @@ func PayloadOf(b tensor.Blob) (*Payload, bool) {
 	return &s.p, true
 }
 
-// extra is what few payloads have.
+// extra has the fields that few payloads need.
 type extra struct {
 	Encoding string       // "" is raw
 	Codec    codec        // nil is raw
 	Err      error        // why the bytes cannot be decoded
-	TypeName string       // the file's word for an unknown dtype
-	Storage  tensor.DType // beneath that
+	TypeName string       // the file's name for an unknown dtype
+	Storage  tensor.DType // the storage type of TypeName, in version 2
 }
 
-// A codec decodes payloads that are not stored as they are, and checks their digests.
+// A codec decodes payloads that are encoded or big-endian, and checks their digests.
 type codec interface {
-	// ReadInto decodes all of p into b, which has the size.
+	// ReadInto decodes all of p into b, whose length is the decoded size.
 	ReadInto(p *Payload, b []byte) error
-	// ReadAt decodes what is at off, within the size if that is known.
+	// ReadAt decodes len(b) bytes from off, which are within the decoded size if it is
+	// known.
 	ReadAt(p *Payload, b []byte, off int64) (int, error)
 	// Open streams the decoded bytes, and checks the digest before io.EOF.
 	Open(p *Payload) (io.ReadCloser, error)
 }
 
-// EnsureExtra returns where what few payloads have goes.
+// EnsureExtra allocates p.Extra if it is nil, and returns it.
 func (p *Payload) EnsureExtra() *extra {
 	if p.Extra == nil {
 		p.Extra = &p.R.extras.Take(1)[0]
@@ -91,7 +93,7 @@ func (p *Payload) EnsureExtra() *extra {
 	return p.Extra
 }
 
-// codec returns the codec of the payload; nil where it is stored as it is.
+// codec returns the codec of the payload; nil if its bytes need no decoding.
 func (p *Payload) codec() codec {
 	if p.Extra == nil {
 		return nil
@@ -99,7 +101,7 @@ func (p *Payload) codec() codec {
 	return p.Extra.Codec
 }
 
-// Role returns the role in which the tensor has the payload.
+// Role returns the role of the payload in its tensor.
 func (p *Payload) Role() string {
 	for i := range p.T.Parts {
 		if p.T.Parts[i].Data.Source() == tensor.Source(p.self) {
@@ -109,10 +111,10 @@ func (p *Payload) Role() string {
 	return "data"
 }
 
-// Encoded reports whether the payload is not stored as it is.
+// Encoded reports whether the payload has an encoding other than raw.
 func (p *Payload) Encoded() bool { return p.Extra != nil && p.Extra.Encoding != "" }
 
-// decodeError reports why the bytes cannot be decoded.
+// decodeError returns why the bytes cannot be decoded, or nil.
 func (p *Payload) decodeError() error {
 	if p.Extra == nil {
 		return nil
@@ -120,7 +122,7 @@ func (p *Payload) decodeError() error {
 	return p.Extra.Err
 }
 
-// Source is the file that has the bytes.
+// Source returns the file that has the bytes, which may be a shard.
 func (p *Payload) Source() (*source.Source, error) {
 	if p.Shard == 0 {
 		return p.R.Source, nil
@@ -140,7 +142,7 @@ func (p *Payload) bytes() ([]byte, bool) {
 	return src.Bytes(p.Offset, p.Length)
 }
 
-// location says where the payload is.
+// location returns where and how the payload is stored.
 func (p *Payload) location() tensor.Stored {
 	s := tensor.Stored{Offset: p.Offset, Size: p.Length, Encoding: "raw", Digest: p.Digest}
 	if p.Shard > 0 {
@@ -155,8 +157,8 @@ func (p *Payload) location() tensor.Stored {
 	return s
 }
 
-// UseStored calls use with n stored bytes from byte off of the payload, in place where
-// they are in memory.
+// UseStored calls use with n stored bytes from byte off of the payload. It does not copy
+// them if they are in memory. use must not keep them.
 func (p *Payload) UseStored(off, n int64, use func(b []byte) error) error {
 	src, err := p.Source()
 	if err != nil {
@@ -240,13 +242,13 @@ func (p *Payload) open() (io.ReadCloser, error) {
 	return p.OpenStored(), nil
 }
 
-// ReadError gives an error of reading the payload its place; nil stays nil.
+// ReadError adds the location of the payload to an error of reading it; nil stays nil.
 func (p *Payload) ReadError(err error) error { return p.errorAt("", err) }
 
-// digestError is Failed for the digest.
+// digestError adds the location of the digest to an error; nil stays nil.
 func (p *Payload) digestError(err error) error { return p.errorAt(".digest", err) }
 
-// errorAt gives an error its place, unless it has one.
+// errorAt adds a location to an error, unless it has one, and the name of the shard.
 func (p *Payload) errorAt(field string, err error) error {
 	if err == nil {
 		return nil
@@ -267,7 +269,7 @@ func (p *Payload) errorAt(field string, err error) error {
 	return err
 }
 
-// A stream reads the bytes of a payload.
+// A stream reads the bytes of a payload and checks their digest.
 type stream struct {
 	p    *Payload
 	in   io.Reader
@@ -276,8 +278,7 @@ type stream struct {
 	err  error // of the last Read
 }
 
-// OpenStored streams the stored bytes. A digest that does not fit is the error in place
-// of io.EOF.
+// OpenStored streams the stored bytes as Checked does.
 func (p *Payload) OpenStored() io.ReadCloser {
 	src, err := p.Source()
 	if err != nil {
@@ -286,7 +287,8 @@ func (p *Payload) OpenStored() io.ReadCloser {
 	return p.Checked(io.NewSectionReader(src, p.Offset, p.Length))
 }
 
-// Checked reads in, the bytes that the digest covers, and checks that.
+// Checked streams in, the bytes that the digest covers. If the digest is wrong, the last
+// Read fails instead of returning io.EOF.
 func (p *Payload) Checked(in io.Reader) io.ReadCloser {
 	s := &stream{p: p, in: in}
 	var err error
@@ -316,7 +318,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close releases what is read from.
+// Close makes further reads fail.
 func (s *stream) Close() error {
 	s.in, s.err = nil, errClosed
 	return nil

@@ -58,7 +58,7 @@ type batch struct {
 // batchSize is how many stored bytes make a batch, unless one tensor has more.
 const batchSize = 4 << 20
 
-// errFull ends the verification where no more findings are reported.
+// errFull ends the verification: no more findings are reported.
 var errFull = errors.New("ztensor: enough findings")
 
 // tensors verifies all tensors on all cores. Findings are reported in file
@@ -121,20 +121,20 @@ type Worker struct {
 	err   error // that ends the verification
 }
 
-// A problem is an error, or a warning, that a worker made.
+// A problem is an error or a warning that a Worker found.
 type problem struct {
 	err  error
 	warn bool
 }
 
-// Fail reports damage.
+// Fail adds an error to the findings.
 func (w *Worker) Fail(err error) { w.found = append(w.found, problem{err: err}) }
 
 func (w *Worker) warn(err error) { w.found = append(w.found, problem{err: err, warn: true}) }
 
-// Parts verifies the payloads of a tensor, and reports whether its values may be looked
-// at: they were read, and nothing is wrong with them. The indices of a sparse tensor then
-// are decoded a second time, for which it charges.
+// Parts verifies the payloads of a tensor. It reports whether all were read and are
+// valid, so that the caller may check the values. If sparse is set, it counts the indices
+// twice as decoded, because the caller decodes them again.
 func (w *Worker) Parts(t *tensor.Tensor, sparse bool) bool {
 	before := len(w.found)
 	structure := w.v.found.Options.Depth <= tensor.VerifyStructure
@@ -160,15 +160,15 @@ func (w *Worker) Parts(t *tensor.Tensor, sparse bool) bool {
 		!slices.ContainsFunc(w.found[before:], func(f problem) bool { return !f.warn })
 }
 
-// An outcome is what verifying a payload found.
+// An outcome is the result of verifying a payload.
 type outcome struct {
 	once    sync.Once
-	path    string
+	path    string // of the payload that was verified
 	found   []problem
 	decoded int64
 }
 
-// A payloadKey is all that the verification of a payload depends on.
+// A payloadKey has everything that the outcome of a payload depends on.
 type payloadKey struct {
 	offset, length, size int64
 	shard                int32
@@ -177,7 +177,7 @@ type payloadKey struct {
 	encoding, digest     string
 }
 
-// outcome returns the outcome of p, which is the same for all payloads that are alike.
+// outcome returns the outcome of p, which payloads of the same payloadKey share.
 func (v *verifier) outcome(p *Payload) *outcome {
 	if !v.r.Unsorted {
 		return new(outcome) // no two payloads have a byte in common
@@ -200,8 +200,8 @@ func (v *verifier) outcome(p *Payload) *outcome {
 	return o
 }
 
-// verifyOnce verifies the bytes of a verifyOnce, once for all tensors that have it, each of
-// which gets what that found. It returns how many bytes were decoded.
+// verifyOnce adds the findings of verifyPayload, which it calls once for all payloads
+// that share an outcome. It returns how many bytes were decoded.
 func (w *Worker) verifyOnce(p *Payload) int64 {
 	o := w.v.outcome(p)
 	o.once.Do(func() {
@@ -223,7 +223,7 @@ func (w *Worker) verifyOnce(p *Payload) int64 {
 	return o.decoded
 }
 
-// checkFields reports what is wrong with a payload whatever its bytes are.
+// checkFields reports what is invalid in the manifest about a payload. It reads no bytes.
 func (w *Worker) checkFields(p *Payload) {
 	if err := p.decodeError(); err != nil {
 		w.Fail(p.ReadError(err))
@@ -237,14 +237,13 @@ func (w *Worker) checkFields(p *Payload) {
 		w.Fail(p.digestError(err))
 	case want.Loose:
 		w.warn(p.digestError(fmt.Errorf("%w: %s is not spelled as the document does",
-			tensor.ErrMalformed,
-			naming.Quote(p.Digest))))
+			tensor.ErrMalformed, naming.Quote(p.Digest))))
 	case p.Digest == "" && p.R.IsVersion2:
 		w.warn(p.digestError(errors.New("there is none to check the bytes by")))
 	}
 }
 
-// A payloadWriter checks the decoded bytes of a payload, and counts them.
+// A payloadWriter checks the decoded bytes of a payload and counts them.
 type payloadWriter struct {
 	dtype.Check
 	w       *Worker
@@ -288,7 +287,8 @@ func (w *Worker) verifyPayload(p *Payload) (decoded int64) {
 	return l.decoded
 }
 
-// countDecoded counts n bytes that are decoded.
+// countDecoded subtracts n decoded bytes from the budget. Beyond it, the verification
+// ends with tensor.ErrLimit.
 func (w *Worker) countDecoded(n int64) {
 	if w.v.budget.Add(-n) < 0 && w.err == nil {
 		w.err = fmt.Errorf("ztensor: %w: verifying decodes more than %d bytes",

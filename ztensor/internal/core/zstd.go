@@ -25,15 +25,15 @@ func DecodeAll(d *zstd.Decoder, dst, src []byte) error {
 		return fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, len(out),
 			len(dst))
 	}
-	if len(dst) > 0 && &out[0] != &dst[0] { // the decoder promises the capacity, not the place
+	if len(dst) > 0 && &out[0] != &dst[0] { // the decoder may return other memory
 		copy(dst, out)
 	}
 	return nil
 }
 
-// ZstdError gives the decoder's own errors a class.
+// ZstdError adds a class to an error of the decoder.
 func ZstdError(err error) error {
-	var passed *tensor.FormatError // by the decoder, from reading what is stored
+	var passed *tensor.FormatError // an error of reading the stored bytes
 	switch {
 	case errors.As(err, &passed):
 		return passed

@@ -1,5 +1,4 @@
-// Package digest has the checksums of zTensor files: computed, and as the files spell
-// them.
+// Package digest computes, parses and formats the digests of zTensor files.
 package digest
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// An Algorithm is what package ztensor calls a Digest.
+// An Algorithm is package ztensor's Digest.
 type Algorithm uint8
 
 const (
@@ -29,15 +28,15 @@ const (
 	XXH3
 )
 
-// String is the word before the colon in a file; "none" for None.
+// String returns the name before the colon in a file; "none" for None.
 func (a Algorithm) String() string {
-	if words := [...]string{"none", "crc32c", "sha256", "xxh3"}; int(a) < len(words) {
-		return words[a]
+	if names := [...]string{"none", "crc32c", "sha256", "xxh3"}; int(a) < len(names) {
+		return names[a]
 	}
 	return fmt.Sprintf("Digest(%d)", uint8(a))
 }
 
-// New computes a digest; nil for None.
+// New returns a hash of the algorithm; nil for None.
 func New(a Algorithm) hash.Hash {
 	switch a {
 	case CRC32C:
@@ -50,7 +49,7 @@ func New(a Algorithm) hash.Hash {
 	return nil
 }
 
-// Text spells the digest that h has computed as the specification does; "" where h is
+// Text returns the digest that h has computed, as the specification spells it; "" if h is
 // nil.
 func Text(a Algorithm, h hash.Hash) string {
 	if h == nil {
@@ -75,7 +74,7 @@ func Of(a Algorithm, b []byte) string {
 	return Text(a, h)
 }
 
-// ErrUnknown is a digest that cannot be checked here.
+// ErrUnknown is the error of a digest of an unknown algorithm.
 var ErrUnknown = errors.New("unknown digest algorithm")
 
 // AlgorithmOf returns the algorithm of a digest of version 2.
@@ -94,22 +93,23 @@ func unknownError(name string) error {
 	return fmt.Errorf("%w: %w %s", errors.ErrUnsupported, ErrUnknown, naming.Quote(name))
 }
 
-// IsWellFormed reports whether text is algorithm:hexadecimal.
+// IsWellFormed reports whether text is NAME:VALUE, a NAME of a-z and 0-9 and a VALUE of
+// a-f and 0-9.
 func IsWellFormed(text []byte) bool {
 	name, value, _ := bytes.Cut(text, []byte(":"))
 	return isAlphanumeric(name, 'z') && isAlphanumeric(value, 'f')
 }
 
-// isAlphanumeric reports whether text is of digits and letters up to last.
+// isAlphanumeric reports whether text is not empty and has only 0-9 and a-last.
 func isAlphanumeric(text []byte, last byte) bool {
 	other := 0
-	for _, c := range text { // without a branch, which random digits would mislead
+	for _, c := range text { // without branches, which random digits make slow
 		other |= (9 - int(c-'0')) & (int(last-'a') - int(c-'a')) // negative if both are
 	}
 	return other >= 0 && len(text) > 0
 }
 
-// A Expected digest is one as a file states it. The zero value is none.
+// Expected is the digest that a file gives for some bytes. The zero value is none.
 type Expected struct {
 	Algorithm
 	sum        []byte
@@ -117,9 +117,10 @@ type Expected struct {
 	isVersion2 bool
 }
 
-// Parse reads "crc32c:0x" with eight upper-case hexadecimal digits, or "sha256:" with 64
-// lower-case ones, and marks looser spellings of upstream's readers; in version 2, one of
-// version 2 that has the form of one. "" is none.
+// Parse parses a digest; "" is none. Version 1 has "crc32c:0x" with 8 upper-case
+// hexadecimal digits and "sha256:" with 64 lower-case ones; other spellings that
+// upstream's readers accept are Loose. Version 2 has sha256 and xxh3. Parse fails with
+// ErrUnknown for other algorithms.
 func Parse(s string, isVersion2 bool) (w Expected, err error) {
 	if s == "" {
 		return w, nil
@@ -155,7 +156,7 @@ func Parse(s string, isVersion2 bool) (w Expected, err error) {
 	return w, nil
 }
 
-// Compare compares the digest that h has computed with the stated one.
+// Compare fails with tensor.ErrChecksum if h has computed another digest.
 func (w Expected) Compare(h hash.Hash) error {
 	have := h.Sum(nil)
 	switch {

@@ -1,5 +1,5 @@
-// Package dtype has the words that zTensor files have for dtypes, and checks values that
-// not every byte is.
+// Package dtype has the names of dtypes in zTensor files, and checks for bytes that are
+// not a value of their dtype.
 package dtype
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// storage are the dtypes that are stored as they are, with their words from 1.1 on.
-// Before, the words are the names of the dtypes. Version 2 has all but bool.
+// storage has the storage types, with their short names, which files from 1.1 on have.
+// Older files have the names of tensor.DType. Version 2 has all but bool.
 var storage = [...]struct {
 	dtype tensor.DType
 	name  string
@@ -31,7 +31,7 @@ var storage = [...]struct {
 	{tensor.Bool, "bool"},
 }
 
-// A Logical type is stored as another.
+// A Logical type is a dtype whose elements are stored as another, its storage type.
 type Logical struct {
 	Name    string
 	Storage tensor.DType
@@ -51,8 +51,7 @@ var logical = [...]Logical{
 	{"f4_e2m1", tensor.U8, tensor.F4E2M1FN, true},
 }
 
-// StorageName returns the word of a storage type, the short one from 1.1 on; "" where it is
-// none.
+// StorageName returns the name of a storage type, short or long; "" if d is none.
 func StorageName(d tensor.DType, short bool) string {
 	for _, s := range storage {
 		switch {
@@ -66,7 +65,7 @@ func StorageName(d tensor.DType, short bool) string {
 	return ""
 }
 
-// StorageNamed returns the storage type of that word; Unknown where there is none.
+// StorageNamed returns the storage type of that name; Unknown if there is none.
 func StorageNamed(name string, short bool) tensor.DType {
 	for i := range storage {
 		if s := &storage[i]; short && s.name == name || !short && s.dtype.String() == name {
@@ -76,8 +75,8 @@ func StorageNamed(name string, short bool) tensor.DType {
 	return tensor.Unknown
 }
 
-// LogicalNamed returns the logical type of that name, of version 2 or of 1.2. Its Name is empty
-// where there is none.
+// LogicalNamed returns the logical type of that name in version 2, or in 1.2. If there is
+// none, its Name is empty.
 func LogicalNamed(name string, isVersion2 bool) Logical {
 	for _, l := range logical {
 		if l.Name == name && (isVersion2 || !l.onlyV2) {
@@ -87,8 +86,8 @@ func LogicalNamed(name string, isVersion2 bool) Logical {
 	return Logical{}
 }
 
-// LogicalOf returns the logical type of version 2 that a dtype is; where it is none, it is
-// stored as itself.
+// LogicalOf returns the logical type of version 2 that d is. If it is none, the result
+// has no Name, and d as its Storage.
 func LogicalOf(d tensor.DType) Logical {
 	for _, l := range logical {
 		if l.DType == d {
@@ -98,10 +97,10 @@ func LogicalOf(d tensor.DType) Logical {
 	return Logical{Storage: d, DType: d}
 }
 
-// A Check finds values that their type does not have in the bytes of a payload.
+// A Check checks the bytes of a payload for values that its dtype does not have.
 type Check struct {
 	dtype     tensor.DType
-	OddNibble bool // half of the last byte means nothing and must be zero
+	OddNibble bool // half of the last byte is unused and must be zero
 	n         int64
 	last      byte
 }
@@ -126,7 +125,7 @@ func (c *Check) Next(b []byte) error {
 	return nil
 }
 
-// End checks what shows when all bytes were there.
+// End checks the last byte, after all calls of Next.
 func (c *Check) End() error {
 	if c.OddNibble && c.last > 0xf {
 		return rule.Broken(rule.LayoutData, "the unused half of the last byte is 0x%x", c.last>>4)

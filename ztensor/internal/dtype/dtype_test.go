@@ -29,8 +29,8 @@ func TestWordsOfDTypesAreReadAndWritten(t *testing.T) {
 		{tensor.C64, "", ""},
 		{tensor.Unknown, "", ""},
 	} {
-		if short, long := StorageName(c.dtype, true), StorageName(c.dtype, false); short != c.short ||
-			long != c.long {
+		short, long := StorageName(c.dtype, true), StorageName(c.dtype, false)
+		if short != c.short || long != c.long {
 			t.Errorf("%v: %q and %q", c.dtype, short, long)
 		}
 		for _, short := range []bool{true, false} {

@@ -27,8 +27,8 @@ const (
 	QuantGroup = "zt.quant_group/1"
 )
 
-// Check holds a tensor against the metadata rules of its layout, if it is
-// a registered one.
+// Check checks a tensor of that many elements against the metadata rules of its layout,
+// if the layout is registered. attributes is a CBOR map, or nil.
 func Check(t *tensor.Tensor, elements uint64, attributes []byte) error {
 	c := layoutCheck{t: t, elements: elements, attributes: attributes}
 	switch {
@@ -60,7 +60,7 @@ func HasBlocks(scheme string) bool {
 	return hasPrefix && hasSuffix && slices.Contains(ggufTypes, name)
 }
 
-// RegisteredScheme returns the Scheme of version 2 for one of version 1.
+// RegisteredScheme returns the Scheme of version 2 for a Scheme of version 1.
 func RegisteredScheme(scheme string) string {
 	switch scheme {
 	case sparse.CSR:
@@ -71,8 +71,8 @@ func RegisteredScheme(scheme string) string {
 	return scheme
 }
 
-// Normalize returns t in the words of version 2. The indices of version 1, which have no
-// type in 1.0 and any in 1.2, are uint64 unless they are uint32.
+// Normalize returns a sparse tensor of version 1 with the scheme and dtypes of version 2;
+// other tensors stay as they are. Indices become uint64 unless all are uint32.
 func Normalize(t *tensor.Tensor) *tensor.Tensor {
 	if t.Scheme != sparse.CSR && t.Scheme != sparse.COO {
 		return t
@@ -117,7 +117,7 @@ func (c *layoutCheck) require(ok bool, format string, args ...any) bool {
 	return c.err == nil
 }
 
-// requireParts requires exactly these.
+// requireParts requires parts of exactly these roles.
 func (c *layoutCheck) requireParts(roles ...string) bool {
 	ok := len(c.t.Parts) == len(roles)
 	for _, role := range roles {
@@ -126,7 +126,7 @@ func (c *layoutCheck) requireParts(roles ...string) bool {
 	return c.require(ok, "the parts of %s are %s", c.t.Scheme, strings.Join(roles, ", "))
 }
 
-// requireIndex requires a part of plain indices, and returns their width.
+// requireIndex requires a part of u32 or u64, and returns the size of one index in bytes.
 func (c *layoutCheck) requireIndex(role string) uint64 {
 	d := c.t.Part(role).DType
 	c.require(d == tensor.U32 || d == tensor.U64, "%s of %v, not u32 or u64", role, c.dtype(role))
@@ -143,13 +143,13 @@ func (c *layoutCheck) dtype(role string) string {
 
 func (c *layoutCheck) size(role string) uint64 { return uint64(c.t.Part(role).Data.Size()) }
 
-// requireElements requires a part of n elements.
+// requireElements requires that a part of a known dtype has n elements.
 func (c *layoutCheck) requireElements(role string, n uint64) {
 	d := c.t.Part(role).DType
 	if d == tensor.Unknown {
 		return
 	}
-	want, ok := d.Bytes(int64(n)) // not of a number beyond 63 bits, which is negative here
+	want, ok := d.Bytes(int64(n)) // fails for a number beyond 63 bits, which is negative here
 	c.require(ok && uint64(want) == c.size(role), "%d bytes of %s for %d elements of %v",
 		c.size(role), role, n, d)
 }
@@ -273,8 +273,8 @@ func (c *layoutCheck) checkQuantGroup() {
 		return
 	}
 	lanes := c.elements / along
-	// Without groups the text's equation gives a scale to each element, and its
-	// prose one to each row: either will do.
+	// Without groups the equation of §7 gives each element a scale, and its prose gives
+	// each row one: both are accepted.
 	counts := []uint64{along * lanes, lanes}
 	if group > 0 {
 		counts = []uint64{along / group * lanes}
@@ -320,7 +320,7 @@ func (c *layoutCheck) checkBlocks() {
 	}
 }
 
-// raw is the value of an attribute; nil where there is none.
+// raw returns the encoded value of an attribute; nil if there is none.
 func (c *layoutCheck) raw(name string) []byte { return cbor.Find(c.attributes, name) }
 
 func (c *layoutCheck) uint(name string) (uint64, bool) {
@@ -335,7 +335,7 @@ func (c *layoutCheck) text(name string) (string, bool) {
 	return string(v), in.Err == nil
 }
 
-// CheckData applies the data rules of a layout, csr or coo.
+// CheckData checks the indices of a tensor of layout CSR or COO. It reads them.
 func CheckData(ctx context.Context, t *tensor.Tensor) error {
 	if t.Scheme != CSR && t.Scheme != COO {
 		return nil
@@ -343,8 +343,8 @@ func CheckData(ctx context.Context, t *tensor.Tensor) error {
 	return ruleOf(core.Unnamed(sparse.Check(ctx, t, &sparse.Options{Ordered: true})))
 }
 
-// ruleOf returns the rule that invalid indices break. An error of reading the
-// parts says of itself stays as it is.
+// ruleOf returns the rule.Error of an error of sparse.Check; errors of reading stay as
+// they are.
 func ruleOf(err error) error {
 	var placed *tensor.FormatError
 	var broken *rule.Error
@@ -360,6 +360,8 @@ func ruleOf(err error) error {
 	return err
 }
 
+// Mul returns a * b; false if it overflows.
+// Mul returns a * b; false if it overflows.
 func Mul(a, b uint64) (uint64, bool) {
 	if a <= math.MaxInt32 && b <= math.MaxInt32 {
 		return a * b, true

@@ -1,4 +1,4 @@
-// Package rule names the rules of zTensor 2 and the error of a file that breaks one.
+// Package rule has the names of the rules of zTensor 2, and the error of a broken rule.
 package rule
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Error is what package ztensor calls a RuleError.
+// An Error is package ztensor's RuleError.
 type Error struct {
 	Rule string // its name in upstream's conformance corpus, such as "BlobAlignment"
-	Err  error  // has a class: tensor.ErrMalformed or tensor.ErrChecksum
+	Err  error  // wraps a class, such as tensor.ErrMalformed
 }
 
 func (e *Error) Error() string { return e.Rule + ": " + e.Err.Error() }
@@ -45,10 +45,10 @@ const (
 	ShardIdentity    = "ShardIdentity"
 )
 
-// New returns the error of a broken rule, with an error that has a class.
+// New returns the error of a broken rule. err wraps a class, such as tensor.ErrMalformed.
 func New(rule string, err error) error { return &Error{rule, err} }
 
-// Broken returns the error of a broken rule, with a message.
+// Broken returns the error of a broken rule, with a message and the class of the rule.
 func Broken(rule, format string, args ...any) error {
 	class := tensor.ErrMalformed
 	if rule == ManifestHash || rule == Digest || rule == ShardIdentity {

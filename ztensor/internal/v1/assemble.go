@@ -12,9 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 )
 
-// isPrimaryRole reports whether the elements of a tensor of that format are the elements
-// of its component in this role, so that both have one dtype (§4.2 and §4.3 of the
-// document for the sparse ones).
+// isPrimaryRole reports whether the component of that role has the elements of the
+// tensor, so that both have one dtype (§4.2 and §4.3 of the document for sparse formats).
 func isPrimaryRole(format, role string) bool {
 	if isSparse(format) {
 		return role == "values"
@@ -38,7 +37,7 @@ func (s *scan) componentError(w *fields, field, format string, args ...any) {
 	}
 }
 
-// assemble makes a tensor of its fields and the fields of its components.
+// assemble completes a tensor from its fields and the fields of its components.
 func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	r := s.r
 	dense := f.format == "dense"
@@ -98,7 +97,7 @@ func (s *scan) assemble(t *tensor.Tensor, f *fields) {
 	}
 }
 
-// setExtent checks where a component is.
+// setExtent checks the offset and length of a component, and sets them.
 func (s *scan) setExtent(p *core.Payload, w *fields) {
 	r := s.r
 	size, end := uint64(r.Size()), uint64(r.ManifestAt)
@@ -108,15 +107,15 @@ func (s *scan) setExtent(p *core.Payload, w *fields) {
 	case w.length > 0 && w.offset < uint64(len(Magic1)):
 		s.componentError(w, "offset", "byte %d is part of the magic", w.offset)
 	case w.length > 0 && w.offset+w.length > end: // no overflow: both are within the file
-		s.componentError(w, "length", "%d bytes at %d reach into the manifest at %d", w.length, w.offset,
-			end)
+		s.componentError(w, "length", "%d bytes at %d reach into the manifest at %d", w.length,
+			w.offset, end)
 	}
 	if s.Err != nil {
 		return
 	}
 	p.Offset, p.Length = int64(w.offset), int64(w.length)
 	if p.Digest = w.digest; w.digest == "" && w.has&keyDigest != 0 {
-		p.Digest = `""` // an empty one, which is not none
+		p.Digest = `""` // an empty digest is invalid, "" would mean none
 	}
 	s.field = "offset"
 	if p.Offset%alignment != 0 {
@@ -130,7 +129,7 @@ func (s *scan) setExtent(p *core.Payload, w *fields) {
 	}
 }
 
-// setType sets the dtype of a component of t, whose fields are f, and how it is decoded.
+// setType sets the dtype and the encoding of a component of t, whose fields are f.
 func (s *scan) setType(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	own, typed, primary := w.has&keyDType != 0, f.has&keyDType != 0,
 		isPrimaryRole(f.format, w.name)
@@ -147,7 +146,7 @@ func (s *scan) setType(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 		s.componentError(w, "dtype", "dtype is missing")
 		return
 	case isIndexRole(f.format, w.name):
-		p.Dtype = tensor.U64 // as the format has them where it gives no dtype
+		p.Dtype = tensor.U64 // the document's type of indices
 	case primary && (f.format == "dense" || isSparse(f.format)):
 		typeName = f.dtype
 	}
@@ -172,16 +171,18 @@ func (s *scan) setType(t *tensor.Tensor, p *core.Payload, w, f *fields) {
 	s.setEncoding(p, w, f.format)
 }
 
-// setEncoding sets how a component is decoded.
+// setEncoding sets the decoded size of a component and how it is decoded.
 func (s *scan) setEncoding(p *core.Payload, w *fields, format string) {
-	unsupported := func(what, word string) {
-		p.EnsureExtra().Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what, naming.Quote(word))
+	unsupported := func(what, name string) {
+		p.EnsureExtra().Err = fmt.Errorf("%w: %s %s", errors.ErrUnsupported, what,
+			naming.Quote(name))
 	}
 	zstd, width := false, 0
 	switch p.DecodedSize = p.Length; {
 	case w.has&keyEncoding == 0 || w.encoding == "raw":
 		if w.decoded >= 0 && w.decoded != p.Length {
-			p.EnsureExtra().Err = fmt.Errorf("%w: %d bytes stored raw, uncompressed_length says %d",
+			p.EnsureExtra().Err = fmt.Errorf(
+				"%w: %d bytes stored raw, uncompressed_length says %d",
 				tensor.ErrMalformed, p.Length, w.decoded)
 		}
 	case w.encoding == "zstd":
@@ -212,9 +213,9 @@ func (s *scan) setEncoding(p *core.Payload, w *fields, format string) {
 	}
 }
 
-// checkDense checks the data of a checkDense tensor against its shape. A length that does not fit
-// is an error of opening only in strict mode; otherwise tensor.Check finds it when the
-// tensor is used.
+// checkDense checks the data of a dense tensor against its shape. A wrong length makes
+// opening fail only in strict mode; otherwise tensor.Check finds it when the tensor is
+// used.
 func (s *scan) checkDense(p *core.Payload, w, f *fields) {
 	if p.Dtype == tensor.Unknown {
 		return
@@ -229,16 +230,18 @@ func (s *scan) checkDense(p *core.Payload, w, f *fields) {
 		p.DecodedSize = want
 	}
 	if s.r.Options.Strict && p.DecodedSize != want {
-		s.componentError(w, "length", "%d bytes of data where the shape takes %d", p.DecodedSize, want)
+		s.componentError(w, "length", "%d bytes of data where the shape takes %d",
+			p.DecodedSize, want)
 	}
 }
 
-// storageType returns the storage type of a word; Unknown if it has none.
+// storageType returns the storage type of that name; Unknown if there is none.
 func (s *scan) storageType(typeName string) tensor.DType {
 	d := dtype.StorageNamed(typeName, s.objects)
 	if d == tensor.Unknown {
 		if d = dtype.StorageNamed(typeName, !s.objects); d != tensor.Unknown {
-			s.deviationAt(s.At, "dtype %s is not spelled as in this layout", naming.Quote(typeName))
+			s.deviationAt(s.At, "dtype %s is not spelled as in this layout",
+				naming.Quote(typeName))
 		}
 	}
 	return d

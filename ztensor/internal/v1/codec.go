@@ -16,11 +16,11 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// A codec decodes zstd, and elements that are big-endian.
+// A codec decodes zstd, big-endian elements, or both.
 type codec struct {
 	c     *container
 	zstd  bool
-	width int // of big-endian elements; 0 for others
+	width int // size of big-endian elements; 0: little-endian
 }
 
 func (k *codec) ReadInto(p *core.Payload, b []byte) error {
@@ -42,7 +42,7 @@ func (k *codec) ReadInto(p *core.Payload, b []byte) error {
 	return err
 }
 
-// ReadAt decodes all that comes before.
+// ReadAt decodes all bytes before off too.
 func (k *codec) ReadAt(p *core.Payload, b []byte, off int64) (int, error) {
 	r, err := k.Open(p)
 	if err != nil {
@@ -68,18 +68,18 @@ func (k *codec) Open(p *core.Payload) (io.ReadCloser, error) {
 }
 
 const (
-	// freeWindow is a window that a stream may have whatever its length; a larger one
-	// has to be made plausible by the bytes that are stored.
+	// freeWindow is the window that a frame of any length may have; see maxWindowFor for
+	// larger ones.
 	freeWindow = 8 << 20
-	// freeDecoded is how much a payload may decode to whatever its stored length, where
-	// nothing in the file says how long it is; maxRatio bounds such payloads beyond that.
+	// freeDecoded is how many bytes a payload may decode to if the file does not give its
+	// decoded size. A payload of more may have maxRatio bytes for each stored one.
 	freeDecoded = 16 << 20
 	maxRatio    = 1000
 )
 
-// openZstd streams the decoded bytes, and checks the digest of the stored ones. A frame
-// whose window its stored bytes do not make plausible is decoded into memory that grows
-// with it.
+// openZstd streams the decoded bytes, and checks the digest of the stored bytes. If the
+// window is larger than maxWindowFor the stored bytes, it decodes all at once, into
+// memory that grows with the output.
 func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	limit := p.DecodedSize
 	if limit < 0 {
@@ -105,7 +105,7 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("%w: a zstd window of more than %d bytes", tensor.ErrLimit,
 			core.MaxWindow)
 	}
-	stored, err := io.ReadAll(in) // little, with a large window
+	stored, err := io.ReadAll(in) // few bytes: a large window is allowed for many
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +121,12 @@ func (c *container) openZstd(p *core.Payload) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(b)), err
 }
 
-// A decoded streams what a zstd payload decodes to, and checks its length.
+// A decoded streams the decoded bytes of a zstd payload and checks how many there are.
 type decoded struct {
 	p       *core.Payload
 	in      io.ReadCloser
 	z       *zstd.Decoder // nil after Close
-	streams *sync.Pool    // that takes z back
+	streams *sync.Pool    // of z
 	n       int64
 	limit   int64
 	err     error
@@ -152,7 +152,7 @@ func (d *decoded) Read(b []byte) (int, error) {
 	case d.n < want:
 		err = fmt.Errorf("%w: decodes to %d bytes, not %d", tensor.ErrMalformed, d.n, want)
 	default:
-		if _, err = io.Copy(io.Discard, d.in); err == nil { // to where the digest is checked
+		if _, err = io.Copy(io.Discard, d.in); err == nil { // checks the digest at its end
 			d.err = io.EOF
 			return n, d.err
 		}
@@ -167,13 +167,12 @@ func (d *decoded) Close() error {
 	}
 	d.z = nil
 	if d.in.Close(); d.err == nil {
-		_, d.err = d.in.Read(nil) // that it was closed
+		_, d.err = d.in.Read(nil) // the error of reading after Close
 	}
 	return nil
 }
 
-// decodeGrowing decodes src, whose decoded length is not known or not proven, into
-// memory that grows with what there is.
+// decodeGrowing decodes src, up to limit bytes, into memory that grows with the output.
 func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 	for size := min(limit, max(1<<20, 8*int64(len(src)))); ; size = min(limit, 4*size) {
 		out, err := d.DecodeAll(src, make([]byte, 0, size))
@@ -189,8 +188,7 @@ func decodeGrowing(d *zstd.Decoder, src []byte, limit int64) ([]byte, error) {
 	}
 }
 
-// zstdWindow returns how much memory the first frame of a payload requires; 0 if there
-// is none.
+// zstdWindow returns the window of the first frame of a payload; 0 if it is empty.
 func zstdWindow(p *core.Payload) (int64, error) {
 	if p.Length == 0 {
 		return 0, nil
@@ -210,22 +208,20 @@ func zstdWindow(p *core.Payload) (int64, error) {
 	return int64(min(window, core.MaxWindow+1)), nil
 }
 
-// maxWindowFor is the largest window that stored bytes make plausible.
+// maxWindowFor returns the largest window that is allowed for that many stored bytes.
 func maxWindowFor(stored int64) int64 {
 	return min(core.MaxWindow, max(freeWindow, 8*min(stored, core.MaxWindow)))
 }
 
-// stream returns a decoder of what in has. Decoders are used again, so the limit of
-// windows is one for all payloads, what the whole file makes plausible; the caller
-// checks the first frame's.
+// stream returns a decoder that reads from in. Decoders are reused, so that all have one
+// limit of windows, maxWindowFor the whole file; the caller checks the first frame.
 func (c *container) stream(in io.Reader) (*zstd.Decoder, error) {
 	if z, ok := c.streams.Get().(*zstd.Decoder); ok {
 		return z, z.Reset(in)
 	}
 	window := max(maxWindowFor(c.r.Size()), zstd.MinWindowSize)
 	return zstd.NewReader(in,
-		// of the window; the output is counted elsewhere
-		zstd.WithDecoderMaxMemory(uint64(window)),
+		zstd.WithDecoderMaxMemory(uint64(window)), // of the window: decoded counts the output
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderConcurrency(1))
 }

@@ -1,13 +1,13 @@
 // Package v1 reads and verifies zTensor 0.1, 1.0, 1.1 and 1.2, and edits and writes 1.0.
 //
-// The rules of their documents are checked in these files. A file that breaks a rule is
-// refused if upstream's readers refuse it; else that is a deviation, which is a warning.
+// These files check the rules of the documents. If upstream's readers refuse a file that
+// breaks a rule, so does this package; else there is a warning.
 //
 //	footer, size of the manifest, padding         container.go
 //	root, version, lists of tensors, shapes       scan.go
 //	keys of each kind of map                      fields.go
-//	dtypes, places and encodings of components    assemble.go
-//	entries of 0.1                                old.go
+//	dtypes, extents and encodings of components   assemble.go
+//	entries of 0.1                                entries.go
 //	zstd, byte order                              codec.go
 //	CBOR                                          package cbor
 //	digests                                       package digest
@@ -36,7 +36,7 @@ type container struct {
 	streams sync.Pool // of *zstd.Decoder
 }
 
-// Open reads the index of a file that begins with that magic.
+// Open reads the index of a file that begins with magic, Magic0 or Magic1.
 func Open(r *core.File, magic string) error {
 	c := &container{r: r}
 	r.Generation, r.Window, r.FooterSize = c, core.MaxWindow, minFooter
@@ -77,16 +77,15 @@ const (
 	Magic1 = "ZTEN1000"
 )
 
-// alignment is where the components of version 1 begin: at multiples of it, the
-// first one after the magic at 64.
+// alignment is what the offsets of components are multiples of; the first is 64.
 const alignment = 64
 
-// minFooter is how many bytes follow the manifest in 1.0: its size.
+// minFooter is the size of the footer of 1.0: the size of the manifest.
 const minFooter = 8
 
-// open reads the container of 1.0, 1.1 and 1.2. They begin alike; the last
-// eight bytes are a second magic from 1.1 on, the size of the manifest in 1.0.
-// They cannot be mistaken for each other: as a size, the magic is 3.4 exabytes.
+// open reads the container of 1.0, 1.1 and 1.2. The last eight bytes are the magic again
+// from 1.1 on, the size of the manifest in 1.0. The magic is not a valid size: as a
+// number it is 3.4 exabytes.
 func (c *container) open() error {
 	r := c.r
 	t, err := r.ReadTail(16)
@@ -130,7 +129,7 @@ func (c *container) openEntries() error {
 			"version 0.1 is not what the format's document describes")
 	}
 	switch {
-	case n == 0 && size == 16: // upstream's reader takes it for no tensors
+	case n == 0 && size == 16: // upstream's reader opens it, with no tensors
 		return nil
 	case n == 0, n > uint64(size-16):
 		return core.Errs.Malformed(size-8, "manifest_size", "%d of a file of %d bytes", n, size)
@@ -138,8 +137,8 @@ func (c *container) openEntries() error {
 	return c.scan(size-8-int64(n), int64(n))
 }
 
-// VerifyFile looks for bytes between the components that are not zero: only padding
-// belongs there (§2 of the document).
+// VerifyFile warns of bytes between the components that are not zero: they are padding
+// (§2 of the document).
 func (c *container) VerifyFile(ctx context.Context, found *format.Findings) error {
 	r := c.r
 	taken := []core.Extent{{Off: r.ManifestAt}}

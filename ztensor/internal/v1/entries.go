@@ -27,8 +27,7 @@ func (s *scan) entries() {
 	}
 }
 
-// readEntry reads one map. Fields that this library does not know are the tensor's
-// attributes.
+// readEntry reads one map. Unknown fields become attributes of the tensor.
 func (s *scan) readEntry() {
 	r := s.r
 	s.level, s.entry, s.field = 0, len(r.Tensors), ""

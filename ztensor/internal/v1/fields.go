@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/cbor"
 )
 
-// A key is one that this library knows, as a bit.
+// A key is a known key of a map of the manifest, as a bit.
 type key uint32
 
 const (
@@ -30,18 +30,18 @@ const (
 	keyGenerator
 	keyTensors
 
-	// nullable keys are optional, and may have a null for a value.
+	// nullable keys are optional, and their value may be null.
 	nullable = keyAttributes | keyGenerator |
 		keyEncoding | keyDigest | keyType | keyDecoded | keyEndian
 )
 
-// A knownKey key of a kind of map.
+// A knownKey is a known key and its name.
 type knownKey struct {
 	name string
 	key  key
 }
 
-// The keys of each kind of map, in the order of writers, and which of them are required.
+// The keys of each kind of map, in the order in which programs write them.
 var (
 	rootKeys = []knownKey{{"version", keyVersion}, {"generator", keyGenerator},
 		{"attributes", keyAttributes}, {"tensors", keyTensors}, {"objects", keyTensors}}
@@ -55,6 +55,8 @@ var (
 		{"encoding", keyEncoding}, {"data_endianness", keyEndian}, {"checksum", keyDigest}}
 )
 
+// The required keys of each kind of map.
+// The required keys of each kind of map.
 const (
 	requiredInTensor    = keyShape | keyFormat | keyComponents
 	requiredInComponent = keyOffset | keyLength
@@ -64,27 +66,28 @@ const (
 // fields are the fields of the root, a tensor or a component. The strings point into the
 // manifest.
 type fields struct {
-	at        int // in the manifest
-	seen, has key // seen may be null
+	at        int // offset in the manifest
+	seen, has key // keys of the map; has leaves out keys whose value is null
 
 	name, version, dtype, format, logical, encoding, digest, endian string
 
 	offset, length uint64
-	decoded        int64  // -1 when absent
-	product        uint64 // of the shape
+	decoded        int64  // -1 if absent
+	product        uint64 // of the dimensions
 	attributes     []byte
-	custom         []byte // of 0.1: fields without the head of their map
+	custom         []byte // of 0.1: unknown fields, without the head of a map
 }
 
-// readFields reads a map whose known keys are those.
+// readFields reads a map, whose known keys are keys, into f. It fails if a required key
+// is missing.
 func (s *scan) readFields(f *fields, keys []knownKey, required key) {
 	mark, next := len(s.Keys), 0
 	for n := s.Container(cbor.Map); s.More(&n); {
 		at := s.Pos
-		word := s.RawText()
-		s.field = le.String(word)
+		name := s.RawText()
+		s.field = le.String(name)
 		k := key(0)
-		for range keys { // from the one after the last, which it nearly always is
+		for range keys { // begin after the previous key: maps mostly have this order
 			candidate := &keys[next]
 			if next++; next == len(keys) {
 				next = 0
@@ -96,7 +99,7 @@ func (s *scan) readFields(f *fields, keys []knownKey, required key) {
 		}
 		switch {
 		case k == 0:
-			s.unknownKey(at, word)
+			s.unknownKey(at, name)
 			if s.entry >= 0 && s.Err == nil {
 				f.custom = append(f.custom, s.B[at:s.Pos]...)
 			}
@@ -166,7 +169,7 @@ func (s *scan) value(k key, f *fields) {
 
 func (s *scan) text() string { return le.String(s.Text()) }
 
-// unknownKey walks over a key that this library does not know, and its value.
+// unknownKey checks a key that this library does not know, and skips its value.
 func (s *scan) unknownKey(at int, key []byte) {
 	if !utf8.Valid(key) {
 		s.Malformed(at, "a key that is not UTF-8")

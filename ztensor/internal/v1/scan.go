@@ -21,8 +21,8 @@ type scan struct {
 	cbor.Cursor
 	c              *container
 	r              *core.File
-	objects        bool // "objects", the manifest of 1.1 and 1.2, not "tensors" of 1.0
-	minor          int  // of the manifest's version; -1 when it gives none
+	objects        bool // the manifest has "objects", as from 1.1 on, not "tensors"
+	minor          int  // minor number of the manifest's version; -1 if it gives none
 	componentTypes bool // each component has a dtype, not the tensor
 
 	tensor           fields
@@ -74,7 +74,7 @@ func (s *scan) done() error {
 	return s.r.Locate(s.r.ManifestAt+int64(s.ErrAt), s.path(), s.Err)
 }
 
-// deviation notes a deviation from the document: a warning, or in strict mode an error.
+// deviation adds a warning about a deviation from the document; in strict mode it fails.
 // off counts from the start of the file.
 func (s *scan) deviation(off int64, format string, args ...any) {
 	if s.Err == nil {
@@ -91,14 +91,15 @@ func (s *scan) deviationIn(path string, off int64, format string, args ...any) {
 	}
 }
 
-// deviationAt is depart for something in the manifest.
+// deviationAt is deviation at a byte of the manifest.
 func (s *scan) deviationAt(at int, format string, args ...any) {
 	s.deviation(s.r.ManifestAt+int64(at), format, args...)
 }
 
 // root reads the manifest of 1.0, 1.1 or 1.2.
 func (s *scan) root() {
-	if s.B[0]>>5 == cbor.Tag { // upstream takes one, which makes a size that is one too large pass
+	// Upstream accepts a tag: then a manifest size that is one too large may pass.
+	if s.B[0]>>5 == cbor.Tag {
 		s.Malformed(0, "a tag before the manifest's map")
 		return
 	}
@@ -112,7 +113,7 @@ func (s *scan) root() {
 	}
 	s.version(f.version, f.has&keyVersion != 0)
 	s.moveToRoot("")
-	// as upstream's 1.2 reader does
+	// Upstream's reader of 1.2 ignores bytes after the map, older ones refuse them.
 	if left := len(s.B) - s.Pos; left > 0 && s.objects && s.minor >= 2 {
 		s.deviationAt(s.Pos, "%d bytes after the manifest's map", left)
 	} else if left > 0 {
@@ -120,8 +121,8 @@ func (s *scan) root() {
 	}
 }
 
-// version sets the version of the file: the content shows whether it is 1.0, and only the
-// manifest's claim distinguishes 1.1 from 1.2.
+// version sets the version of the file: 1.0 if the manifest has "tensors", else 1.1 or
+// 1.2 as the manifest claims.
 func (s *scan) version(claim string, given bool) {
 	r := s.r
 	r.Version = "1.0"
@@ -144,7 +145,7 @@ func (s *scan) version(claim string, given bool) {
 	case minor > 2 || minor > 0 && !s.objects:
 		// Nothing that a higher minor may add prevents reading (§6.1 of the document).
 		r.Warnings.Add(core.Errs.At(r.ManifestAt, "version", errors.ErrUnsupported,
-			"version %s is newer than what is known of it", naming.Quote(claim)))
+			"version %s is newer than this library knows", naming.Quote(claim)))
 	}
 	s.minor = minor
 	if s.objects && minor >= 2 {
@@ -152,7 +153,7 @@ func (s *scan) version(claim string, given bool) {
 	}
 }
 
-// parseVersion reads decimals separated by dots, of which the first two count.
+// parseVersion returns the first two of the decimal numbers in v, which dots separate.
 func parseVersion(v string) (major, minor int, ok bool) {
 	var numbers []int
 	for f := range strings.SplitSeq(v, ".") {
@@ -166,14 +167,15 @@ func parseVersion(v string) (major, minor int, ok bool) {
 	return numbers[0], numbers[1], true
 }
 
-// readAttributes walks over a map with text keys and returns its CBOR.
+// readAttributes checks a map with text keys and returns its CBOR.
 func (s *scan) readAttributes() []byte {
 	from, mark := s.Pos, len(s.Keys)
 	for n := s.Container(cbor.Map); s.More(&n); {
 		name := s.Text()
 		s.attribute = le.String(name)
 		s.Push(name)
-		if s.level == 0 && s.attributeNotText == "" && s.Pos < len(s.B) && s.B[s.Pos]>>5 != cbor.Text {
+		if s.level == 0 && s.attributeNotText == "" && s.Pos < len(s.B) &&
+			s.B[s.Pos]>>5 != cbor.Text {
 			s.attributeNotText = s.attribute
 		}
 		s.Skip()
@@ -187,12 +189,12 @@ func (s *scan) readAttributes() []byte {
 	return s.B[from:s.Pos:s.Pos]
 }
 
-// minEntry is the fewest bytes that a tensor takes in the manifest: its name, and a map
-// of shape, format and components.
+// minEntry is the min size of a tensor in the manifest: its name, and a map of shape,
+// format and components.
 const minEntry = 1 + 1 + 7 + 8 + 12
 
-// reserve reports whether the manifest can hold n tensors, and makes room for them; -1
-// stands for a number that only the end shows.
+// reserve allocates memory for n tensors, and reports whether the manifest can hold them.
+// If n is -1, the number is not known.
 func (s *scan) reserve(n int) bool {
 	if n > (len(s.B)-s.Pos)/minEntry {
 		s.Malformed(s.At, "%d entries in the %d bytes that are left", n, len(s.B)-s.Pos)
@@ -243,7 +245,7 @@ func (s *scan) tensors() {
 	}
 }
 
-// duplicate returns the index of the first tensor whose name was there before, or -1.
+// duplicate returns the index of the first tensor whose name an earlier one has, or -1.
 func (s *scan) duplicate() int {
 	_, dup := naming.Build(len(s.r.Tensors), func(i int) string { return s.r.Tensors[i].Name })
 	return dup
@@ -323,13 +325,13 @@ func (s *scan) components() {
 	}
 }
 
-// checkFooter checks the end of the file against what the manifest turned out to be.
+// checkFooter checks that the footer is of the manifest's version.
 func (s *scan) checkFooter() {
 	r := s.r
 	size := r.Size()
 	s.moveToRoot("footer")
 	switch footer := r.FooterSize; {
-	case s.objects && footer == minFooter: // which no writer makes and no reader of upstream takes
+	case s.objects && footer == minFooter: // no program writes this, upstream refuses it
 		s.Fail(int(r.ManifestSize), "%w: a file of version %s ends with its magic",
 			io.ErrUnexpectedEOF, r.Version)
 	case !s.objects && footer != minFooter:
@@ -342,13 +344,13 @@ func (s *scan) checkFooter() {
 	}
 }
 
-// finish checks what needs the whole manifest.
+// finish makes the checks that need the whole manifest.
 func (s *scan) finish() {
 	r := s.r
 	if s.Err != nil {
 		return
 	}
-	if r.Version != "0.1" { // whose every entry is of indefinite length
+	if r.Version != "0.1" { // its entries are all of indefinite length
 		s.checkFooter()
 		if s.moveToRoot(""); s.HasIndefinite {
 			s.deviationAt(0, "items of indefinite length")

@@ -37,12 +37,11 @@ type Writer struct {
 	level      int
 
 	entries []cbor.Pair                 // of tensors, in the order in which they were added
-	others  []cbor.Pair                 // other fields of the manifest that is continued
-	digests map[string]digest.Algorithm // digests of tensors that replace others, by name
+	others  []cbor.Pair                 // other fields of the original's manifest
+	digests map[string]digest.Algorithm // of tensors that replace others, by name
 }
 
-// componentFields is what the manifest says of a component, with the keys in the order in which
-// upstream declares them.
+// componentFields are the fields of a component, in upstream's order.
 type componentFields struct {
 	Offset   int64  `cbor:"offset"`
 	Length   int64  `cbor:"length"`
@@ -50,7 +49,7 @@ type componentFields struct {
 	Digest   string `cbor:"digest,omitempty"`
 }
 
-// tensorFields is what the manifest says of a tensor.
+// tensorFields are the fields of a tensor, in upstream's order.
 type tensorFields struct {
 	DType      string    `cbor:"dtype"`
 	Shape      []int64   `cbor:"shape"`
@@ -58,7 +57,8 @@ type tensorFields struct {
 	Components cbor.Item `cbor:"components"`
 }
 
-// NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
+// NewWriter returns a Writer to out. If owned is set, out is a format.Target, which Close
+// and Abort end.
 func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{generator: cmp.Or(o.Generator, "tensorfile"), digest: o.Digest, level: o.Level}
 	w.Magic, w.Limit, w.DigestsStored = Magic1, maxPrepared, true
@@ -90,7 +90,7 @@ func (w *Writer) configure(o writer.Settings) (err error) {
 	return err
 }
 
-// checkText takes values that are text, which all attributes of 1.0 are.
+// checkText refuses a value that is not text: attributes of 1.0 are text.
 func checkText(_ string, value []byte) ([]byte, error) {
 	if _, ok := cbor.TextOf(value); !ok {
 		return nil, fmt.Errorf("%w: it is not text, version 1.0 has no other",
@@ -99,7 +99,7 @@ func checkText(_ string, value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// item lists the components in the order in which they lie in the file.
+// item lists the components of a tensor in the order of the file.
 func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	if err := check(t); err != nil {
 		return it, err
@@ -125,7 +125,8 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	return it, nil
 }
 
-// fileOrder is the order in which upstream writes the components of sparse tensors.
+// fileOrder returns the position of a role in the order in which upstream writes the
+// components of sparse tensors.
 func fileOrder(role string) int {
 	if role == "values" {
 		return -1
@@ -136,7 +137,7 @@ func fileOrder(role string) int {
 	return len(core.IndexRoles)
 }
 
-// checkName takes any text.
+// checkName refuses a name that is not UTF-8.
 func checkName(name string, _ *writer.Item) error {
 	if !utf8.ValidString(name) {
 		return core.Errs.Tensor(name, errors.ErrUnsupported, "the name is not UTF-8")
@@ -144,8 +145,9 @@ func checkName(name string, _ *writer.Item) error {
 	return nil
 }
 
-// check requires a dtype that 1.0 has: one for the tensor, which is the dtype of a sparse
-// tensor's values, and none for other parts.
+// check requires that 1.0 has the dtype of the tensor, and that parts have no other
+// dtype. The dtype of a sparse tensor is the dtype of its values; its indices become
+// uint64.
 func check(t *tensor.Tensor) error {
 	known := func(what string, d tensor.DType) error {
 		if dtype.StorageName(d, false) == "" {
@@ -193,7 +195,7 @@ func examine(ctx context.Context, it *writer.Item) error {
 	return nil
 }
 
-// append writes an item, and notes what the manifest says of it.
+// append writes the components of an item, and adds its entry of the manifest.
 func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	ctx := format.ContextOf(to)
 	w.Begin(to)
@@ -224,7 +226,8 @@ func (w *Writer) store(ctx context.Context, p *writer.Part) error {
 	return w.Put(ctx, p)
 }
 
-// addEntry notes a tensor whose components have been written, sorted by role.
+// addEntry adds the entry of a tensor whose components have been written. It sorts them
+// by role.
 func (w *Writer) addEntry(it *writer.Item) error {
 	slices.SortFunc(it.Parts,
 		func(a, b writer.Part) int { return strings.Compare(a.Role, b.Role) })
@@ -250,8 +253,9 @@ func (w *Writer) addEntry(it *writer.Item) error {
 	return err
 }
 
-// encode writes manifest and footer. The document requires the size of the manifest to
-// be below the size of the file less 16: without components that takes padding.
+// encode writes the manifest and the footer. The document requires the manifest to be
+// smaller than the file by more than 16 bytes: if there are no components, padding does
+// that.
 func (w *Writer) encode(to *format.Output, _ []writer.Item) error {
 	w.Begin(to)
 	out := w.Out
@@ -281,8 +285,8 @@ func (w *Writer) TensorAttributes(string, map[string]any) error {
 	return core.Errs.New(errors.ErrUnsupported, "attributes of a tensor in version 1.0")
 }
 
-// Apply writes what an Edit makes of r. Tensors that replace others have the digest of
-// what they replace, unless the Writer has one.
+// Apply writes the file of an Edit of r. A tensor that replaces another has a digest of
+// the same algorithm, unless the Writer has one.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
 	return w.Writer.Apply(ctx, r, e, func(others []cbor.Pair,
 		replaced map[string]*tensor.Tensor) {
@@ -295,7 +299,7 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error 
 	})
 }
 
-// digestOf returns the algorithm of the digest of a tensor.
+// digestOf returns the algorithm of the first digest of a tensor.
 func digestOf(t *tensor.Tensor) digest.Algorithm {
 	for _, p := range core.PayloadsOf(t) {
 		if d, err := digest.Parse(p.Digest, false); err == nil && p.Digest != "" {
@@ -305,13 +309,14 @@ func digestOf(t *tensor.Tensor) digest.Algorithm {
 	return digest.None
 }
 
-// offsetOf is the field that says where a component is.
+// offsetOf returns the field offset of a component.
 func offsetOf(_ *core.Payload, at int64) cbor.Pair {
-	b, _ := cbor.Marshal(at) // of a number, which does not fail
+	b, _ := cbor.Marshal(at) // never fails for a number
 	return cbor.PairOf("offset", b)
 }
 
-// Continue returns a Writer of a new revision of a file, to out, with all its tensors.
+// Continue returns a Writer to out that writes all tensors of r, and the ones that are
+// added.
 func Continue(r *core.File, out format.Target, o writer.Settings) (*Writer, error) {
 	w := NewWriter(out, true, o)
 	var err error

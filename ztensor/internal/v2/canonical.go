@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/digest"
 )
 
-// ContentDigest encodes what the file says of its content (§6.4), and digests that.
+// ContentDigest returns the digest of the content (§6.4); see ztensor.Reader.
 func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 	r := c.r
 	if c.data {
@@ -37,9 +37,9 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 					"no digest, and so none of the content")
 			}
 			d := partFields{Digest: p.Digest}
-			d.DType, d.Type = typeWords(p.Dtype)
+			d.DType, d.Type = typeNames(p.Dtype)
 			if p.Dtype == tensor.Unknown {
-				d.DType, _ = typeWords(p.Extra.Storage)
+				d.DType, _ = typeNames(p.Extra.Storage)
 				d.Type = p.Extra.TypeName
 			}
 			b, err := cbor.MarshalFields(d)
@@ -60,7 +60,7 @@ func (c *Container) ContentDigest(alg digest.Algorithm) (string, error) {
 	return digest.Of(alg, b), err
 }
 
-// CanonicalViolations lists what departs from canonical form (§6.3).
+// CanonicalViolations returns the deviations from canonical form (§6.3).
 func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
 	check := canonical{Container: c, ctx: ctx}
 	check.found.Format = string(core.Errs)
@@ -68,6 +68,7 @@ func (c *Container) CanonicalViolations(ctx context.Context) ([]error, error) {
 	return check.found.All(), err
 }
 
+// A canonical collects the deviations of a file.
 type canonical struct {
 	*Container
 	ctx   context.Context
@@ -111,7 +112,8 @@ func (c *canonical) checkNames(field string, attributes []byte) {
 	}
 }
 
-// checkLocations walks over the parts in the order in which a canonical writer checkLocations them.
+// checkLocations checks names, encodings, digests and offsets of the payloads in all,
+// which are in the order of a canonical file.
 func (c *canonical) checkLocations(all []*core.Payload) error {
 	r := c.r
 	next, empty := int64(CanonicalAlignment), int64(-1)
@@ -133,7 +135,7 @@ func (c *canonical) checkLocations(all []*core.Payload) error {
 			c.violates(4, b.Offset, field(), "its digest is no xxh3")
 		}
 		if b.Shard > 0 {
-			continue // said by rule 6
+			continue // a violation of rule 6
 		}
 		want := next
 		if b.Length == 0 {

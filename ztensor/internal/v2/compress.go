@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// frameSize is how much a frame of zt.zstd-seekable/1 decodes to.
+	// frameSize is the decoded size of a frame of zt.zstd-seekable/1.
 	frameSize = 1 << 20
-	// maxPrepared is the size of the largest part that one worker compresses; the frames
-	// of others are compressed by all, groupSize bytes at a time.
+	// maxPrepared is the size of the largest part that one worker compresses. All workers
+	// compress the frames of larger parts, groupSize bytes at a time.
 	maxPrepared = 4 * frameSize
 	groupSize   = 16 * frameSize
 )
 
-// encodeFrames returns the frames of a whole part, and their table. They depend on
-// nothing but the content and the level.
+// encodeFrames returns the frames of a whole part, and their table. They depend on the
+// content and the level only.
 func (w *Writer) encodeFrames(all []byte) []byte {
 	b, table := make([]byte, 0, len(all)), []byte(nil)
 	for len(all) > 0 {
@@ -31,7 +31,7 @@ func (w *Writer) encodeFrames(all []byte) []byte {
 	return appendTable(b, table)
 }
 
-// appendEntry appends what the seek table says of a frame.
+// appendEntry appends the entry of a frame to a seek table.
 func appendEntry(table []byte, stored, decoded int) []byte {
 	table = binary.LittleEndian.AppendUint32(table, uint32(stored))
 	return binary.LittleEndian.AppendUint32(table, uint32(decoded))
@@ -44,8 +44,8 @@ func appendTable(b, table []byte) []byte {
 	return append(append(b, 0), seekMagic...)
 }
 
-// A frameWriter splits one part into frames, and compresses a group of them at a time on all
-// cores.
+// A frameWriter splits one part into frames, and compresses a group of frames at a time
+// on all cores.
 type frameWriter struct {
 	ctx   context.Context // of the call that adds the tensor
 	w     *Writer

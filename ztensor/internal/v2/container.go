@@ -1,10 +1,9 @@
 // Package v2 reads, verifies, edits and writes zTensor 2.
 //
-// The rules of its specification are checked in these files, each by its name in package
-// rule:
+// These files check the rules of its specification, by their names in package rule:
 //
-//	footer, size and place of the manifest (§2)        container.go
-//	places of blobs (§2.4)                             parts.go; overlaps: scan.go
+//	footer, size and offset of the manifest (§2)       container.go
+//	extents of blobs (§2.4)                            parts.go; overlaps: scan.go
 //	deterministic CBOR (§3.1)                          package cbor
 //	manifest, table of shards, objects, names (§3)     scan.go
 //	parts, their types and encodings (§3)              parts.go
@@ -16,13 +15,19 @@
 //	registered layouts (§7)                            package layouts
 //	frames and their table (§8)                        seektable.go, frames.go
 //
-// A tensor that is added goes through six calls at most, one below the other: Add of the
-// shared format.Writer, which first has item say what the file has of the tensor and
-// examine read what decides whether it is refused; append; write, which goes through the
-// parts; store, which finds the place of one or a part with the same bytes; Put of
-// writer.Writer; and Write of writer.Out. AddAll is the same after Ahead, which prepares
-// parts on all cores. In canonical form append keeps the tensor, and AddAll, Create and
-// encode write what is kept. Close calls encode, which writes manifest and footer.
+// A tensor is added by these calls, each of which calls the next:
+//
+//	format.Writer.Add    calls item, which lists the parts, and examine, which reads
+//	                     indices; then append
+//	Writer.append        in canonical form keeps the tensor: AddAll, Create and encode
+//	                     then write what was kept
+//	Writer.write         for all parts
+//	Writer.store         shares the bytes of an equal part, or pads
+//	writer.Writer.Put    sets the offset
+//	writer.Out.Write
+//
+// AddAll does the same after PrepareAhead, which prepares parts on all cores. Close calls
+// encode, which writes the manifest and the footer.
 package v2
 
 import (
@@ -49,26 +54,26 @@ const Magic2 = "\x89ZT2\r\n\x1a\n"
 // The numbers of the container of version 2 (§2 and §3 of its specification).
 const (
 	footerSize         = 40
-	MinSize            = 8 + footerSize // a file of nothing
+	MinSize            = 8 + footerSize // a magic number and a footer
 	minAlignment       = 4096           // of blobs and the manifest
-	CanonicalAlignment = 65536          // where they do in canonical form
+	CanonicalAlignment = 65536          // of both in canonical form
 	maxManifest        = 1 << 30
 	maxName            = 1024
 	maxShardName       = 64
 	maxRank            = 64
 )
 
-// maxWindow is the largest window that libzstd takes where it has all of a frame: there
-// is memory for what the frame decodes to, and a window costs nothing beyond it.
+// maxWindow is the largest window that libzstd accepts for a frame that is in memory. A
+// window costs no memory beyond the decoded frame.
 const maxWindow = 15 << 28
 
-// nameless is the Scheme of a tensor whose layout is the empty text.
+// nameless is the Scheme of a tensor whose layout is "": an empty Scheme means dense.
 const nameless = "?"
 
 // A Container is a file of version 2.
 type Container struct {
 	r        *core.File
-	List     []shard // in the order of the manifest, which is byLength
+	List     []shard // in the order of the manifest, byLength
 	data     bool    // a data shard: no manifest
 	Siblings siblings
 	cache    frameCache
@@ -105,7 +110,7 @@ func Open(r *core.File) error {
 			"container version %d", version))
 	case n == 0 && (off != 0 || hash != 0):
 		return core.Errs.Wrap(at, "manifest_offset", rule.Broken(rule.ManifestBounds,
-			"no manifest, and yet a place or a hash for it"))
+			"an offset or a hash without a manifest"))
 	case n == 0:
 		c.data = true
 		return nil
@@ -145,11 +150,10 @@ func (c *Container) Close() (err error) {
 	return err
 }
 
-// VerifyFile verifies the files that a version 2 file keeps parts in: that they are
-// there, framed, and of the right size, and unless only the structure counts
-// that their bytes have the digests by which the root knows them.
+// VerifyFile verifies the shards: that they can be opened and have their size, and,
+// unless the depth is VerifyStructure, the digest in the root.
 func (c *Container) VerifyFile(ctx context.Context, found *format.Findings) error {
-	sums := make(map[string]string) // a file that many shards are in is read once
+	sums := make(map[string]string) // by file: several shards may be one file
 	for i := range c.List {
 		if found.Full() {
 			return nil
@@ -182,12 +186,11 @@ func (c *Container) VerifyFile(ctx context.Context, found *format.Findings) erro
 	return nil
 }
 
-// VerifyTensor verifies a tensor of version 2: the digests and encodings of its
-// parts, the content rules of their types, and the data rules of its layout.
+// VerifyTensor verifies the parts of a tensor, and the indices of a sparse tensor.
 func (c *Container) VerifyTensor(ctx context.Context, w *core.Worker, t *tensor.Tensor) {
 	sparse := t.Scheme == layouts.CSR || t.Scheme == layouts.COO
 	if !w.Parts(t, sparse) || !sparse || layouts.Check(t, 0, nil) != nil {
-		return // a broken rule was warned of when the file was opened
+		return // Open has warned of a broken rule
 	}
 	if err := layouts.CheckData(ctx, t); err != nil && ctx.Err() == nil {
 		w.Fail(c.r.Locate(-1, "objects["+naming.Quote(t.Name)+"]", err))

@@ -18,12 +18,11 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// readBatch is how much is decoded of one read.
+// readBatch is how many decoded bytes the frames of one read have at most.
 const readBatch = maxFrame
 
-// decodeFrames decodes frames that follow on each other to where in dst they belong, on
-// all cores, a batch at a time. stored are all bytes of the payload, if they have been
-// read.
+// decodeFrames decodes adjacent frames into dst on all cores, a batch at a time. stored
+// has all bytes of the payload, or is nil.
 func (x *frameCodec) decodeFrames(list []frame, dst, stored []byte) error {
 	use := x.b.UseStored
 	if stored != nil {
@@ -64,8 +63,8 @@ func decodeFrame(d *zstd.Decoder, dst, b []byte) error {
 	return err
 }
 
-// ReadInto decodes all of the payload. A payload that is not in memory, and not large, is
-// read at once, table and all.
+// ReadInto decodes all of the payload. It reads a payload that is neither mapped nor
+// large at once, with its table.
 func (x *frameCodec) ReadInto(_ *core.Payload, p []byte) error {
 	src, err := x.b.Source()
 	if err != nil {
@@ -84,8 +83,8 @@ func (x *frameCodec) ReadInto(_ *core.Payload, p []byte) error {
 	return x.decodeFrames(f.list, p, all)
 }
 
-// ReadAt decodes the frames that have the bytes from off, and no others. Frames that are
-// used in part go into the cache.
+// ReadAt decodes only the frames that have the len(b) bytes from off. It caches frames
+// that are used in part.
 func (x *frameCodec) ReadAt(_ *core.Payload, b []byte, off int64) (int, error) {
 	f, err := x.seekTable(nil)
 	if err != nil {
@@ -104,8 +103,8 @@ func (x *frameCodec) ReadAt(_ *core.Payload, b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// decodeAt decodes the first frames of list, as many as p needs and are not in the cache,
-// and returns how many bytes that gave p.
+// decodeAt decodes the first frames of list, as many as p needs and are not in the cache.
+// It copies bytes from within the first frame on to p, and returns how many.
 func (x *frameCodec) decodeAt(p []byte, list []frame, within int) (int, error) {
 	n, size := 1, int(list[0].size)
 	for n < len(list) && size < within+len(p) && size+int(list[n].size) <= readBatch &&
@@ -130,7 +129,7 @@ func (x *frameCodec) decodeAt(p []byte, list []frame, within int) (int, error) {
 	return k, nil
 }
 
-// Open streams the decoded bytes, with as many frames at a time as there are cores.
+// Open streams the decoded bytes. It decodes as many frames at a time as there are cores.
 func (x *frameCodec) Open(b *core.Payload) (io.ReadCloser, error) {
 	f, err := x.seekTable(nil)
 	if err != nil {
@@ -147,14 +146,14 @@ func (x frameReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	return x.frameCodec.ReadAt(x.b, p, off)
 }
 
-// A frameCache holds the frames of a file that were used last, so that adjacent parts
-// of a payload are decoded once: at most cacheSize bytes of them, which grows up to
-// maxCache by each frame that is decoded a second time.
+// A frameCache holds the most recently used decoded frames of a file, so that reads of
+// adjacent bytes decode a frame once. It holds at most cacheSize bytes; the limit grows,
+// up to maxCache, by the size of each frame that is decoded a second time.
 type frameCache struct {
 	mu    sync.Mutex
-	list  []cachedFrame // the one that was used last comes last
+	list  []cachedFrame // the most recently used frame is last
 	size  int
-	extra int
+	extra int // limit beyond cacheSize
 }
 
 const (

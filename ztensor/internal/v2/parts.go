@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// readParts reads the parts of an object.
+// readParts reads the parts of an object into s.parts.
 func (s *scan) readParts(t *tensor.Tensor) {
 	var before []byte
 	for n := s.Container(cbor.Map); s.More(&n); {
@@ -102,7 +102,7 @@ func (s *scan) payload(p *scannedPart) {
 	s.setExtent(b, offset, length, shard, p.at)
 }
 
-// logicalType gives a payload the type that its storage type stands for.
+// logicalType sets the dtype of a payload to the logical type of that name.
 func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 	switch l := dtype.LogicalNamed(string(name), true); {
 	case l.Name == "":
@@ -115,7 +115,7 @@ func (s *scan) logicalType(b *core.Payload, name []byte, at int) {
 	}
 }
 
-// setExtent checks where a payload is.
+// setExtent checks the shard, offset and length of a payload, and sets them.
 func (s *scan) setExtent(b *core.Payload, offset, length uint64, shard []byte, at int) {
 	end := uint64(s.r.Size() - footerSize)
 	if shard != nil {

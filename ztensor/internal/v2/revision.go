@@ -18,7 +18,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
-// AlignmentOf is the alignment to which the file keeps, as far as that shows.
+// AlignmentOf returns the largest power of two, up to CanonicalAlignment, of which the
+// offsets of the file are multiples.
 func AlignmentOf(r *core.File) int64 {
 	all := uint64(r.ManifestAt) | CanonicalAlignment
 	for _, b := range r.Payloads {
@@ -29,7 +30,7 @@ func AlignmentOf(r *core.File) int64 {
 	return int64(1) << bits.TrailingZeros64(all)
 }
 
-// Editable reports why there is no new revision of the file.
+// Editable fails if a new revision of the file cannot be written.
 func (c *Container) Editable() error {
 	if c.data {
 		return core.Errs.New(errors.ErrUnsupported, "a revision of a file without a manifest")
@@ -37,7 +38,7 @@ func (c *Container) Editable() error {
 	return nil
 }
 
-// carryFields takes over the other fields of a manifest that is continued.
+// carryFields carries over the shards and unknown fields of a manifest.
 func (w *Writer) carryFields(fields []cbor.Pair) {
 	for _, f := range fields {
 		switch f.Name {
@@ -51,8 +52,8 @@ func (w *Writer) carryFields(fields []cbor.Pair) {
 	}
 }
 
-// Apply writes what an Edit makes of r. Data in shards stays there, and a tensor that
-// replaces another has its attributes.
+// Apply writes the file of an Edit of r. Data in shards stays there, and a tensor that
+// replaces another gets its attributes.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error {
 	return w.Writer.Apply(ctx, r, e, func(others []cbor.Pair,
 		replaced map[string]*tensor.Tensor) {
@@ -65,14 +66,14 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit) error 
 	})
 }
 
-// blobOf is the field that says where a part is.
+// blobOf returns the field blob of a part, which has its offset and length.
 func blobOf(p *core.Payload, at int64) cbor.Pair {
-	b, _ := cbor.Marshal([2]int64{at, p.Length}) // of numbers, which does not fail
+	b, _ := cbor.Marshal([2]int64{at, p.Length}) // never fails for numbers
 	return cbor.PairOf("blob", b)
 }
 
-// Continue returns a Writer that adds after the end of the file of r, which has that
-// name.
+// Continue returns a Writer that adds tensors after the end of the file of r, whose name
+// is name.
 func Continue(r *core.File, name string, o writer.Settings) (*Writer, error) {
 	e, err := atomicfile.Extend(name)
 	if err != nil {
@@ -114,7 +115,7 @@ func (w *Writer) continued(r *core.File, e *atomicfile.Extension, name string) e
 	return err
 }
 
-// Link adds tensors of another file, without their data.
+// Link adds tensors of another file, whose data stays there; see ztensor.Writer.
 func (w *Writer) Link(shard core.ShardID, c *Container, names []string) error {
 	objects, err := c.linked(shard, names)
 	if err != nil {
@@ -139,7 +140,7 @@ func (w *Writer) Link(shard core.ShardID, c *Container, names []string) error {
 	return nil
 }
 
-// addShard enters a shard, unless it is there.
+// addShard adds a shard, unless the Writer has it.
 func (w *Writer) addShard(s core.ShardID) error {
 	value, err := cbor.MarshalFields(struct {
 		Size   int64  `cbor:"size"`
@@ -158,18 +159,18 @@ func (w *Writer) addShard(s core.ShardID) error {
 	return nil
 }
 
-// unlinkable is the error of a shard that cannot be referred to.
+// unlinkable returns the error of a shard that cannot be linked.
 func unlinkable(shard core.ShardID, text string, args ...any) error {
 	return core.Errs.At(-1, "shards["+naming.Quote(shard.Name)+"]", errors.ErrUnsupported, text,
 		args...)
 }
 
-// LastRevision returns where the last complete revision within f ends, 0 where
+// LastRevision returns the offset at which the last complete revision in f ends; 0 if
 // there is none.
 func LastRevision(f io.ReaderAt, size int64) (int64, error) {
 	const (
 		step     = 1 << 20
-		maxTries = 100 // of what looks like a footer and is none
+		maxTries = 100 // magic numbers that do not end a revision
 	)
 	tried := 0
 	buf := make([]byte, step+footerSize)

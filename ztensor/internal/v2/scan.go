@@ -23,8 +23,7 @@ type scan struct {
 	dims  []uint64
 	parts []scannedPart
 
-	// The position for an error: a key of the root, a shard or object, its part, and the
-	// field.
+	// The position for an error: key of the root, shard or object, part, field.
 	top, item, part, field []byte
 }
 
@@ -91,7 +90,8 @@ func (s *scan) run() error {
 	return err
 }
 
-// overlap refuses payloads of one file that share some of their bytes but not all (§2.4).
+// overlap returns the error of two payloads that share some of their bytes but not all
+// (§2.4).
 func (s *scan) overlap(off, n int64, b *core.Payload) error {
 	return core.Errs.Wrap(b.Offset, "", rule.Broken(rule.BlobOverlap,
 		"%d bytes at %d and %d bytes at %d", n, off, b.Length, b.Offset))
@@ -189,8 +189,8 @@ func (s *scan) shard(at int) {
 	}
 }
 
-// The fewest bytes of an object: a name, and a map of shape, layout and parts with one
-// part of blob and dtype.
+// minObject is the min size of an object: a name, and a map of shape, layout and parts
+// with one part of blob and dtype.
 const minObject = 2 + 1 + 7 + 8 + 7 + 2 + 1 + 8 + 8
 
 // objects reads the map of objects.
@@ -198,7 +198,8 @@ func (s *scan) objects() {
 	n := s.Container(cbor.Map)
 	switch {
 	case n > (len(s.B)-s.Pos)/minObject:
-		s.BreakRule(rule.Schema, s.At, "%d objects in the %d bytes that are left", n, len(s.B)-s.Pos)
+		s.BreakRule(rule.Schema, s.At, "%d objects in the %d bytes that are left", n,
+			len(s.B)-s.Pos)
 	case int64(n) > s.r.Options.Limits.MaxTensors:
 		s.Fail(s.At, "%w: %d objects, limit %d", tensor.ErrLimit, n, s.r.Options.Limits.MaxTensors)
 	case n > 0 && s.Err == nil:
@@ -279,7 +280,7 @@ func (s *scan) assemble(t *tensor.Tensor, layout, attributes []byte, at int) {
 	} else {
 		s.layout(t, le.String(layout), attributes, elements, at)
 	}
-	// A number of more than 63 bits is refused as a limit only where it breaks no rule.
+	// A number of more than 63 bits exceeds a limit only if it breaks no rule.
 	if s.Err == nil && (max(largest,
 		elements) > math.MaxInt64 || int64(len(s.dims)) > s.r.Options.Limits.MaxRank) {
 		s.Fail(at, "%w: %d elements in %d dimensions of up to %d", tensor.ErrLimit, elements,
@@ -307,16 +308,17 @@ func (s *scan) dense(t *tensor.Tensor, elements uint64, at int) {
 	}
 	if t.DType != tensor.Unknown && (!ok || want != p.size) {
 		s.part = p.name
-		s.BreakRule(rule.DenseSize, p.at, "%d bytes for %d elements of %v", p.size, elements, t.DType)
+		s.BreakRule(rule.DenseSize, p.at, "%d bytes for %d elements of %v", p.size, elements,
+			t.DType)
 	}
 }
 
-// layout applies the rules of a registered layout. The rules of sparse_csr are upstream's
-// too; no upstream program enforces the others yet, so what departs from them is opened
-// with a warning, unless the reader is strict.
+// layout sets the parts of a tensor and applies the rules of its layout. Upstream's
+// programs enforce the rules of CSR only: an object that breaks rules of another layout
+// is opened with a warning, unless the reader is strict.
 func (s *scan) layout(t *tensor.Tensor, name string, attributes []byte, elements uint64, at int) {
 	if t.Scheme = name; name == "" {
-		t.Scheme = nameless // an empty Scheme says that the tensor is dense
+		t.Scheme = nameless
 	}
 	t.Parts = s.r.Parts.Take(len(s.parts))
 	for i, p := range s.parts {

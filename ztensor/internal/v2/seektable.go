@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/rule"
 )
 
-// The encoding profile zt.zstd-seekable/1 (§8): independent zstd frames, and
-// after them, in a frame that every decoder skips, a table of their lengths.
+// The encoding zt.zstd-seekable/1 (§8): independent zstd frames, and then a frame that
+// decoders skip, with a table of their sizes.
 const (
 	seekable     = "zt.zstd-seekable/1"
 	maxFrame     = 16 << 20 // decoded
@@ -26,18 +26,18 @@ const (
 // A seekTable lists the frames of a payload.
 type seekTable struct {
 	list []frame
-	size int64 // decoded, of all frames but the last
+	size int64 // decoded size of all frames but the last
 }
 
-// A frame is one entry.
+// A frame is an entry of a seek table.
 type frame struct {
-	off     int64 // within the blob
-	stored  uint32
-	size    uint32 // decoded
-	decoded bool   // once for the cache, which guards this
+	off     int64  // within the blob
+	stored  uint32 // stored size
+	size    uint32 // decoded size
+	decoded bool   // the frame was in the cache; frameCache.mu guards it
 }
 
-// frameCodec is the codec of one payload.
+// A frameCodec is the codec of one payload.
 type frameCodec struct {
 	b     *core.Payload
 	cache *frameCache
@@ -46,15 +46,15 @@ type frameCodec struct {
 	err   error // of the table
 }
 
-// seekTable reads the table, the first time, from the bytes of the payload if these have
-// been read.
+// seekTable returns the table, which it reads the first time. stored has all bytes of the
+// payload, or is nil.
 func (x *frameCodec) seekTable(stored []byte) (*seekTable, error) {
 	x.once.Do(func() { x.table, x.err = x.readSeekTable(stored) })
 	return x.table, x.err
 }
 
-// tableWindow is how much is read at once, in the hope that the table is in it,
-// where a read may be a request over the net: the table of 8 GiB.
+// tableWindow is how many bytes are read at once if the file is not mapped, because a
+// read may be a request to a server: they have the table of 8 GiB of data.
 const tableWindow = 64 << 10
 
 func (x *frameCodec) readSeekTable(stored []byte) (*seekTable, error) {
@@ -83,7 +83,7 @@ func (x *frameCodec) readSeekTable(stored []byte) (*seekTable, error) {
 	n, descriptor := int64(binary.LittleEndian.Uint32(end)), end[4]
 	width := int64(8)
 	if descriptor&0x80 != 0 {
-		width = 12 // with a checksum, which the frames have themselves
+		width = 12 // with a checksum, which is not needed: frames have one
 	}
 	size := minSeekTable + n*width
 	switch {
@@ -140,8 +140,8 @@ func (x *frameCodec) entries(table []byte, n, width int64) (*seekTable, error) {
 	return f, nil
 }
 
-// checkFrame requires one zstd frame with a checksum, and nothing else, that could
-// decode to size bytes.
+// checkFrame requires that b is exactly one zstd frame, that it has a checksum, and that
+// its blocks can decode to size bytes.
 func checkFrame(b []byte, size int) error {
 	var h zstd.Header
 	if err := h.Decode(b); err != nil || h.Skippable {

@@ -24,7 +24,7 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
-// A shard is one that is opened when something in it is asked for.
+// A shard is a file that is opened when its bytes are first read.
 type shard struct {
 	core.ShardID
 	once    sync.Once
@@ -34,15 +34,16 @@ type shard struct {
 	err     error
 }
 
-// siblings are the files in the directory of a root, which are searched, once, for shards
-// that are not under their names.
+// siblings are the files in the directory of a root, among which shards of other names
+// are found by their content.
 type siblings struct {
 	mu    sync.Mutex
 	files map[int64][]string // by size
-	Sums  map[string]string  // digests by algorithm and file; nil until files is filled
+	Sums  map[string]string  // digests by algorithm:file; nil until files is filled
 }
 
-// Known yields the files of the size and digest of s.
+// Known yields the names of the files of the size and digest of s. It reads files of that
+// size, once.
 func (f *siblings) Known(root *format.Input, s *shard) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		f.mu.Lock()
@@ -67,7 +68,7 @@ func (f *siblings) Known(root *format.Input, s *shard) iter.Seq[string] {
 	}
 }
 
-// companion opens another file.
+// companion opens another file; see format.Input.Companion.
 func companion(root *format.Input, name string) (*source.Source, io.Closer, error) {
 	file, size, err := root.Companion(name)
 	if err != nil {
@@ -84,8 +85,8 @@ func companion(root *format.Input, name string) (*source.Source, io.Closer, erro
 	return src, closer, err
 }
 
-// isShardName reports whether name has 1 to 64 of A-Z a-z 0-9 . _ - and does not begin
-// with a dot (§3.6), so that it is never a path.
+// isShardName reports whether name is valid (§3.6): 1 to 64 of A-Z a-z 0-9 . _ -, the
+// first not a dot. It is never a path.
 func isShardName(name []byte) bool {
 	if len(name) == 0 || len(name) > maxShardName || name[0] == '.' {
 		return false
@@ -96,7 +97,8 @@ func isShardName(name []byte) bool {
 	})
 }
 
-// Shard opens a shard, the first time, and checks that it is one, and of the right size.
+// Shard opens a shard, the first time, and checks its size, its index and the ID of its
+// set. It returns the name of the file.
 func (c *Container) Shard(i int) (src *source.Source, name string, err error) {
 	s := &c.List[i]
 	s.once.Do(func() { s.err = c.openShard(s) })
@@ -106,16 +108,16 @@ func (c *Container) Shard(i int) (src *source.Source, name string, err error) {
 	return s.src, s.foundAs, nil
 }
 
-// shardNames are the names that a shard may have, relative to the directory of the root: next
-// to it, or in a store of content.
+// shardNames returns the names that a shard may have, relative to the directory of the
+// root: next to it, or in a store by digest.
 func (c *Container) shardNames(s *shard) []string {
 	algorithm, sum, _ := strings.Cut(s.Digest, ":")
 	all := []string{s.Name + ".zt"}
 	if base := c.r.Name(); base != "" {
 		all[0] = strings.TrimSuffix(base, path.Ext(base)) + "-" + s.Name + ".zt"
 	}
-	return append(all, path.Join("store",
-		"blobs", algorithm, sum), path.Join("blobs", algorithm, sum))
+	return append(all, path.Join("store", "blobs", algorithm, sum),
+		path.Join("blobs", algorithm, sum))
 }
 
 func (c *Container) openShard(s *shard) error {
@@ -129,7 +131,7 @@ func (c *Container) openShard(s *shard) error {
 			first = err
 		}
 	}
-	// Renamed: it is known by its content.
+	// A renamed file is found by its content.
 	for name := range c.Siblings.Known(c.r.Input, s) {
 		if c.tryShard(s, name) == nil {
 			return nil
@@ -138,8 +140,8 @@ func (c *Container) openShard(s *shard) error {
 	return first
 }
 
-// tryShard takes the file of that name for the shard if it is a file of version 2 and of
-// the right size. Verify checks its digest.
+// tryShard opens the file of that name as the shard if checkShard accepts it. Verify
+// checks its digest.
 func (c *Container) tryShard(s *shard, name string) error {
 	src, closer, err := companion(c.r.Input, name)
 	if err != nil {
@@ -168,7 +170,7 @@ func (c *Container) checkShard(s *shard, src *source.Source) error {
 	return nil
 }
 
-// openShard reads the index of a file that should be of version 2.
+// openShard reads the index of a file, which must be of version 2.
 func openShard(r *core.File) error {
 	head := make([]byte, len(Magic2))
 	if r.Size() >= int64(len(head)) {
@@ -183,10 +185,10 @@ func openShard(r *core.File) error {
 	return Open(r)
 }
 
-// SetKey is the attribute of root and shards that identifies a set of them.
+// SetKey is the attribute of a root and its shards with the ID of their set.
 const SetKey = "shard_set_id"
 
-// setID returns the ID of the set that a file says it is of.
+// setID returns the ID of the set of a file; "" if it has none.
 func setID(r *core.File) string {
 	v := cbor.Find(r.Attributes, SetKey)
 	if s, ok := cbor.TextOf(v); ok || v == nil {
@@ -196,8 +198,8 @@ func setID(r *core.File) string {
 	return string(c.AppendJSON(nil))
 }
 
-// linked returns what the manifest says of these tensors, or all, for a file to which
-// this one is a shard.
+// linked returns the entries of the named tensors, or of all if names is empty, for a
+// file that has this file as a shard.
 func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, error) {
 	r := c.r
 	_, unknown := digest.AlgorithmOf(shard.Digest)
@@ -212,7 +214,7 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, e
 			"and the digest %s", naming.Quote(shard.Name), fs.ErrInvalid, shard.Size,
 			naming.Quote(shard.Digest))
 	}
-	wanted := map[string]bool{} // false once the shard has it
+	wanted := map[string]bool{} // by name; false once it is found
 	for _, name := range names {
 		if wanted[name] {
 			return nil, core.Errs.Tensor(name, tensor.ErrDuplicate, "it is named twice")
@@ -247,8 +249,8 @@ func (c *Container) linked(shard core.ShardID, names []string) ([]writer.Item, e
 	return found, err
 }
 
-// sumFile digests a whole file as a digest of the root says, and returns the part after
-// the colon that it should have.
+// sumFile digests a whole file by the algorithm of text, a digest, and returns the result
+// in hexadecimal.
 func sumFile(ctx context.Context, src *source.Source, text string) (string, error) {
 	a, err := digest.AlgorithmOf(text)
 	if err != nil {
@@ -262,7 +264,7 @@ func sumFile(ctx context.Context, src *source.Source, text string) (string, erro
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// Identity digests the whole file.
+// Identity returns the file as a shard of that name. It digests the whole file.
 func (c *Container) Identity(ctx context.Context, name string, alg digest.Algorithm) (core.ShardID,
 	error) {
 	if alg != digest.SHA256 && alg != digest.XXH3 {

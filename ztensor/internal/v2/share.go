@@ -15,9 +15,9 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/writer"
 )
 
-// shared looks for the same bytes among what has been written, before a part is. Where
-// that takes reading data that is computed, or read, once more, it is left to remember if
-// what was written can be taken back.
+// shared makes p share the bytes of a part that has been written, and reports whether it
+// did, before p is written. If that would read the data of p twice, and written bytes can
+// be cut off, it leaves this to remember.
 func (w *Writer) shared(ctx context.Context, p *writer.Part) (bool, error) {
 	size := p.Data.Size()
 	if size <= 0 || !w.lengths[size] || w.level > 0 || writer.Streamed(p.Data) {
@@ -26,7 +26,7 @@ func (w *Writer) shared(ctx context.Context, p *writer.Part) (bool, error) {
 	if p.Digest == "" {
 		if b, ok := core.PayloadOf(p.Data); ok && hasXXH3(b) &&
 			len(w.written[content{b.Digest, size}]) == 0 {
-			return false, nil // its file says what its hash is
+			return false, nil // the hash is known, and no part has it
 		}
 		if w.canonical && w.Out.Written() != nil {
 			return false, nil
@@ -44,14 +44,14 @@ func (w *Writer) shared(ctx context.Context, p *writer.Part) (bool, error) {
 	return w.share(ctx, p, data)
 }
 
-// hasXXH3 reports whether the digest of a payload is one of that algorithm.
+// hasXXH3 reports whether the digest of a payload is an xxh3.
 func hasXXH3(p *core.Payload) bool {
 	w, err := digest.Parse(p.Digest, true)
 	return err == nil && w.Algorithm == digest.XXH3
 }
 
-// share makes p a part that has been written, if that has the same data. A hash alone is
-// no proof: the bytes are compared.
+// share makes p share the bytes of a written part that has the same data, and reports
+// whether there is one. Hashes may collide, so it compares the bytes.
 func (w *Writer) share(ctx context.Context, p *writer.Part, data tensor.Blob) (bool, error) {
 	file := w.Out.Written()
 	for _, other := range w.written[content{p.Digest, data.Size()}] {
@@ -78,9 +78,10 @@ func (w *Writer) share(ctx context.Context, p *writer.Part, data tensor.Blob) (b
 	return false, nil
 }
 
-// remember notes the bytes of a part, which later ones may share. In a file it shares the
-// bytes of an earlier part, and takes back what was written. Without canonical form the
-// data may be gone when it is to be compared. before is where the file ended before it.
+// remember adds a part that has been written to the parts that later ones may share. If
+// an earlier part has the same bytes, it makes p share them and cuts p off the file at
+// before. It does nothing without canonical form: the data may be gone when it would be
+// compared.
 func (w *Writer) remember(ctx context.Context, p *writer.Part, before int64) error {
 	if !w.canonical || p.Size == 0 {
 		return nil
@@ -106,14 +107,14 @@ func (w *Writer) remember(ctx context.Context, p *writer.Part, before int64) err
 	return nil
 }
 
-// addShareable notes a part that later ones may share.
+// addShareable adds a part to the parts that later ones may share.
 func (w *Writer) addShareable(p *writer.Part) {
 	key := content{p.Digest, p.Size}
 	w.written[key] = append(w.written[key], *p)
 	w.lengths[p.Size] = true
 }
 
-// inFile are the bytes of a part that is in the file.
+// inFile returns the bytes of a part that has been written to file.
 func inFile(file io.ReaderAt, p *writer.Part) tensor.Blob {
 	off, n := p.Offset, p.Length
 	return tensor.BlobFunc(n, func() (io.ReadCloser, error) {
@@ -121,7 +122,8 @@ func inFile(file io.ReaderAt, p *writer.Part) tensor.Blob {
 	})
 }
 
-// checkUnchanged fails where the bytes of b no longer have the digest.
+// checkUnchanged fails with tensor.ErrChecksum if the bytes of b do not have the digest
+// any more.
 func checkUnchanged(b tensor.Blob, want string) error {
 	h := xxh3.New()
 	_, err := b.WriteTo(h)

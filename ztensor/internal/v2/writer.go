@@ -31,8 +31,8 @@ import (
 )
 
 // A Writer writes version 2: parts as tensors are added, the manifest by Close. In
-// canonical form the order of the tensors in the file is the order of their names, so
-// that Add only keeps them; AddAll, Close and Create write what has to come first.
+// canonical form parts are in the order of the names of their tensors: Add keeps tensors,
+// and AddAll, Close and Create write them.
 type Writer struct {
 	writer.Writer
 	canonical bool
@@ -40,41 +40,41 @@ type Writer struct {
 	align     int64
 
 	attributes       []byte                    // of the file, a CBOR map; nil: none
-	tensorAttributes map[string][]byte         // of tensors, by name
-	withRules        map[string]*tensor.Tensor // whose layout has rules for them, once added
-	carried          map[string]bool           // tensors that are taken over, with their attributes
+	tensorAttributes map[string][]byte         // by name; CBOR maps
+	withRules        map[string]*tensor.Tensor // added; their layout has rules for attributes
+	carried          map[string]bool           // names of tensors that are carried over
 
-	err     error          // of writing what was kept; final
+	err     error          // of writing pending tensors; final
 	pending []*writer.Item // to be written in canonical form
 	last    string         // canonical: the name that was written last
-	hasLast bool           // there is one
+	hasLast bool
 	objects []entry
-	shards  []cbor.Pair // names and what the manifest says of them
-	others  []cbor.Pair // other fields of the manifest that is continued
+	shards  []cbor.Pair // by name
+	others  []cbor.Pair // unknown fields of a manifest that is carried over
 
-	written map[content][]writer.Part // what can be shared
-	lengths map[int64]bool            // of what can be shared
-	empty   int64                     // where parts of no bytes are; 0 is not known yet
+	written map[content][]writer.Part // parts that can be shared
+	lengths map[int64]bool            // their sizes
+	empty   int64                     // offset of empty parts; 0: not known yet
 	encoder *zstd.Encoder             // nil: nothing is compressed
 	group   []byte                    // that is to be compressed, of the part that is streamed
 	spare   [][]byte                  // memory for compressed frames
 }
 
-// content is what two blobs have in common that may be the same.
+// content is the key of parts that may have the same bytes.
 type content struct {
 	digest string
 	length int64
 }
 
-// An entry is what the manifest says of a tensor.
+// An entry is the entry of a tensor in the manifest.
 type entry struct {
 	name   string
-	object []byte // encoded; nil: described is
+	object []byte // encoded; nil: use objectFields
 	objectFields
 }
 
-// objectFields is what the manifest says of a tensor, and objectFields parts are what it says
-// of a part, with their keys in the order of deterministic CBOR.
+// objectFields are the fields of a tensor and partFields of a part, in the order of
+// deterministic CBOR.
 type objectFields struct {
 	Parts      cbor.Item `cbor:"parts"`
 	Shape      []int64   `cbor:"shape"`
@@ -91,7 +91,8 @@ type partFields struct {
 	DecodedLength *int64    `cbor:"decoded_length,omitempty"`
 }
 
-// NewWriter returns a Writer to out, which it completes if owned is set: a format.Target.
+// NewWriter returns a Writer to out. If owned is set, out is a format.Target, which Close
+// and Abort end.
 func NewWriter(out io.Writer, owned bool, o writer.Settings) *Writer {
 	w := &Writer{canonical: o.Canonical, level: o.Level,
 		align:            cmp.Or(o.Alignment, CanonicalAlignment),
@@ -125,7 +126,7 @@ func (w *Writer) configure(o writer.Settings) (err error) {
 	return err
 }
 
-// layoutName returns the layout of a file that a Scheme stands for.
+// layoutName returns the layout in the manifest for a Scheme.
 func layoutName(scheme string) string {
 	switch scheme {
 	case "":
@@ -136,7 +137,8 @@ func layoutName(scheme string) string {
 	return scheme
 }
 
-// checkTensor returns what of a tensor version 2 cannot represent, whatever its dtypes.
+// checkTensor fails for a tensor that version 2 cannot represent. It does not check
+// dtypes.
 func (w *Writer) checkTensor(t *tensor.Tensor) error {
 	switch {
 	case len(t.Shape) > maxRank:
@@ -186,16 +188,16 @@ func (w *Writer) checkName(name, what string) error {
 	return nil
 }
 
-// item lists the parts in the order in which they lie in the file.
+// item lists the parts of a tensor in the order of the file.
 func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	if err := w.checkTensor(t); err != nil {
 		return it, err
 	}
 	add := func(role string, d tensor.DType, data tensor.Blob) {
 		p := w.NewPart(t, role, d, data, digest.XXH3)
-		if p.TypeName, p.Logical = typeWords(d); d == tensor.Unknown {
+		if p.TypeName, p.Logical = typeNames(d); d == tensor.Unknown {
 			if b, ok := core.PayloadOf(data); ok && b.Extra != nil && b.Extra.TypeName != "" {
-				p.TypeName, _ = typeWords(b.Extra.Storage) // an unknown type is kept
+				p.TypeName, _ = typeNames(b.Extra.Storage) // an unknown type is carried over
 				p.Logical = b.Extra.TypeName
 			}
 		}
@@ -222,9 +224,9 @@ func (w *Writer) item(t *tensor.Tensor) (it writer.Item, err error) {
 	return it, err
 }
 
-// typeWords returns the storage type of d, and its logical type if it needs one; "" where
-// it has none.
-func typeWords(d tensor.DType) (storage, logical string) {
+// typeNames returns the names of the storage type and the logical type of d; "" for the
+// logical type if d is a storage type, and for both if version 2 does not have d.
+func typeNames(d tensor.DType) (storage, logical string) {
 	l := dtype.LogicalOf(d)
 	return dtype.StorageName(l.Storage, true), l.Name
 }
@@ -249,8 +251,8 @@ func (w *Writer) examine(ctx context.Context, it *writer.Item) error {
 	return nil
 }
 
-// AddAll adds the tensors of ts, prepared on all cores. In canonical form it then writes
-// all that are kept.
+// AddAll adds the tensors of ts, after preparing their parts on all cores. In canonical
+// form it then writes all pending tensors.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	if !w.canonical {
 		return w.Writer.AddAll(ctx, ts)
@@ -270,7 +272,8 @@ func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]
 	})
 }
 
-// append writes an item; in canonical form it keeps it, unless its bytes come now.
+// append writes an item. In canonical form it adds the item to the pending ones, unless
+// its bytes are streamed.
 func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	ctx := format.ContextOf(to)
 	w.Begin(to)
@@ -300,8 +303,7 @@ func (w *Writer) append(to *format.Output, it *writer.Item) error {
 	return w.write(ctx, it)
 }
 
-// flush writes the kept tensors, those whose names come before that one if it is not
-// empty.
+// flush writes the pending tensors whose names come before that name; all if it is "".
 func (w *Writer) flush(ctx context.Context, before string) error {
 	var now, later []*writer.Item
 	for _, it := range w.pending {
@@ -344,7 +346,7 @@ func (w *Writer) writePending(ctx context.Context, now []*writer.Item) error {
 	return nil
 }
 
-// estimateEnd returns about where the file will estimateEnd when these tensors have been written.
+// estimateEnd returns about where the file will end when these tensors have been written.
 func (w *Writer) estimateEnd(all []*writer.Item) int64 {
 	off := w.Out.Off
 	for _, it := range all {
@@ -356,7 +358,7 @@ func (w *Writer) estimateEnd(all []*writer.Item) int64 {
 	return off
 }
 
-// write writes the parts of a tensor, and notes what the manifest says of it.
+// write writes the parts of a tensor, and adds its entry of the manifest.
 func (w *Writer) write(ctx context.Context, it *writer.Item) error {
 	for i := range it.Parts {
 		err := cmp.Or(context.Cause(ctx), w.store(ctx, &it.Parts[i]))
@@ -370,7 +372,7 @@ func (w *Writer) write(ctx context.Context, it *writer.Item) error {
 	return w.addObject(it)
 }
 
-// store writes a part, unless its bytes are there already.
+// store writes a part, or makes it share the bytes of an equal part.
 func (w *Writer) store(ctx context.Context, p *writer.Part) error {
 	if err := w.Prepare(ctx, p); err != nil {
 		return err
@@ -388,7 +390,7 @@ func (w *Writer) store(ctx context.Context, p *writer.Part) error {
 	return w.remember(ctx, p, before)
 }
 
-// storeEmpty stores a part of no bytes. All of them are at the same place.
+// storeEmpty stores a part of no bytes. All such parts have one offset.
 func (w *Writer) storeEmpty(ctx context.Context, p *writer.Part) error {
 	at, ok := align.Up(w.Out.Off, w.align)
 	if !ok {
@@ -400,7 +402,7 @@ func (w *Writer) storeEmpty(ctx context.Context, p *writer.Part) error {
 	return err
 }
 
-// addObject notes what the manifest says of a tensor.
+// addObject adds the entry of a tensor whose parts have been written.
 func (w *Writer) addObject(it *writer.Item) error {
 	slices.SortFunc(it.Parts, func(a, b writer.Part) int { return byLength(a.Role, b.Role) })
 	all := make([]cbor.Pair, len(it.Parts))
@@ -423,10 +425,10 @@ func (w *Writer) addObject(it *writer.Item) error {
 	return nil
 }
 
-// byLength is the order of CBOR's keys: shorter text first.
+// byLength compares text in the order of deterministic CBOR: shorter text first.
 func byLength(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// encode writes what was kept, the manifest and the footer.
+// encode writes the pending tensors, the manifest and the footer.
 func (w *Writer) encode(to *format.Output, _ []writer.Item) error {
 	w.Begin(to)
 	out := w.Out
@@ -443,8 +445,7 @@ func (w *Writer) encode(to *format.Output, _ []writer.Item) error {
 		return err
 	}
 	if e, ok := format.Underlying(to).(*atomicfile.Extension); ok {
-		// The footer makes a file of what was appended: it must not reach the
-		// disk before that.
+		// The footer makes the appended bytes a revision: they must be on the disk first.
 		if err := cmp.Or(out.Flush(), e.Sync()); err != nil {
 			return err
 		}
@@ -458,7 +459,7 @@ func (w *Writer) encode(to *format.Output, _ []writer.Item) error {
 	return out.Flush()
 }
 
-// manifest encodes what has been written, and what was there before.
+// manifest encodes the manifest of all tensors, written and carried over.
 func (w *Writer) manifest() ([]byte, error) {
 	slices.SortFunc(w.objects, func(a, b entry) int { return byLength(a.name, b.name) })
 	all := make([]cbor.Pair, len(w.objects))
@@ -483,7 +484,7 @@ func (w *Writer) manifest() ([]byte, error) {
 	return cbor.AppendPairs(nil, root, true), nil
 }
 
-// encodeAttributes encodes a map in the one form of version 2. Its values are that deep
+// encodeAttributes encodes a map as deterministic CBOR. depth is the depth of its values
 // in the manifest.
 func (w *Writer) encodeAttributes(attributes map[string]any, depth int) ([]byte, error) {
 	return writer.Attributes(attributes, byLength,
@@ -504,11 +505,11 @@ func (w *Writer) encodeAttributes(attributes map[string]any, depth int) ([]byte,
 		})
 }
 
-// TensorAttributes describes the tensor of that name.
+// TensorAttributes sets the attributes of the tensor of that name.
 func (w *Writer) TensorAttributes(name string, attributes map[string]any) error {
 	if w.carried[name] {
 		return core.Errs.Tensor(name, errors.ErrUnsupported,
-			"other attributes of what was there before")
+			"other attributes of a tensor that is carried over")
 	}
 	b, err := w.encodeAttributes(attributes, 4)
 	if err != nil {

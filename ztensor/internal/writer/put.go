@@ -18,17 +18,17 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/dtype"
 )
 
-// A Part is one that is to be written, or has been.
+// A Part is a part of a tensor before and after it is written.
 type Part struct {
 	Role              string
 	DType             tensor.DType
 	Data              tensor.Blob
 	Algorithm         digest.Algorithm
-	TypeName, Logical string // in version 2: the storage type, and the logical one if it needs it
+	TypeName, Logical string // in version 2: storage type; logical type, "" if there is none
 
-	Digest string // as the file has it; "" is not known yet
+	Digest string // "" until it is known
 	Offset int64
-	Length int64 // stored
+	Length int64 // of the stored bytes
 	Size   int64 // of the data
 
 	check      dtype.Check
@@ -38,8 +38,8 @@ type Part struct {
 	err        error // of preparing
 }
 
-// NewPart returns a part of t. It is prepared in memory where it is in memory as it is
-// stored, or not larger than the limit of the generation.
+// NewPart returns a part of t. Prepare makes its stored bytes in memory if the data is in
+// memory and not compressed, or at most w.Limit bytes.
 func (w *Writer) NewPart(t *tensor.Tensor, role string, d tensor.DType, data tensor.Blob,
 	a digest.Algorithm) Part {
 	p := Part{Role: role, DType: d, Data: data, Algorithm: a, check: dtype.NewCheck(t, d)}
@@ -52,11 +52,11 @@ func (w *Writer) NewPart(t *tensor.Tensor, role string, d tensor.DType, data ten
 	return p
 }
 
-// Stored returns what is prepared in memory, nil if nothing is.
+// Stored returns the bytes that Prepare has made; nil if there are none.
 func (p *Part) Stored() []byte { return p.stored }
 
-// Prepare reads, hashes and compresses a part that is written from memory, unless that
-// was done.
+// Prepare reads, hashes and compresses a part that is written from memory, the first
+// time.
 func (w *Writer) Prepare(ctx context.Context, p *Part) error {
 	if !p.inMemory || p.stored != nil || p.err != nil {
 		return p.err
@@ -87,7 +87,7 @@ func (w *Writer) Prepare(ctx context.Context, p *Part) error {
 	return nil
 }
 
-// Put writes a part to where the file ends now.
+// Put writes a part, after Prepare, at the end of the file.
 func (w *Writer) Put(ctx context.Context, p *Part) (err error) {
 	out := w.Out
 	p.Offset = out.Off
@@ -102,7 +102,7 @@ func (w *Writer) Put(ctx context.Context, p *Part) (err error) {
 	return err
 }
 
-// stream writes data that is not in memory. Its digest is computed unless it is known.
+// stream writes data that Prepare leaves out. It computes the digest unless it is known.
 func (w *Writer) stream(ctx context.Context, p *Part) (err error) {
 	to := io.Writer(w.Out)
 	a := p.Algorithm
@@ -139,7 +139,7 @@ func (p *Part) WriteChecked(ctx context.Context, out io.Writer) (int64, error) {
 	return n, err
 }
 
-// A checkedWriter checks bytes on their way to where they are stored.
+// A checkedWriter checks bytes and writes them to out.
 type checkedWriter struct {
 	dtype.Check
 	out io.Writer
@@ -152,8 +152,8 @@ func (f *checkedWriter) Write(b []byte) (int, error) {
 	return f.out.Write(b)
 }
 
-// CheckWritten reports an item of which other bytes were written than it says, or whose
-// memory has changed.
+// CheckWritten fails if the written data of a dense tensor does not have its size, or if
+// the caller's memory has changed.
 func (it *Item) CheckWritten() error {
 	n, _ := it.T.Shape.Elements()
 	want, _ := it.T.DType.Bytes(n)
@@ -165,14 +165,14 @@ func (it *Item) CheckWritten() error {
 }
 
 const (
-	// InFlight bounds the memory of what is prepared and not written yet.
+	// InFlight bounds the memory of parts that are prepared and not yet written.
 	InFlight = 32 << 20
 	// batchBytes is how many bytes of small tensors are prepared by one worker.
 	batchBytes = 256 << 10
 )
 
-// PrepareAhead yields items in order, each after its parts have been prepared on all cores.
-// After an error of items, what came before is yielded first.
+// PrepareAhead yields items in order, after preparing their parts on all cores. An error
+// of items is yielded after the items before it.
 func (w *Writer) PrepareAhead(ctx context.Context,
 	items iter.Seq2[*Item, error]) iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
@@ -225,24 +225,24 @@ func (w *Writer) PrepareAhead(ctx context.Context,
 	}
 }
 
-// An Out is a file that is written from its start to its end. Its first error is final.
+// An Out writes a file in order. Its first error is final.
 type Out struct {
-	Off  int64 // bytes written
+	Off  int64 // where the file ends now
 	w    io.Writer
-	buf  *bufio.Writer // w, unless that is a file
+	buf  *bufio.Writer // w, unless w is a file
 	file rewinder
 	err  error
 
 	zeros [4096]byte // for padding
 }
 
-// A rewinder is a file of which what was written can be read, and taken back.
+// A rewinder is a file whose written bytes can be read and cut off.
 type rewinder interface {
 	io.ReaderAt
 	Truncate(size int64) error
 }
 
-// NewOut returns the Out of a Writer, which goes on at byte off.
+// NewOut returns an Out to the output of a Writer, which begins at byte off.
 func NewOut(to *format.Output, off int64) *Out {
 	o := &Out{Off: off, w: format.Begin(to, -1)}
 	switch f := format.Underlying(to).(type) {
@@ -256,8 +256,7 @@ func NewOut(to *format.Output, off int64) *Out {
 	return o
 }
 
-// Written returns the file of which what was written can be read and taken back; nil
-// where it cannot.
+// Written returns the file if its written bytes can be read and cut off, else nil.
 func (o *Out) Written() rewinder { return o.file }
 
 func (o *Out) Write(p []byte) (int, error) {
@@ -279,7 +278,7 @@ func (o *Out) Pad(n int64) error {
 	return o.err
 }
 
-// Rewind takes back what was written after byte off.
+// Rewind cuts the file off at byte off. There must be a file: see Written.
 func (o *Out) Rewind(off int64) error {
 	if o.err == nil {
 		o.err = o.file.Truncate(off)
@@ -288,7 +287,7 @@ func (o *Out) Rewind(off int64) error {
 	return o.err
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffered bytes.
 func (o *Out) Flush() error {
 	if o.buf != nil && o.err == nil {
 		o.err = o.buf.Flush()

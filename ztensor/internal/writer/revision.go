@@ -11,18 +11,19 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// A revision is what a new revision of a file takes over from it: tensors whose data and
-// description stay as they are stored.
+// A revision has the tensors that a new file carries over from r: their data and entries
+// stay as they are, but for the offsets.
 type revision struct {
 	r       *core.File
-	extents []core.Extent // of the data, in the order of the file
-	objects map[*tensor.Tensor][]byte
-	offsets map[core.Extent]int64 // in the new file; nil before copy
+	extents []core.Extent             // of the data, in the order of the file
+	objects map[*tensor.Tensor][]byte // entries of the manifest of r
+	offsets map[core.Extent]int64     // in the new file; nil before copy
 }
 
-// beginRevision takes over those tensors of r. It returns the fields of the manifest that are not
-// tensors.
-func (w *Writer) beginRevision(r *core.File, carried []*tensor.Tensor) (others []cbor.Pair, err error) {
+// beginRevision makes w carry over tensors of r. It returns the fields of r's manifest
+// that are not tensors.
+func (w *Writer) beginRevision(r *core.File, carried []*tensor.Tensor) (others []cbor.Pair,
+	err error) {
 	e := &revision{r: r, objects: make(map[*tensor.Tensor][]byte, len(carried))}
 	w.revision = e
 	named := make(map[string]*tensor.Tensor, len(carried))
@@ -45,11 +46,11 @@ func (w *Writer) beginRevision(r *core.File, carried []*tensor.Tensor) (others [
 	})
 }
 
-// Apply writes what an Edit makes of r. Before that, begin gets the other fields of the
-// manifest, and the tensors that are replaced, by their new names.
+// Apply writes the file of an Edit of r. It first calls begin with the other fields of
+// the manifest, and with the tensors that are replaced, by their new names.
 func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 	begin func(others []cbor.Pair, replaced map[string]*tensor.Tensor)) error {
-	var order, last []int // those that are replaced come last
+	var order, last []int // last: tensors that are replaced
 	var carried []*tensor.Tensor
 	replaced := map[string]*tensor.Tensor{}
 	for i, t := range r.Tensors {
@@ -77,7 +78,8 @@ func (w *Writer) Apply(ctx context.Context, r *core.File, e *format.Edit,
 		})
 }
 
-// CarryAll adds all tensors of r as they are. It returns the other fields of its manifest.
+// CarryAll adds all tensors of r as they are. It returns the other fields of its
+// manifest.
 func (w *Writer) CarryAll(r *core.File) (others []cbor.Pair, err error) {
 	others, err = w.beginRevision(r, r.Tensors)
 	for _, t := range r.Tensors {
@@ -88,9 +90,9 @@ func (w *Writer) CarryAll(r *core.File) (others []cbor.Pair, err error) {
 	return others, err
 }
 
-// CopyCarried gives an item that a revision keeps its Object, after it has copied the data
-// of all of them, each at a multiple of align. field encodes the field of a part that
-// says where it is.
+// CopyCarried sets the Object of an item that is carried over. The first call copies the
+// data of all carried tensors, each payload at a multiple of align. field returns the
+// field of a part that has the offset.
 func (w *Writer) CopyCarried(ctx context.Context, it *Item, align int64,
 	field func(p *core.Payload, at int64) cbor.Pair) error {
 	if !it.carried {
@@ -115,7 +117,7 @@ func (w *Writer) CopyCarried(ctx context.Context, it *Item, align int64,
 	return nil
 }
 
-// copy copies the data of all tensors, the first time.
+// copy copies the data of all carried tensors, the first time.
 func (e *revision) copy(ctx context.Context, out *Out, align int64) error {
 	if e.offsets != nil {
 		return nil
@@ -137,8 +139,8 @@ func (e *revision) copy(ctx context.Context, out *Out, align int64) error {
 	return nil
 }
 
-// Objects takes the manifest apart without understanding it, so that what this library
-// does not know survives. It hands the tensors to use, and returns the other fields.
+// Objects splits the manifest of r without decoding it, so that unknown fields survive.
+// It calls use with the entry of each tensor, and returns the other fields.
 func Objects(r *core.File, use func(name string, object []byte)) (others []cbor.Pair, err error) {
 	b, err := r.Metadata(r.ManifestAt, r.ManifestSize)
 	if err != nil {
@@ -165,7 +167,7 @@ func cursor(r *core.File, b []byte) cbor.Cursor {
 	return cbor.New(b, r.Options.Limits)
 }
 
-// EditParts returns an object with other fields in its parts.
+// EditParts returns the entry of a tensor with the fields of each part that edit returns.
 func EditParts(r *core.File, object []byte,
 	edit func(role string, part []cbor.Pair) []cbor.Pair) []byte {
 	c := cursor(r, object)

@@ -11,25 +11,26 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor/internal/core"
 )
 
-// Pieces are a tensor whose bytes come piece by piece, and the source of its data. Adding
-// it runs as a coroutine, which stops where it reads what has not come yet.
+// A streamedTensor is a tensor whose bytes the caller writes piece by piece, and the
+// source of its data. Adding the tensor runs as a coroutine, which waits in Read until
+// Write has more bytes.
 type streamedTensor struct {
 	tensor.Computed
 	t      tensor.Tensor
-	yield  func(wanted []byte) bool // to who has the bytes; nil before adding begins
+	yield  func(wanted []byte) bool // waits for Write; nil before adding begins
 	next   func() ([]byte, bool)
 	stop   func()
-	wanted []byte // that adding waits for
-	got    int    // of what it waited for
+	wanted []byte // the buffer that Read fills
+	got    int    // bytes that Write has copied to wanted
 	left   int64
-	ended  bool  // adding
+	ended  bool  // adding has ended
 	err    error // of adding
-	broken error // why reading fails
+	broken error // of reading
 	closed bool
 	done   func()
 }
 
-// newStreamed begins to add a dense tensor. done is called once that was closed.
+// newStreamed begins to add a dense tensor. It calls done when the tensor is closed.
 func newStreamed(name string, dtype tensor.DType, shape tensor.Shape,
 	check, add func(t *tensor.Tensor) error, done func()) (*streamedTensor, error) {
 	n, ok := shape.Elements()
@@ -53,25 +54,26 @@ func newStreamed(name string, dtype tensor.DType, shape tensor.Shape,
 	return p, nil
 }
 
-// Streamed reports whether data comes piece by piece, so that it is read once.
+// Streamed reports whether b is the data of a streamedTensor, which can be read only
+// once.
 func Streamed(b tensor.Blob) bool {
 	_, ok := b.Source().(*streamedTensor)
 	return ok
 }
 
-// Size returns the size of the data, which Open reads as it comes.
+// Size returns the size of the data.
 func (p *streamedTensor) Size() int64 {
 	n, _ := p.t.Shape.Elements()
 	size, _ := p.t.DType.Bytes(n)
 	return size
 }
 
-// ReadAt fails: the bytes are read in their order.
+// ReadAt fails: the bytes can only be read in order.
 func (p *streamedTensor) ReadAt([]byte, int64) (int, error) { return 0, errStreamed }
 
 var errStreamed = errors.New("its bytes come piece by piece")
 
-// ReadInto reads the bytes as they come.
+// ReadInto reads all bytes, as they are written.
 func (p *streamedTensor) ReadInto(b []byte) error {
 	r, err := p.Open()
 	if err != nil {
@@ -81,7 +83,7 @@ func (p *streamedTensor) ReadInto(b []byte) error {
 	return err
 }
 
-// Open returns the bytes as they come.
+// Open streams the bytes as they are written.
 func (p *streamedTensor) Open() (io.ReadCloser, error) {
 	if p.yield == nil {
 		return nil, errStreamed
@@ -106,7 +108,7 @@ func (r streamReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// resume goes on adding until it waits for bytes, or ends.
+// resume runs the coroutine until it waits for bytes, or ends.
 func (p *streamedTensor) resume() {
 	waits := false
 	p.wanted, waits = p.next()
@@ -119,8 +121,7 @@ func (p *streamedTensor) Write(b []byte) (int, error) {
 		return 0, core.Errs.Tensor(p.t.Name, fs.ErrClosed, "its bytes are complete")
 	case int64(len(b)) > p.left:
 		p.abandon(fmt.Errorf("%w: more than the %d bytes of %v of %v", tensor.ErrMalformed,
-			p.Size(), p.t.Shape,
-			p.t.DType))
+			p.Size(), p.t.Shape, p.t.DType))
 		return 0, p.err
 	}
 	n := 0
@@ -133,7 +134,7 @@ func (p *streamedTensor) Write(b []byte) (int, error) {
 	return n, p.err
 }
 
-// Close enters the tensor.
+// Close ends the data, and adding the tensor.
 func (p *streamedTensor) Close() error {
 	if p.closed {
 		return nil

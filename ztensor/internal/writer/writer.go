@@ -1,6 +1,6 @@
-// Package writer has what the writers of both generations of zTensor have in common: what
-// a file has of a tensor, how its parts are prepared and put, tensors that come piece by
-// piece, and revisions. The comment of package v2 says what calls what.
+// Package writer has the code that the writers of both generations of zTensor share: it
+// prepares and writes parts, adds tensors whose bytes come piece by piece, and carries
+// over tensors of a file. The comment of package v2 has the order of calls.
 package writer
 
 import (
@@ -28,7 +28,7 @@ import (
 
 // Settings are the options of a writer, as package ztensor has them.
 type Settings struct {
-	Err        error // what is wrong with them
+	Err        error // why they are invalid
 	Canonical  bool
 	Digest     digest.Algorithm
 	Level      int
@@ -39,8 +39,8 @@ type Settings struct {
 	Progress   func(done, total int64)
 }
 
-// A Writer writes parts as tensors are added, and a manifest at the end. The writer of a
-// generation sets the fields of its choice before Init.
+// A Writer writes parts as tensors are added, and the manifest at the end. Packages v1
+// and v2 embed it, and set the exported fields but Out before Init.
 type Writer struct {
 	format.Writer[Item]
 	Out   *Out // nil before Begin
@@ -48,12 +48,12 @@ type Writer struct {
 	// Limit is the size of the largest part that is read or compressed in memory before
 	// it is written; others are streamed.
 	Limit int64
-	// Compress returns data in memory as it is stored; nil: as it is.
+	// Compress returns the stored bytes of data; nil if nothing is compressed.
 	Compress func(all []byte) []byte
-	// Stream returns what writes data of size bytes, -1 if that is not known, to out as
-	// it is stored; nil: as it is.
+	// Stream returns a writer of data of size bytes, -1 if that is not known, that writes
+	// the stored bytes to out; nil if nothing is compressed.
 	Stream func(ctx context.Context, size int64, out io.Writer) io.WriteCloser
-	// DigestsStored says that digests are of what is stored, not of the data.
+	// DigestsStored says that digests are of the stored bytes, not of the data.
 	DigestsStored bool
 
 	enc       *format.Encoding[Item]
@@ -67,15 +67,15 @@ type Item struct {
 	Name   string
 	T      *tensor.Tensor
 	Parts  []Part           // in the order of the file
-	Object []byte           // what the manifest says of one whose data stays where it is
-	Memory format.Checksums // of the tensor, where it is written later
+	Object []byte           // its entry in the manifest, if that is complete
+	Memory format.Checksums // of the caller's memory, if the tensor is written later
 
 	examined bool
-	carried  bool // T is of the original of a revision
+	carried  bool // T is of the file that an Edit or Append revises
 }
 
-// Init makes a Writer to out, which it completes if owned is set: a format.Target. Item
-// of enc returns the parts of a tensor, in the order of the file.
+// Init makes w a Writer to out. If owned is set, out is a format.Target, which Close and
+// Abort end. enc.Item returns an Item that has only the parts of a tensor.
 func (w *Writer) Init(out io.Writer, owned bool, s Settings, enc format.Encoding[Item]) {
 	parts, examine := enc.Item, enc.Examine
 	enc.Format, enc.Err, enc.Progress = core.Errs, s.Err, s.Progress
@@ -95,7 +95,7 @@ func (w *Writer) Init(out io.Writer, owned bool, s Settings, enc format.Encoding
 	}
 }
 
-// Begin begins the file, unless that was done.
+// Begin writes the magic number, the first time.
 func (w *Writer) Begin(out *format.Output) {
 	if w.Out == nil {
 		w.Out = NewOut(out, 0)
@@ -103,7 +103,7 @@ func (w *Writer) Begin(out *format.Output) {
 	}
 }
 
-// item returns what the file has of a tensor.
+// item returns the Item of a tensor: the one that AddAll has prepared, or a new one.
 func (w *Writer) item(t *tensor.Tensor, parts func(t *tensor.Tensor) (Item, error)) (Item, error) {
 	if r := w.prepared; r != nil && r.T == t {
 		w.prepared = nil
@@ -121,7 +121,7 @@ func (w *Writer) item(t *tensor.Tensor, parts func(t *tensor.Tensor) (Item, erro
 	return it, nil
 }
 
-// AddAll adds the tensors of ts, prepared on all cores.
+// AddAll adds the tensors of ts, after preparing their parts on all cores.
 func (w *Writer) AddAll(ctx context.Context, ts iter.Seq2[*tensor.Tensor, error]) error {
 	plan := func(t *tensor.Tensor) (*Item, error) {
 		it, err := format.ItemOf(&w.Writer, t)
@@ -193,7 +193,7 @@ func (w *Writer) stop() {
 // Usable returns why nothing can be added any more.
 func (w *Writer) Usable() error { return format.Usable(&w.Writer) }
 
-// checkContent reports what no version can hold.
+// checkContent fails for a tensor that no version can represent.
 func checkContent(t *tensor.Tensor) error {
 	unfit := func(text string, args ...any) error {
 		return fmt.Errorf("%w: "+text, append([]any{errors.ErrUnsupported}, args...)...)
@@ -226,12 +226,13 @@ func checkContent(t *tensor.Tensor) error {
 	return nil
 }
 
-// TensorError adds the name of its tensor to an error.
+// TensorError adds the name of the tensor to an error.
 func TensorError(name string, err error) error {
 	return core.Errs.Wrap(-1, format.Field(name), core.Unnamed(err))
 }
 
-// PutManifest writes a manifest, unless no reader takes it.
+// PutManifest writes a manifest. It fails with tensor.ErrLimit above 1 GiB, which readers
+// refuse.
 func (w *Writer) PutManifest(b []byte) error {
 	if len(b) > 1<<30 {
 		return core.Errs.New(tensor.ErrLimit, "a manifest of %d bytes, readers take 1 GiB",
@@ -241,8 +242,8 @@ func (w *Writer) PutManifest(b []byte) error {
 	return err
 }
 
-// Attributes encodes a map with its names in that order. check returns each value as it
-// is to be written.
+// Attributes encodes a map, sorted by order. check returns the encoding to write for each
+// encoded value.
 func Attributes(attributes map[string]any, order func(a, b string) int,
 	check func(name string, value []byte) ([]byte, error)) ([]byte, error) {
 	all := make([]cbor.Pair, 0, len(attributes))
@@ -262,15 +263,15 @@ func Attributes(attributes map[string]any, order func(a, b string) int,
 	return cbor.AppendPairs(nil, all, false), nil
 }
 
-// Measure is t with parts whose size is known, which takes decoding the others.
+// Measure returns t with parts of known size. It decodes parts whose size is not known.
 func Measure(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t == nil || t.Dense() || t.Size() >= 0 {
 		return t, nil
 	}
-	as := *t
-	as.Parts = slices.Clone(t.Parts)
-	for i := range as.Parts {
-		p := &as.Parts[i]
+	out := *t
+	out.Parts = slices.Clone(t.Parts)
+	for i := range out.Parts {
+		p := &out.Parts[i]
 		if p.Data.Size() >= 0 {
 			continue
 		}
@@ -280,12 +281,12 @@ func Measure(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 		}
 		p.Data = tensor.BlobFunc(n, p.Data.Open)
 	}
-	return &as, nil
+	return &out, nil
 }
 
-// NewEncoder makes an encoder that works in the goroutine of its caller, so that its
-// output depends on nothing but its input. Windows and tables are most of its memory,
-// which is 2, 3, 9 and 40 MiB, by level.
+// NewEncoder returns an encoder that works in the goroutine of its caller, so that its
+// output depends on its input and level only. It takes 2, 3, 9 or 40 MiB of memory, by
+// level.
 func NewEncoder(level int, options ...zstd.EOption) (*zstd.Encoder, error) {
 	speed, window := zstd.SpeedBestCompression, 4<<20
 	switch {
@@ -298,8 +299,8 @@ func NewEncoder(level int, options ...zstd.EOption) (*zstd.Encoder, error) {
 	}
 	return zstd.NewWriter(nil, append([]zstd.EOption{
 		zstd.WithEncoderLevel(speed),
-		// Below "better" blocks without repetitions would be stored as they are; weights
-		// have none, but bytes of uneven frequency.
+		// Below "better", blocks without repetitions would not be compressed. Weights
+		// have no repetitions, but some bytes are more frequent than others.
 		zstd.WithAllLitEntropyCompression(true),
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(window),
