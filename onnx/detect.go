@@ -8,9 +8,10 @@ import (
 	"github.com/tensorfile/tensorfile/internal/source"
 )
 
-// Detect reports whether a file is a model by its fields, perhaps a damaged one: protobuf
-// has no magic number. The first 512 bytes are enough for almost every model. Other files
-// are read from field to field, without payloads, as far as they may be a model.
+// Detect reports whether a file looks like a model, perhaps a damaged one. Protobuf has
+// no magic number, so it checks the fields. For almost every model it reads the first 512
+// bytes. Otherwise it reads from field to field, without payloads, until a field does not
+// fit a model.
 func Detect(r io.ReaderAt, size int64) bool {
 	const headSize = 512
 	src, err := source.OfReaderAt(r, size)
@@ -31,37 +32,37 @@ func Detect(r io.ReaderAt, size int64) bool {
 	return d.whole()
 }
 
-// A detector looks at the fields of what may be a ModelProto.
+// A detector checks whether a file is a ModelProto.
 type detector struct{ cursor }
 
-// A layout is the wire types of the fields of a message by number, a bit each; 0 for
-// fields that it does not have.
-type layout []uint8
+// A wireTypes has the possible wire types of the fields of a message, by number, as a bit
+// set; 0 for fields that the message does not have.
+type wireTypes []uint8
 
 const (
 	isNumber = 1 << varint
 	isBytes  = 1 << delimited
-	anyInt   = isNumber | isBytes // one by one or packed
+	anyInt   = isNumber | isBytes // single numbers or packed
 )
 
 var (
-	modelLayout = layout{1: isNumber, isBytes, isBytes, isBytes, isNumber, isBytes, isBytes,
+	modelFields = wireTypes{1: isNumber, isBytes, isBytes, isBytes, isNumber, isBytes, isBytes,
 		isBytes, 14: isBytes, 20: isBytes, 25: isBytes, isBytes}
-	opsetLayout = layout{1: isBytes, isNumber}
-	graphLayout = layout{1: isBytes, isBytes, 5: isBytes, 10: isBytes, isBytes, isBytes, isBytes,
+	opsetFields = wireTypes{1: isBytes, isNumber}
+	graphFields = wireTypes{1: isBytes, isBytes, 5: isBytes, 10: isBytes, isBytes, isBytes,
+		isBytes, isBytes, isBytes, isBytes}
+	nodeFields = wireTypes{1: isBytes, isBytes, isBytes, isBytes, isBytes, isBytes, isBytes,
 		isBytes, isBytes, isBytes}
-	nodeLayout = layout{1: isBytes, isBytes, isBytes, isBytes, isBytes, isBytes, isBytes, isBytes,
-		isBytes, isBytes}
-	tensorLayout = layout{1: anyInt, isNumber, isBytes, isBytes | 1<<fixed32, anyInt, isBytes,
+	tensorFields = wireTypes{1: anyInt, isNumber, isBytes, isBytes | 1<<fixed32, anyInt, isBytes,
 		anyInt, isBytes, isBytes, isBytes | 1<<fixed64, anyInt, isBytes, isBytes, isNumber,
 		16: isBytes}
-	sparseLayout = layout{1: isBytes, isBytes, anyInt}
-	valueLayout  = layout{1: isBytes, isBytes, isBytes, isBytes}
-	entryLayout  = layout{1: isBytes, isBytes}
+	sparseFields = wireTypes{1: isBytes, isBytes, anyInt}
+	valueFields  = wireTypes{1: isBytes, isBytes, isBytes, isBytes}
+	entryFields  = wireTypes{1: isBytes, isBytes}
 )
 
-// types returns the wire types of a field, 0 for one that the message does not have.
-func (l layout) types(key uint32) uint8 {
+// types returns the wire types of a field, 0 for a field that the message does not have.
+func (l wireTypes) types(key uint32) uint8 {
 	if key>>3 >= uint32(len(l)) {
 		return 0
 	}
@@ -69,12 +70,12 @@ func (l layout) types(key uint32) uint8 {
 }
 
 // head reports whether the file begins like a model, up to the first field of its graph.
-// That the file ends there does not count.
+// It does not need the rest of the file.
 func (d *detector) head() bool {
 	hasVersion := false
 	for d.pos < d.size {
 		key := d.tag(d.size)
-		if d.err != nil || modelLayout.types(key)&(1<<(key&7)) == 0 {
+		if d.err != nil || modelFields.types(key)&(1<<(key&7)) == 0 {
 			return false
 		}
 		n := d.number(d.size)
@@ -87,7 +88,7 @@ func (d *detector) head() bool {
 			}
 		case key&7 == varint:
 		case key == 7<<3|delimited:
-			return hasVersion && n < 1<<62 && d.child(d.pos+int64(n))
+			return hasVersion && n < 1<<62 && d.graphBegins(d.pos+int64(n))
 		case n > uint64(int64(len(d.window))-d.pos):
 			return false
 		default:
@@ -103,11 +104,11 @@ func (d *detector) head() bool {
 
 func plausibleVersion(v uint64) bool { return v > 0 && v <= 1<<16 }
 
-// child reports whether the first field of a graph that ends at end is one of a graph.
-func (d *detector) child(end int64) bool {
+// graphBegins reports whether the first field of a graph that ends at end fits a graph.
+func (d *detector) graphBegins(end int64) bool {
 	key := d.tag(d.size)
 	n := d.number(d.size)
-	if d.err != nil || graphLayout.types(key)&(1<<(key&7)) == 0 || end < d.pos ||
+	if d.err != nil || graphFields.types(key)&(1<<(key&7)) == 0 || end < d.pos ||
 		n > uint64(end-d.pos) {
 		return false
 	}
@@ -117,26 +118,26 @@ func (d *detector) child(end int64) bool {
 	return d.plausible(field{key: key, off: d.pos, n: int64(n)})
 }
 
-// plausible reports whether the content of a field of a graph looks right.
+// plausible reports whether the content of a field fits a graph.
 func (d *detector) plausible(f field) bool {
 	switch f.key >> 3 {
 	case 1:
-		return d.has(f, nodeLayout, 4) // op_type
+		return d.has(f, nodeFields, 4) // op_type
 	case 2, 10:
 		return utf8.Valid(d.content(f))
 	case 5:
-		return d.has(f, tensorLayout, 2) // data_type
+		return d.has(f, tensorFields, 2) // data_type
 	case 15:
-		return d.has(f, sparseLayout, 1) // values
+		return d.has(f, sparseFields, 1) // values
 	case 16:
-		return d.has(f, entryLayout, 1)
+		return d.has(f, entryFields, 1)
 	}
-	return d.has(f, valueLayout, 1) // name
+	return d.has(f, valueFields, 1) // name
 }
 
-// has reports whether a message has a field of that number, and of those that it may have
-// none with another wire type.
-func (d *detector) has(of field, l layout, number uint32) bool {
+// has reports whether a message has a field of that number, and no known field has a
+// wrong wire type.
+func (d *detector) has(of field, l wireTypes, number uint32) bool {
 	found := false
 	m := message{of.off, of.off + of.n}
 	for f, ok := d.next(&m); ok; f, ok = d.next(&m) {
@@ -148,12 +149,12 @@ func (d *detector) has(of field, l layout, number uint32) bool {
 	return found && d.err == nil
 }
 
-// whole reports whether all of a file is the fields of a model.
+// whole reports whether the whole file fits a model.
 func (d *detector) whole() bool {
 	version, graphs, opsets := uint64(0), 0, 0
 	m := message{0, d.size}
 	for f, ok := d.next(&m); ok; f, ok = d.next(&m) {
-		if types := modelLayout.types(f.key); types != 0 && types&(1<<(f.key&7)) == 0 {
+		if types := modelFields.types(f.key); types != 0 && types&(1<<(f.key&7)) == 0 {
 			return false
 		}
 		switch f.key {
@@ -163,7 +164,7 @@ func (d *detector) whole() bool {
 			}
 		case 8<<3 | delimited:
 			opsets++
-			if f.n > 0 && !d.has(f, opsetLayout, 2) {
+			if f.n > 0 && !d.has(f, opsetFields, 2) {
 				return false
 			}
 		case 7<<3 | delimited:
@@ -171,9 +172,9 @@ func (d *detector) whole() bool {
 			g := message{f.off, f.off + f.n}
 			children := 0
 			for f, ok := d.next(&g); ok; f, ok = d.next(&g) {
-				const looked = 16
-				if graphLayout.types(f.key)&(1<<(f.key&7)) == 0 ||
-					children < looked && !d.plausible(f) {
+				const maxChecked = 16
+				if graphFields.types(f.key)&(1<<(f.key&7)) == 0 ||
+					children < maxChecked && !d.plausible(f) {
 					return false
 				}
 				children++

@@ -1,5 +1,4 @@
-// Package onnx reads ONNX models: their tensors, and the graph around them. It does not
-// write.
+// Package onnx reads ONNX models: their tensors and their graphs. It does not write.
 //
 //	r, err := onnx.Open("model.onnx", nil)
 //	if err != nil {
@@ -12,27 +11,27 @@
 //
 // See the examples of [Open], [Reader.Tensor] and [Reader.Verify].
 //
-//	ModelProto, a message of protobuf, without a header, a length or a checksum
+//	ModelProto, a protobuf message without header, length or checksum
 //	├ ir_version, producer, opset_import, metadata_props …
 //	├ graph        nodes, inputs, outputs, initializers, sparse initializers
 //	├ functions    operators made of nodes
 //	└ training_info
 //
-// The elements of a tensor are in raw_data, in one of six typed fields, or in another
-// file below the directory of the model, at an offset. All three give the same bytes.
-// Tensors are also attributes of nodes, such as the value of a Constant, and nodes have
-// graphs as attributes, which have tensors again: see [Reader.Tensors].
+// The elements of a tensor are in raw_data, in one of six typed fields such as
+// float_data, or in a data file: another file in or below the directory of the model. A
+// Reader returns the same bytes for all three. Attributes of nodes may be tensors, such
+// as the value of a Constant, or graphs with tensors of their own: see [Reader].
 //
-// The file is read by a cursor over its fields: payloads stay where they are, so that
-// opening costs the metadata. Unknown fields are skipped. Opening refuses files that
-// protobuf refuses, dimensions that are negative or beyond 2^63, and files that lack a
-// part that every model has. Other damage to a tensor is an error of reading that tensor,
-// and a finding of [Reader.Verify], which also checks the graph.
+// Opening reads the metadata and skips the elements of tensors. Unknown fields are
+// skipped. Opening fails if the file is not valid protobuf, lacks a part that every model
+// has, or has dimensions that are negative or beyond 2^63. If a tensor is damaged in
+// another way, reading it fails, and [Reader.Verify] reports it. Verify also checks the
+// graph.
 //
-// Other files are opened when they are first needed, each once, through
-// ReaderOptions.Companion, and closed by Close. A location that leads out of the
-// directory is refused, as are names that mean another file on another system. No offset,
-// length or number of a file is trusted: nothing is allocated or read because of it.
+// A data file is opened once, when it is first needed, through ReaderOptions.Companion,
+// and closed by Close. A location outside the directory is an error, as is a name that
+// another system would read differently. Memory is not allocated by a size that the file
+// declares, but by bytes that exist.
 //
 // The package was checked against onnx 1.23.2 and onnxruntime 1.32.0: see
 // interop/onnx.sh.

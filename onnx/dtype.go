@@ -6,7 +6,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The fields of a TensorProto that have elements.
+// The numbers of the fields of a TensorProto that have elements.
 const (
 	floatData  = 4
 	int32Data  = 5
@@ -21,15 +21,14 @@ var fieldNames = [...]string{floatData: "float_data", int32Data: "int32_data",
 	stringData: "string_data", int64Data: "int64_data", rawData: "raw_data",
 	doubleData: "double_data", uint64Data: "uint64_data"}
 
-const stringType = 8
+const stringType = 8 // of TensorProto.DataType
 
-// dataTypes are TensorProto.DataType by number: the dtype, the field for its elements
-// next to raw_data, and how many elements an entry of that has, or entries an element.
+// dataTypes is TensorProto.DataType by number.
 var dataTypes = [...]struct {
 	dtype   tensor.DType
-	field   uint32
-	inEntry int64
-	entries int64
+	field   uint32 // the typed field for its elements
+	inEntry int64  // elements in an entry of the typed field
+	entries int64  // entries for an element
 }{
 	1:          {tensor.F32, floatData, 1, 1},
 	2:          {tensor.U8, int32Data, 1, 1},
@@ -61,10 +60,10 @@ var dataTypes = [...]struct {
 	28:         {tensor.F6E3M2FN, int32Data, 1, 1},
 }
 
-// known reports whether a number stands for a dtype, string included.
+// known reports whether a DataType is known, string included.
 func known(dataType int) bool { return dataType > 0 && dataType < len(dataTypes) }
 
-// dtypeOf returns the dtype of a number, Unknown for string and for numbers without one.
+// dtypeOf returns the dtype of a DataType, Unknown for string and unknown numbers.
 func dtypeOf(dataType int) tensor.DType {
 	if !known(dataType) {
 		return tensor.Unknown
@@ -72,7 +71,7 @@ func dtypeOf(dataType int) tensor.DType {
 	return dataTypes[dataType].dtype
 }
 
-// typeName returns the name of a dtype, or its number.
+// typeName returns the name of a DataType, or its number if it is not known.
 func typeName(dataType int) string {
 	switch {
 	case dataType == stringType:
@@ -83,12 +82,12 @@ func typeName(dataType int) string {
 	return strconv.Itoa(dataType)
 }
 
-// entriesOf is how many entries of a typed field n elements take.
+// entriesOf returns how many entries of a typed field n elements take.
 func entriesOf(dataType int, n int64) int64 {
 	t := &dataTypes[dataType]
 	whole := n / t.inEntry
 	if n%t.inEntry != 0 {
 		whole++
 	}
-	return whole * t.entries // n elements of 8 or 16 bytes fit an int64 in bytes
+	return whole * t.entries // no overflow: the size in bytes fits an int64
 }

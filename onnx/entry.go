@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// maxRank is the most dimensions of a tensor, as of NumPy's arrays.
+// maxRank is the largest number of dimensions of a tensor, as in NumPy.
 const maxRank = 64
 
 // An entry is a tensor of the file.
@@ -18,13 +18,13 @@ type entry struct {
 	tensor  tensor.Tensor
 	raw     source.Extent  // where tensor.Data reads, if that is plain bytes of the file
 	at      int64          // offset of the field that has the tensor
-	wrong   *[]error       // what Verify reports and reading does not
-	whole   *tensor.Tensor // of which this is a part
+	wrong   *[]error       // errors that Verify reports and reading does not
+	parent  *tensor.Tensor // the sparse tensor of which this is a part
 	unnamed bool           // an initializer that has no name in the file
 }
 
-// fill makes the tensor of a TensorProto.
-func (p *parser) fill(e *entry, x *proto) {
+// fillEntry sets e to the tensor of a TensorProto.
+func (p *parser) fillEntry(e *entry, x *proto) {
 	e.tensor.Shape = p.dimensions(x.at, x.dims)
 	if p.err != nil {
 		return
@@ -32,25 +32,25 @@ func (p *parser) fill(e *entry, x *proto) {
 	e.tensor.DType = dtypeOf(x.dataType)
 	n, _ := e.tensor.Shape.Elements()
 	if size, ok := e.tensor.DType.Bytes(n); ok {
-		e.tensor.Data = p.dense(e, x, n, size)
+		e.tensor.Data = p.denseBlob(e, x, n, size)
 		return
 	} else if e.tensor.DType.Known() {
 		p.fail(tensor.ErrMalformed, x.at, "dims", "%v of %v is beyond 2^63 bytes",
 			e.tensor.Shape, e.tensor.DType)
 		return
 	}
-	e.tensor.Data = p.untyped(e, x, n)
+	e.tensor.Data = p.opaqueBlob(e, x, n)
 }
 
-// named is the tensor that has the name: of a part of a sparse one that.
-func (e *entry) named() *tensor.Tensor {
-	if e.whole != nil {
-		return e.whole
+// namedTensor returns the tensor whose name errors show: the sparse tensor for its parts.
+func (e *entry) namedTensor() *tensor.Tensor {
+	if e.parent != nil {
+		return e.parent
 	}
 	return &e.tensor
 }
 
-// problems are what Verify reports of a tensor and reading does not.
+// problems returns the errors of a tensor that Verify reports but reading does not.
 func (e *entry) problems() []error {
 	if e.wrong == nil {
 		return nil
@@ -58,7 +58,7 @@ func (e *entry) problems() []error {
 	return *e.wrong
 }
 
-// note adds something that is wrong with a tensor and does not keep it from being read.
+// note adds an error that does not prevent reading the tensor.
 func (p *parser) note(e *entry, off int64, name, format string, args ...any) {
 	p.charge(256)
 	if e.wrong == nil {
@@ -67,8 +67,8 @@ func (p *parser) note(e *entry, off int64, name, format string, args ...any) {
 	*e.wrong = append(*e.wrong, errs.Malformed(off, p.fieldPath(name), format, args...))
 }
 
-// refuse is the data of a tensor that cannot be read, size bytes; -1 for strings.
-func (p *parser) refuse(off, size int64, name, format string, args ...any) tensor.Blob {
+// unreadableBlob returns data of size bytes, -1 for strings, that fails when it is read.
+func (p *parser) unreadableBlob(off, size int64, name, format string, args ...any) tensor.Blob {
 	p.charge(256)
 	u := &unreadable{size: size,
 		err: errs.Malformed(off, p.fieldPath(name), format, args...)}
@@ -78,8 +78,8 @@ func (p *parser) refuse(off, size int64, name, format string, args ...any) tenso
 	return tensor.NewBlob(u)
 }
 
-// dense is the data of a tensor of n elements in size bytes.
-func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
+// denseBlob returns the data of a tensor of n elements in size bytes.
+func (p *parser) denseBlob(e *entry, x *proto, n, size int64) tensor.Blob {
 	if x.segment {
 		p.charge(256)
 		return tensor.NewBlob(&unreadable{size: size, err: errs.At(x.at, p.fieldPath("segment"),
@@ -88,7 +88,7 @@ func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
 	if x.strings > 0 {
 		p.note(e, x.at, "string_data", "strings in a tensor of %v", e.tensor.DType)
 	}
-	own := dataTypes[x.dataType].field
+	own := dataTypes[x.dataType].field // the typed field for this dtype
 	var typed *typedField
 	for i := range x.typed {
 		t := &x.typed[i]
@@ -103,10 +103,10 @@ func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
 	}
 	if x.external {
 		if x.raw.n > 0 || typed != nil {
-			return p.refuse(x.at, size, "external_data",
+			return p.unreadableBlob(x.at, size, "external_data",
 				"elements in the file and in another one")
 		}
-		return p.external(e, x, size)
+		return p.externalBlob(e, x, size)
 	}
 	switch {
 	case x.raw.n > 0 && typed != nil:
@@ -114,22 +114,23 @@ func (p *parser) dense(e *entry, x *proto, n, size int64) tensor.Blob {
 		fallthrough
 	case x.raw.n > 0 || x.raw.n == 0 && size == 0:
 		if x.raw.n != size {
-			return p.refuse(x.raw.off, size, "raw_data", "%d bytes where %v of %v takes %d",
+			return p.unreadableBlob(x.raw.off, size, "raw_data",
+				"%d bytes where %v of %v takes %d",
 				x.raw.n, e.tensor.Shape, e.tensor.DType, size)
 		}
 		e.raw = p.extent(x.raw.off, x.raw.n)
 		return tensor.NewBlob(&e.raw)
 	case typed != nil:
-		return p.typed(e, x, typed, n, size)
+		return p.typedBlob(e, x, typed, n, size)
 	case size > 0:
-		return p.refuse(x.at, size, "", "no elements where %v of %v takes %d bytes",
+		return p.unreadableBlob(x.at, size, "", "no elements where %v of %v takes %d bytes",
 			e.tensor.Shape, e.tensor.DType, size)
 	}
 	return tensor.Blob{}
 }
 
 func hasEntries(t *typedField) bool {
-	for _, x := range t.pieces {
+	for _, x := range t.parts {
 		if x.n > 0 {
 			return true
 		}
@@ -137,43 +138,44 @@ func hasEntries(t *typedField) bool {
 	return false
 }
 
-// untyped is the data of strings, n of them, and of a dtype without a name here: the
-// bytes that are stored.
-func (p *parser) untyped(e *entry, x *proto, n int64) tensor.Blob {
+// opaqueBlob returns the data of n elements that are strings or have an unknown dtype:
+// the bytes as they are stored.
+func (p *parser) opaqueBlob(e *entry, x *proto, n int64) tensor.Blob {
 	p.charge(128)
 	name := typeName(x.dataType)
 	isString := x.dataType == stringType
 	switch {
 	case isString && (x.external || x.raw.n > 0 || len(x.typed) > 0):
-		return p.refuse(x.at, -1, "data_type", "strings that are not in string_data")
+		return p.unreadableBlob(x.at, -1, "data_type", "strings that are not in string_data")
 	case isString && x.strings != n:
-		return p.refuse(x.at, -1, "string_data", "%d strings where %v has %d", x.strings,
+		return p.unreadableBlob(x.at, -1, "string_data", "%d strings where %v has %d", x.strings,
 			e.tensor.Shape, n)
 	case isString && !x.scattered:
-		return tensor.NewBlob(&unnamed{p.extent(x.text.off, x.text.n), name,
+		return tensor.NewBlob(&opaque{p.extent(x.text.off, x.text.n), name,
 			fieldNames[stringData]})
 	case !isString && !x.external && x.raw.n > 0:
-		return tensor.NewBlob(&unnamed{p.extent(x.raw.off, x.raw.n), name, "raw"})
+		return tensor.NewBlob(&opaque{p.extent(x.raw.off, x.raw.n), name, "raw"})
 	}
 	return tensor.NewBlob(&unreadable{size: -1, typeName: name, err: errs.At(x.at,
 		p.fieldPath("data_type"), errors.ErrUnsupported, "elements of the type %s in this form",
 		name)})
 }
 
-// sparseEntry adds the tensor of a SparseTensorProto to the tensors of the file.
+// sparseEntry adds the tensor of a SparseTensorProto to the tensors of the file. It
+// checks the shapes of its parts.
 func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
 	p.path = append(p.path, step{name, index})
 	defer p.leave()
-	e := p.take(x.at)
+	e := p.addEntry(x.at)
 	var wrong []error
 	part := func(i int, role string) tensor.Part {
 		if i == 1 && x.parts[1].dataType == 0 && len(x.parts[0].dims) == 1 &&
 			x.parts[0].dims[0] == 0 {
-			return tensor.Part{Role: role, DType: tensor.I64} // which may be left out
+			return tensor.Part{Role: role, DType: tensor.I64} // no values: indices may be absent
 		}
 		p.path = append(p.path, step{role, -1})
-		sub := &entry{whole: &e.tensor}
-		p.fill(sub, &x.parts[i])
+		sub := &entry{parent: &e.tensor}
+		p.fillEntry(sub, &x.parts[i])
 		p.leave()
 		wrong = append(wrong, sub.problems()...)
 		return tensor.Part{Role: role, DType: sub.tensor.DType, Data: sub.tensor.Data}
@@ -204,11 +206,11 @@ func (p *parser) sparseEntry(x *sparseParts, name string, index int) *entry {
 	return e
 }
 
-// unreadable is data that reading fails for.
+// unreadable is the data of a tensor that cannot be read.
 type unreadable struct {
 	tensor.Computed
 	size     int64
-	typeName string // of the dtype, where it has no name here
+	typeName string // of a string or unknown dtype
 	err      error
 }
 
@@ -220,15 +222,15 @@ func (u *unreadable) Stored() (tensor.Stored, bool) {
 	return tensor.Stored{Offset: -1, Type: u.typeName}, true
 }
 
-// unnamed is elements of a dtype without a name here, as they are stored: strings with
-// the tag and the length of each.
-type unnamed struct {
+// opaque is elements that are strings or have an unknown dtype, as they are stored. Each
+// string has its tag and its length before it.
+type opaque struct {
 	source.Extent
 	typeName string
 	encoding string
 }
 
-func (u *unnamed) Stored() (tensor.Stored, bool) {
+func (u *opaque) Stored() (tensor.Stored, bool) {
 	st, ok := u.Extent.Stored()
 	st.Encoding, st.Type = u.encoding, u.typeName
 	return st, ok

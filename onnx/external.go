@@ -17,8 +17,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A dataFile is a file with elements of tensors, next to the model. It is opened when it
-// is first needed.
+// A dataFile is a file with elements of tensors, in or below the directory of the model.
+// It is opened when it is first needed.
 type dataFile struct {
 	name string // a path with slashes
 	r    *Reader
@@ -30,7 +30,8 @@ type dataFile struct {
 	err    error
 }
 
-// open returns the file, or why it cannot be read.
+// open opens the file at the first call, and returns the same result later. It fails with
+// fs.ErrClosed after Close of the Reader.
 func (d *dataFile) open() (*source.Source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,23 +66,24 @@ func (d *dataFile) close() error {
 	return err
 }
 
-// DataAlignment is what the format recommends offsets in other files to be multiples of.
+// DataAlignment is the alignment in bytes that the format recommends for offsets in data
+// files.
 const DataAlignment = 4096
 
-// A DataFile is a file with elements of tensors, below the directory of the model.
+// A DataFile is a file with elements of tensors, in or below the directory of the model.
 type DataFile struct {
-	Name    string
-	Size    int64 // -1 where it cannot be opened
-	Err     error // why not
-	Tensors int   // that have elements there, parts of sparse ones counted by themselves
-	Bytes   int64 // that are theirs; shared ones count once
-	End     int64 // of the last of them
-	// Alignment is the largest power of two, up to DataAlignment, that all offsets are
-	// multiples of.
+	Name    string // relative to the directory of the model, with slashes
+	Size    int64  // in bytes, -1 if the file cannot be opened
+	Err     error  // why the file cannot be opened
+	Tensors int    // with elements in the file; each part of a sparse tensor counts as one
+	Bytes   int64  // of elements; bytes that tensors share count once
+	End     int64  // offset after the last element
+	// Alignment is the largest power of two, up to DataAlignment, that divides all
+	// offsets.
 	Alignment int64
 }
 
-// DataFiles returns the files that tensors refer to, by name. It opens them.
+// DataFiles returns the data files that tensors refer to, sorted by name. It opens them.
 func (r *Reader) DataFiles() []DataFile {
 	var all []DataFile
 	index := map[*dataFile]int{}
@@ -95,7 +97,7 @@ func (r *Reader) DataFiles() []DataFile {
 		}
 		all = append(all, x)
 	}
-	end := int64(0) // of what was counted, in the file of the tensor before
+	end := int64(0) // of the bytes that were counted in the file before
 	var before *dataFile
 	for _, x := range r.externals() {
 		d := &all[index[x.file]]
@@ -113,11 +115,11 @@ func (r *Reader) DataFiles() []DataFile {
 	return all
 }
 
-// externals are the tensors and parts that have elements in other files, which end before
-// 2^63, by file and place.
-func (r *Reader) externals() (all []*external) {
+// externals returns the data in data files, sorted by file and offset. It leaves out data
+// that would end beyond 2^63.
+func (r *Reader) externals() (all []*externalData) {
 	add := func(b tensor.Blob) {
-		if x, ok := b.Source().(*external); ok && x.size > 0 && x.off <= math.MaxInt64-x.size {
+		if x, ok := b.Source().(*externalData); ok && x.size > 0 && x.off <= math.MaxInt64-x.size {
 			all = append(all, x)
 		}
 	}
@@ -127,31 +129,31 @@ func (r *Reader) externals() (all []*external) {
 			add(p.Data)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *external) int {
+	slices.SortStableFunc(all, func(a, b *externalData) int {
 		return cmp.Or(cmp.Compare(a.file.name, b.file.name), cmp.Compare(a.off, b.off),
 			cmp.Compare(a.size, b.size))
 	})
 	return all
 }
 
-// external is elements in another file. It is the source of a Blob.
-type external struct {
+// externalData is elements in a data file. It is the source of a Blob.
+type externalData struct {
 	file    *dataFile
 	tensor  *tensor.Tensor
 	off     int64
 	size    int64
-	at      int64    // of the tensor in the model
-	sum     string   // SHA-1 of the whole file
-	unknown []string // keys that have no meaning
+	at      int64    // offset of the tensor's field in the model
+	sum     string   // SHA-1 of the whole data file
+	unknown []string // unknown keys in external_data
 }
 
-// field names the tensor in errors.
-func (x *external) field() string { return "external_data of " + naming.Quote(x.tensor.Name) }
+// field returns the field for errors.
+func (x *externalData) field() string { return "external_data of " + naming.Quote(x.tensor.Name) }
 
-// external is the data of a tensor in another file, size bytes.
-func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
+// externalBlob returns the data of a tensor in a data file, size bytes.
+func (p *parser) externalBlob(e *entry, x *proto, size int64) tensor.Blob {
 	s := &p.externals.Take(1)[0]
-	*s = external{tensor: e.named(), size: size, at: x.at}
+	*s = externalData{tensor: e.namedTensor(), size: size, at: x.at}
 	p.charge(128)
 	location, length, at := "", int64(-1), x.at
 	for _, kv := range x.pairs {
@@ -171,7 +173,7 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 			s.unknown = append(s.unknown, kv.key)
 		}
 		if err != nil {
-			return p.refuse(kv.at, size, "external_data", "%s: %v", kv.key, err)
+			return p.unreadableBlob(kv.at, size, "external_data", "%s: %v", kv.key, err)
 		}
 	}
 	name, err := "", error(nil)
@@ -187,7 +189,8 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 			Err: fmt.Errorf("%w: the location %s: %w", tensor.ErrMalformed, naming.Quote(location),
 				err)}})
 	case length >= 0 && length != size:
-		return p.refuse(x.at, size, "external_data", "length %d where %v of %v takes %d", length,
+		return p.unreadableBlob(x.at, size, "external_data", "length %d where %v of %v takes %d",
+			length,
 			e.tensor.Shape, e.tensor.DType, size)
 	}
 	if name != "" {
@@ -196,12 +199,12 @@ func (p *parser) external(e *entry, x *proto, size int64) tensor.Blob {
 			s.file = &dataFile{name: name, r: p.r}
 			p.r.files[name] = s.file
 		}
-		p.location, p.file = location, s.file // most often the file of the next tensor too
+		p.location, p.file = location, s.file // the next tensor is often in the same file
 	}
 	return tensor.NewBlob(s)
 }
 
-// decimal reads a number below 2^63 that is digits alone.
+// decimal parses a number below 2^63 that consists of digits.
 func decimal(s string) (int64, error) {
 	n := int64(0)
 	for i := range len(s) {
@@ -220,8 +223,9 @@ func decimal(s string) (int64, error) {
 	return n, nil
 }
 
-// localName returns the path of a file below the directory of the model, in its shortest
-// form. Names that mean the same on every system are accepted alone.
+// localName returns the shortest path of a data file, relative to the directory of the
+// model. It fails if the file is outside the directory, or if systems read the name
+// differently.
 func localName(location string) (string, error) {
 	isDrive := len(location) > 1 && location[1] == ':'
 	switch name := path.Clean(location); {
@@ -238,8 +242,8 @@ func localName(location string) (string, error) {
 	}
 }
 
-// open returns where the elements are.
-func (x *external) open() (source.Extent, error) {
+// open returns the elements, and opens the data file if it is not open.
+func (x *externalData) open() (source.Extent, error) {
 	failed := &tensor.FormatError{Format: formatName, Offset: x.at, Field: x.field()}
 	src, err := x.file.open()
 	if err != nil {
@@ -259,9 +263,9 @@ func (x *external) open() (source.Extent, error) {
 	return e, nil
 }
 
-func (x *external) Size() int64 { return x.size }
+func (x *externalData) Size() int64 { return x.size }
 
-func (x *external) Bytes() ([]byte, bool) {
+func (x *externalData) Bytes() ([]byte, bool) {
 	e, err := x.open()
 	if err != nil {
 		return nil, false
@@ -269,8 +273,8 @@ func (x *external) Bytes() ([]byte, bool) {
 	return e.Bytes()
 }
 
-// Memory is for Blob.
-func (x *external) Memory() ([]byte, bool) {
+// Memory serves Blob, as do the methods below.
+func (x *externalData) Memory() ([]byte, bool) {
 	e, err := x.open()
 	if err != nil {
 		return nil, false
@@ -278,7 +282,7 @@ func (x *external) Memory() ([]byte, bool) {
 	return e.Memory()
 }
 
-func (x *external) ReadAt(p []byte, off int64) (int, error) {
+func (x *externalData) ReadAt(p []byte, off int64) (int, error) {
 	e, err := x.open()
 	if err != nil {
 		return 0, err
@@ -286,9 +290,9 @@ func (x *external) ReadAt(p []byte, off int64) (int, error) {
 	return e.ReadAt(p, off)
 }
 
-// Stored is for Blob. A tensor without its file has no size: reading allocates nothing
-// for it.
-func (x *external) Stored() (tensor.Stored, bool) {
+// Stored reports no bytes if the data file cannot be opened, so that nobody allocates the
+// size that the model declares.
+func (x *externalData) Stored() (tensor.Stored, bool) {
 	st := tensor.Stored{Offset: x.off, Encoding: "raw", File: x.file.name}
 	if _, err := x.open(); err == nil {
 		st.Size = x.size
@@ -296,14 +300,11 @@ func (x *external) Stored() (tensor.Stored, bool) {
 	return st, true
 }
 
-// ReadInto is for Blob.
-func (x *external) ReadInto(p []byte) error { return tensor.ReadFull(x, p) }
+func (x *externalData) ReadInto(p []byte) error { return tensor.ReadFull(x, p) }
 
-// Seekable is for Blob.
-func (x *external) Seekable() bool { return true }
+func (x *externalData) Seekable() bool { return true }
 
-// Open is for Blob.
-func (x *external) Open() (io.ReadCloser, error) {
+func (x *externalData) Open() (io.ReadCloser, error) {
 	e, err := x.open()
 	if err != nil {
 		return nil, err
@@ -311,8 +312,8 @@ func (x *external) Open() (io.ReadCloser, error) {
 	return tensor.NewBlob(&e).Open()
 }
 
-// Identity is for Blob: tensors that share elements are the same.
-func (x *external) Identity() any {
+// Identity returns equal values for tensors that share all their elements.
+func (x *externalData) Identity() any {
 	type place struct {
 		file   *dataFile
 		off, n int64

@@ -9,9 +9,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Model is the content of a file without the elements of its tensors. It belongs to its
-// Reader, stays valid after Close, and must not be changed, nor anything that it leads
-// to.
+// A Model is the content of a file without the elements of its tensors. It stays valid
+// after Close of the Reader. The caller must not change it or anything that it refers to.
 type Model struct {
 	IRVersion       int64
 	Producer        string
@@ -27,35 +26,35 @@ type Model struct {
 	metadata [][2]string
 }
 
-// An Opset is a set of operators that a model imports. The empty domain, and ai.onnx, is
-// ONNX itself.
+// An Opset is a set of operators that a model imports. The domain of ONNX's own operators
+// is empty or ai.onnx.
 type Opset struct {
 	Domain  string
 	Version int64
 }
 
-// A Graph is nodes, and the values that they read and write, by name. The body of a
-// function is one too.
+// A Graph is a list of nodes, and the values that they read and write, by name. The body
+// of a function is a Graph too.
 type Graph struct {
 	Name string
 	// Path is the prefix of the names of this graph's tensors: "" for the main graph,
-	// NODE.ATTRIBUTE/ for one in an attribute of a node there, DOMAIN:NAME/ for the body
-	// of a function.
+	// NODE.ATTRIBUTE/ for a graph in an attribute of a node of the main graph,
+	// DOMAIN:NAME/ for the body of a function. See Reader.
 	Path    string
 	Nodes   []Node
 	Inputs  []Value // inputs of a function have no type
 	Outputs []Value
-	Values  []Value // types of others
+	Values  []Value // other values whose type is given
 
 	initializers []*entry
 	field        string // the path of the graph in the words of onnx.proto
-	sparse       int    // how many initializers are sparse
-	up           *Graph // where a node has this graph as an attribute
-	node         int    // that node
+	sparse       int    // number of sparse initializers
+	up           *Graph // the graph around this one
+	node         int    // the node of up that has this graph as an attribute
 }
 
-// A Node computes its outputs from its inputs. An empty name is an input or output that
-// is left out.
+// A Node computes its outputs from its inputs. An empty name stands for an optional input
+// or output that is absent.
 type Node struct {
 	Name       string
 	OpType     string
@@ -68,7 +67,8 @@ type Node struct {
 	at int64
 }
 
-// Operator returns the type of the operator with its domain, if that is not ONNX's own.
+// Operator returns the type of the operator, after DOMAIN and a dot if the domain is not
+// ONNX's own.
 func (n *Node) Operator() string {
 	if isONNX(n.Domain) {
 		return n.OpType
@@ -78,44 +78,46 @@ func (n *Node) Operator() string {
 
 func isONNX(domain string) bool { return domain == "" || domain == "ai.onnx" }
 
-// An Attribute is a setting of a node, or the default of one of a function.
+// An Attribute is a setting of a node, or the default of an attribute of a function.
 type Attribute struct {
 	Name string
-	// Value is a float32, an int64, a string, a *tensor.Tensor, a *Graph, a *Type, a
-	// slice of one of these, or a Ref; nil where the file has none.
+	// Value is a float32, int64, string, *tensor.Tensor, *Graph, *Type, a slice of one of
+	// these, or a Ref; nil if the file has no value.
 	Value any
 
-	others     []any // values of other fields
-	mismatched bool  // with the type that is declared
+	others     []any // values in other fields of the attribute
+	mismatched bool  // a value has another type than the attribute declares
 }
 
-// A Ref is an attribute of the function around a node that gives the value.
+// A Ref is the name of an attribute of the function whose body has the node. The caller
+// of the function gives the value.
 type Ref string
 
-// A Function is operators that a node can call by its domain, name and overload.
+// A Function is an operator that is made of nodes. A node calls it by domain, name and
+// overload.
 type Function struct {
 	Domain     string
 	Name       string
 	Overload   string
-	Attributes []string    // that a caller has to give
-	Defaults   []Attribute // of the others
+	Attributes []string    // that a caller must give
+	Defaults   []Attribute // attributes that a caller may leave out
 	Opsets     []Opset
 	Graph      *Graph // the body
 }
 
-// A Training is how a model is trained: a graph that sets the values at its start, and
-// one for a step. Either may be nil.
+// A Training describes how a model is trained: a graph that initializes the values, and a
+// graph that makes one step. Either may be nil.
 type Training struct{ Initialization, Algorithm *Graph }
 
-// A Value is a named value of a graph, and its type where that is known.
+// A Value is a named value of a graph.
 type Value struct {
 	Name string
-	Type *Type
+	Type *Type // nil if it is not known
 
 	at int64
 }
 
-// A TypeKind is a kind of values.
+// A TypeKind is the kind of a Type.
 type TypeKind uint8
 
 // The kinds of TypeProto.
@@ -131,20 +133,20 @@ const (
 // A Type is the type of a value.
 type Type struct {
 	Kind   TypeKind
-	Elem   int   // number of the dtype of a tensor, or of the keys of a map; see DType
+	Elem   int   // TensorProto.DataType of a tensor, or of the keys of a map; see DType
 	Ranked bool  // the number of dimensions is known
 	Dims   []Dim // of a tensor
-	Of     *Type // of the elements of a sequence, an optional value or a map
+	Of     *Type // of the elements of a sequence, optional or map
 }
 
-// A Dim is a dimension: a number, a symbol, or unknown, which is the zero Dim.
+// A Dim is a dimension: a number, a symbol, or unknown. The zero Dim is unknown.
 type Dim struct {
 	Size   int64
 	Symbol string
 	fixed  bool
 }
 
-// Fixed returns the size of a dimension that is a number.
+// Fixed returns the size of the dimension; false if it is not a number.
 func (d Dim) Fixed() (size int64, ok bool) { return d.Size, d.fixed }
 
 // String returns the number or the symbol, and ? for an unknown dimension.
@@ -158,8 +160,8 @@ func (d Dim) String() string {
 	return "?"
 }
 
-// DType returns the name of the dtype of elements or keys, its number where it has no
-// name here.
+// DType returns the name of the dtype of the elements or keys, or its number if it is not
+// known.
 func (t *Type) DType() string { return typeName(t.Elem) }
 
 // String returns the type in the form float32 [batch, 3, ?], sequence(int64 []) or
@@ -194,7 +196,7 @@ func (t *Type) String() string {
 	return "?"
 }
 
-// Graphs yields the main graph, the bodies of functions and the graphs of training, each
+// Graphs yields the main graph, the bodies of functions and the training graphs, each
 // followed by the graphs in attributes of its nodes.
 func (m *Model) Graphs() iter.Seq[*Graph] {
 	return func(yield func(*Graph) bool) {
@@ -206,7 +208,7 @@ func (m *Model) Graphs() iter.Seq[*Graph] {
 	}
 }
 
-// roots are the graphs that are in no other.
+// roots returns the graphs that are not in another graph.
 func (m *Model) roots() []*Graph {
 	all := []*Graph{m.Graph}
 	for _, f := range m.Functions {
@@ -218,6 +220,7 @@ func (m *Model) roots() []*Graph {
 	return slices.DeleteFunc(all, func(g *Graph) bool { return g == nil })
 }
 
+// each yields g and the graphs in it. It reports whether yield wants more.
 func (g *Graph) each(yield func(*Graph) bool) bool {
 	if !yield(g) {
 		return false
@@ -232,7 +235,7 @@ func (g *Graph) each(yield func(*Graph) bool) bool {
 	return true
 }
 
-// graphs are those in the attributes of a node.
+// graphs yields the graphs in the attributes of a node.
 func (n *Node) graphs() iter.Seq[*Graph] {
 	return func(yield func(*Graph) bool) {
 		for i := range n.Attributes {
@@ -254,7 +257,7 @@ func (n *Node) graphs() iter.Seq[*Graph] {
 	}
 }
 
-// values are the values of all fields of an attribute.
+// values yields the values of all fields of an attribute.
 func (a *Attribute) values() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		if a.Value == nil || !yield(a.Value) {
@@ -268,12 +271,13 @@ func (a *Attribute) values() iter.Seq[any] {
 	}
 }
 
-// Up returns the graph around this one and the node there that has it as an attribute;
-// nil for one that is in no other.
+// Up returns the graph around this one and the index of its node that has this graph as
+// an attribute. It returns nil if this graph is not in another, and node -1 for a default
+// attribute of a function.
 func (g *Graph) Up() (*Graph, int) { return g.up, g.node }
 
-// Initializers yields the tensors of a graph, sparse ones included, under the names that
-// its nodes use; "" for one without a name.
+// Initializers yields the initializers of a graph, sparse ones included, with the names
+// that its nodes use; the name may be empty.
 func (g *Graph) Initializers() iter.Seq2[string, *tensor.Tensor] {
 	return func(yield func(string, *tensor.Tensor) bool) {
 		for _, e := range g.initializers {
@@ -284,7 +288,7 @@ func (g *Graph) Initializers() iter.Seq2[string, *tensor.Tensor] {
 	}
 }
 
-// local is the name of an initializer of g in g.
+// local returns the name that nodes of g use for an initializer of g.
 func (e *entry) local(g *Graph) string {
 	if e.unnamed {
 		return ""
@@ -292,8 +296,8 @@ func (e *entry) local(g *Graph) string {
 	return e.tensor.Name[len(g.Path):]
 }
 
-// InputsOnly yields the inputs that are no initializers: before IR version 4 every
-// initializer is an input too.
+// InputsOnly yields the inputs that are not initializers. Before IR version 4 every
+// initializer is also an input.
 func (g *Graph) InputsOnly() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		given := make(map[string]bool, len(g.initializers))

@@ -6,11 +6,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A namer gives every tensor its name and every graph its path: see [Reader.Tensors].
+// A namer gives every tensor its name and every graph its path: see [Reader].
 type namer struct{ p *parser }
 
-// named counts the bytes of a name that is made of several.
-func (n namer) named(s string) string {
+// charged counts the memory of a composed name, and returns it.
+func (n namer) charged(s string) string {
 	n.p.charge(len(s))
 	return s
 }
@@ -24,7 +24,7 @@ func (n namer) model(m *Model) {
 		if f.Overload != "" {
 			path += ":" + f.Overload
 		}
-		path = n.named(path + "/")
+		path = n.charged(path + "/")
 		for i := range f.Defaults {
 			n.attribute(f.Graph, -1, &f.Defaults[i], path+"attribute."+f.Defaults[i].Name)
 		}
@@ -33,10 +33,10 @@ func (n namer) model(m *Model) {
 	for i, t := range m.Training {
 		path := "training[" + strconv.Itoa(i) + "]."
 		if t.Initialization != nil {
-			n.graph(t.Initialization, n.named(path+"initialization/"))
+			n.graph(t.Initialization, n.charged(path+"initialization/"))
 		}
 		if t.Algorithm != nil {
-			n.graph(t.Algorithm, n.named(path+"algorithm/"))
+			n.graph(t.Algorithm, n.charged(path+"algorithm/"))
 		}
 	}
 }
@@ -50,10 +50,10 @@ func (n namer) graph(g *Graph, path string) {
 			index, empty = &sparse, "sparse#"
 		}
 		if e.unnamed = e.tensor.Name == ""; e.unnamed {
-			e.tensor.Name = n.named(empty + strconv.Itoa(*index))
+			e.tensor.Name = n.charged(empty + strconv.Itoa(*index))
 		}
 		if path != "" {
-			e.tensor.Name = n.named(path + e.tensor.Name)
+			e.tensor.Name = n.charged(path + e.tensor.Name)
 		}
 		*index++
 	}
@@ -90,17 +90,18 @@ func (a *Attribute) hasTensors() bool {
 	return false
 }
 
-// attribute names what is in an attribute of a node of g.
+// attribute names the tensors and graphs in an attribute of a node of g; node is -1 for a
+// default attribute of a function.
 func (n namer) attribute(g *Graph, node int, a *Attribute, name string) {
-	list := func(i int) string { return n.named(name + "[" + strconv.Itoa(i) + "]") }
+	list := func(i int) string { return n.charged(name + "[" + strconv.Itoa(i) + "]") }
 	graph := func(sub *Graph, name string) {
 		sub.up, sub.node = g, node
-		n.graph(sub, n.named(name+"/"))
+		n.graph(sub, n.charged(name+"/"))
 	}
 	for v := range a.values() {
 		switch v := v.(type) {
 		case *tensor.Tensor:
-			v.Name = n.named(name)
+			v.Name = n.charged(name)
 		case []*tensor.Tensor:
 			for i, t := range v {
 				t.Name = list(i)

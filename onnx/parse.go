@@ -9,29 +9,28 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A parser reads a ModelProto. Its result takes memory in proportion to what it has
-// walked over: see charge.
+// A parser reads a ModelProto. Its result takes memory in proportion to the bytes that it
+// has parsed: see charge.
 type parser struct {
 	cursor
 	r         *Reader
 	proto     proto // of the tensor at hand
 	shapes    format.Arena[int64]
 	entries   format.Arena[entry]
-	externals format.Arena[external]
+	externals format.Arena[externalData]
 	location  string // of the last tensor in another file, and that file
 	file      *dataFile
-	things    int64 // tensors and nodes
+	items     int64 // tensors and nodes
 	used      int64 // bytes of memory
 }
 
-// Small messages of a model may take more memory than the file, by freeMemory and beyond
-// that memoryRatio times what was walked over.
+// A parsed model may take freeMemory bytes, and memoryRatio bytes for each parsed byte.
 const (
 	freeMemory  = 1 << 20
 	memoryRatio = 16
 )
 
-// charge counts memory for what a message is kept in.
+// charge counts n bytes of memory for the result, and fails if they are too many.
 func (p *parser) charge(n int) {
 	if p.used += int64(n); p.used > freeMemory && (p.used-freeMemory)/memoryRatio > p.walked {
 		p.fail(tensor.ErrLimit, p.pos, "", "%d bytes of metadata take more than %d bytes of "+
@@ -40,38 +39,40 @@ func (p *parser) charge(n int) {
 	}
 }
 
-// add counts a tensor or node.
-func (p *parser) add(off int64) {
-	if p.things++; p.things > p.limits.MaxTensors {
+// countItem counts a tensor or node, and fails if there are too many.
+func (p *parser) countItem(off int64) {
+	if p.items++; p.items > p.limits.MaxTensors {
 		p.fail(tensor.ErrLimit, off, "", "more than %d tensors and nodes", p.limits.MaxTensors)
 	}
 }
 
-// targets are what becomes of the fields of a message, by number: a *string or *int64 is
-// set, and a func is called with a field of bytes. Other fields are skipped.
+// targets says what to do with the fields of a message, by number: a *string or *int64 is
+// set, a func is called with a delimited field, and checkOnly and packedIntegers are
+// checked. Other fields are skipped.
 type targets []any
 
-// A checked message is not kept, and numbers that are packed.
+// A checkOnly field is a message that is parsed for errors and not stored. A
+// packedIntegers field is packed numbers that are checked in the same way.
 type (
-	checked struct {
+	checkOnly struct {
 		name   string
 		fields targets
 	}
-	integers struct{}
+	packedIntegers struct{}
 )
 
 var (
-	metadataProps = checked{"metadata_props", nil}
-	annotation    = checked{"quantization_annotation",
-		targets{2: checked{"quant_parameter_tensor_names", nil}}}
-	nodeDevices = checked{"device_configurations", targets{2: checked{"sharding_spec", targets{
-		2: integers{},
-		3: checked{"index_to_device_group_map", targets{2: integers{}}},
-		4: checked{"sharded_dim", targets{2: checked{"simple_sharding", nil}}},
+	metadataProps = checkOnly{"metadata_props", nil}
+	annotation    = checkOnly{"quantization_annotation",
+		targets{2: checkOnly{"quant_parameter_tensor_names", nil}}}
+	nodeDevices = checkOnly{"device_configurations", targets{2: checkOnly{"sharding_spec", targets{
+		2: packedIntegers{},
+		3: checkOnly{"index_to_device_group_map", targets{2: packedIntegers{}}},
+		4: checkOnly{"sharded_dim", targets{2: checkOnly{"simple_sharding", nil}}},
 	}}}}
 )
 
-// read reads the message in a field, the index-th of that name.
+// read reads the message in a field, which is element index of the fields of that name.
 func (p *parser) read(f field, name string, index int, to targets) {
 	m := p.enter(f, name, index)
 	p.fields(m, to)
@@ -97,11 +98,11 @@ func (p *parser) fields(m message, to targets) {
 			if wire == delimited {
 				t(f)
 			}
-		case checked:
+		case checkOnly:
 			if wire == delimited {
 				p.read(f, t.name, -1, t.fields)
 			}
-		case integers:
+		case packedIntegers:
 			if wire == delimited {
 				p.packed(f, varint, func(uint64) {})
 			}
@@ -121,14 +122,14 @@ func (p *parser) model(out *Model) {
 		7: func(f field) { p.graph(f, "graph", -1, &out.Graph) },
 		8: func(f field) { out.Opsets = append(out.Opsets, p.opset(f, len(out.Opsets))) },
 		14: func(f field) {
-			out.metadata = append(out.metadata, p.entry(f, "metadata_props", len(out.metadata)))
+			out.metadata = append(out.metadata, p.keyValue(f, "metadata_props", len(out.metadata)))
 		},
 		20: func(f field) { p.training(f, out) },
 		25: func(f field) {
 			out.Functions = append(out.Functions, p.function(f,
 				len(out.Functions)))
 		},
-		26: checked{"configuration", nil},
+		26: checkOnly{"configuration", nil},
 	})
 }
 
@@ -139,8 +140,8 @@ func (p *parser) opset(f field, index int) (o Opset) {
 	return o
 }
 
-// entry reads a StringStringEntryProto.
-func (p *parser) entry(f field, name string, index int) (kv [2]string) {
+// keyValue reads a StringStringEntryProto.
+func (p *parser) keyValue(f field, name string, index int) (kv [2]string) {
 	p.charge(48)
 	m := p.enter(f, name, index)
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
@@ -162,13 +163,14 @@ func (p *parser) training(f field, out *Model) {
 	p.read(f, "training_info", len(out.Training), targets{
 		1: func(f field) { p.graph(f, "initialization", -1, &t.Initialization) },
 		2: func(f field) { p.graph(f, "algorithm", -1, &t.Algorithm) },
-		3: checked{"initialization_binding", nil},
-		4: checked{"update_binding", nil},
+		3: checkOnly{"initialization_binding", nil},
+		4: checkOnly{"update_binding", nil},
 	})
 	out.Training = append(out.Training, t)
 }
 
-// graph reads a GraphProto, or more of one that is in pieces.
+// graph reads a GraphProto. If *to is not nil, it adds to that graph: in protobuf a
+// message may be split into several fields.
 func (p *parser) graph(f field, name string, index int, to **Graph) {
 	g := *to
 	m := p.enter(f, name, index)
@@ -241,7 +243,7 @@ func (p *parser) appendName(list []string, f field) []string {
 
 // node reads a NodeProto of a graph.
 func (p *parser) node(f field, g *Graph) {
-	p.add(f.at)
+	p.countItem(f.at)
 	p.charge(192)
 	n := Node{at: f.at}
 	p.read(f, "node", len(g.Nodes), targets{
@@ -260,7 +262,7 @@ func (p *parser) node(f field, g *Graph) {
 	g.Nodes = append(g.Nodes, n)
 }
 
-// AttributeProto.AttributeType.
+// The numbers of AttributeProto.AttributeType.
 const (
 	floatType = iota + 1
 	intType
@@ -279,8 +281,8 @@ const (
 	numAttributeTypes
 )
 
-// preferred are the types of attributes in the order in which the values of one with
-// several are looked for, scalars last: writers set those to zero for other types.
+// preferred is the order in which the value of an attribute is chosen if it has several.
+// Scalars come last: some writers set them to zero in attributes of other types.
 var preferred = [...]int{tensorType, sparseType, tensorsType, sparsesType, graphType, graphsType,
 	intsType, floatsType, textsType, typeType, typesType, intType, floatType, textType}
 
@@ -291,7 +293,7 @@ func (p *parser) attribute(f field, name string, index int) Attribute {
 	var have [numAttributeTypes]any
 	declared, ref := 0, ""
 	var one *Graph
-	var t *proto // of its own: a graph in the same attribute has tensors too
+	var t *proto // not p.proto, which a graph in the same attribute may overwrite
 	var sparse *sparseParts
 	m := p.enter(f, name, index)
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
@@ -378,8 +380,8 @@ func listOf[T any](v any) []T {
 	return list
 }
 
-// choose sets the value of an attribute: the one of the type that is declared, or the
-// first. Scalars of other types that are zero are none.
+// choose sets the value of an attribute: the value of the declared type, or the first in
+// the order of preferred. If a type is declared, zero scalars of other types are ignored.
 func (a *Attribute) choose(have *[numAttributeTypes]any, declared int, ref string) {
 	if ref != "" {
 		a.Value = Ref(ref)
@@ -400,8 +402,8 @@ func (a *Attribute) choose(have *[numAttributeTypes]any, declared int, ref strin
 	}
 }
 
-// zeroOf returns the value of an attribute without a field for one: proto3 writers leave
-// out what is zero, and every writer empty lists.
+// zeroOf returns the value of an attribute that has no field for it: proto3 writers leave
+// out zeros, and all writers leave out empty lists.
 func zeroOf(declared int) any {
 	switch declared {
 	case floatType:
@@ -437,7 +439,7 @@ func (p *parser) value(f field, name string, index int) Value {
 	return v
 }
 
-// typeProto reads a TypeProto. Its kinds exclude each other: the last one counts.
+// typeProto reads a TypeProto into t. If it has several kinds, the last one counts.
 func (p *parser) typeProto(f field, name string, index int, t *Type) {
 	p.charge(80)
 	kind := func(name string, k TypeKind, to func() targets) func(f field) {
@@ -494,28 +496,27 @@ func (p *parser) shape(f field, t *Type) {
 
 // A proto is a TensorProto as it is stored.
 type proto struct {
-	at       int64 // offset of its field
-	dims     []int64
-	dataType int
-	name     string
-	raw      data // of raw_data; not set where n is negative
-	typed    []typedField
-	strings  int64 // entries of string_data
-	text     data  // the fields of them, tags included, where they follow each other
-	// scattered: other fields are between them
-	scattered bool
+	at        int64 // offset of its field
+	dims      []int64
+	dataType  int
+	name      string
+	raw       byteRange // of raw_data; n is negative if it is absent
+	typed     []typedField
+	strings   int64     // entries of string_data
+	text      byteRange // of the fields string_data, tags included
+	scattered bool      // other fields are between the fields string_data
 	segment   bool
-	external  bool // data_location
+	external  bool // data_location is EXTERNAL
 	pairs     []pair
 }
 
-// data is a range of the file.
-type data struct{ off, n int64 }
+// byteRange is a range of the file.
+type byteRange struct{ off, n int64 }
 
-// A typedField is the pieces of one of the typed fields.
+// A typedField is the parts of one of the typed fields.
 type typedField struct {
-	field  uint32
-	pieces []piece
+	field uint32
+	parts []fieldPart
 }
 
 // A pair is an entry of external_data.
@@ -524,6 +525,7 @@ type pair struct {
 	at         int64
 }
 
+// reset empties x and reuses its memory.
 func (x *proto) reset(at int64) {
 	*x = proto{at: at, dims: x.dims[:0], typed: x.typed[:0], pairs: x.pairs[:0]}
 	x.raw.n = -1
@@ -539,7 +541,7 @@ func (p *parser) tensor(f field, name string, index int) *entry {
 	return e
 }
 
-// tensorProto reads a TensorProto, or more of one.
+// tensorProto reads a TensorProto, and adds it to x.
 func (p *parser) tensorProto(f field, name string, index int, x *proto) {
 	m := p.enter(f, name, index)
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
@@ -557,7 +559,7 @@ func (p *parser) tensorProto(f field, name string, index int, x *proto) {
 			int32Data<<3 | varint, int64Data<<3 | delimited, int64Data<<3 | varint,
 			doubleData<<3 | delimited, doubleData<<3 | fixed64, uint64Data<<3 | delimited,
 			uint64Data<<3 | varint:
-			p.typedPiece(f, m.next, x)
+			p.typedPart(f, m.next, x)
 		case stringData<<3 | delimited:
 			if x.strings == 0 {
 				x.text.off = f.at
@@ -568,9 +570,9 @@ func (p *parser) tensorProto(f field, name string, index int, x *proto) {
 		case 8<<3 | delimited:
 			x.name = p.name(f)
 		case rawData<<3 | delimited:
-			x.raw = data{f.off, f.n}
+			x.raw = byteRange{f.off, f.n}
 		case 13<<3 | delimited:
-			kv := p.entry(f, "external_data", len(x.pairs))
+			kv := p.keyValue(f, "external_data", len(x.pairs))
 			x.pairs = append(x.pairs, pair{kv[0], kv[1], f.at})
 		case 14<<3 | varint:
 			x.external = f.v == 1
@@ -581,8 +583,8 @@ func (p *parser) tensorProto(f field, name string, index int, x *proto) {
 	p.leave()
 }
 
-// typedPiece adds a field that ends at end to the typed ones.
-func (p *parser) typedPiece(f field, end int64, x *proto) {
+// typedPart adds a typed field that ends at end to x.
+func (p *parser) typedPart(f field, end int64, x *proto) {
 	number := f.key >> 3
 	i := 0
 	for i < len(x.typed) && x.typed[i].field != number {
@@ -605,16 +607,16 @@ func (p *parser) typedPiece(f field, end int64, x *proto) {
 				"%d bytes, no multiple of %d", f.n, width)
 		}
 		p.charge(24)
-		t.pieces = append(t.pieces, piece{off: f.off, n: f.n})
+		t.parts = append(t.parts, fieldPart{off: f.off, n: f.n})
 		return
 	}
-	if k := len(t.pieces) - 1; k >= 0 && t.pieces[k].tagged &&
-		t.pieces[k].off+t.pieces[k].n == f.at {
-		t.pieces[k].n = end - t.pieces[k].off
+	if k := len(t.parts) - 1; k >= 0 && t.parts[k].tagged &&
+		t.parts[k].off+t.parts[k].n == f.at {
+		t.parts[k].n = end - t.parts[k].off
 		return
 	}
 	p.charge(24)
-	t.pieces = append(t.pieces, piece{off: f.at, n: end - f.at, tagged: true})
+	t.parts = append(t.parts, fieldPart{off: f.at, n: end - f.at, tagged: true})
 }
 
 // sparseParts is a SparseTensorProto.
@@ -632,7 +634,7 @@ func (p *parser) newSparse(at int64) *sparseParts {
 	return x
 }
 
-// sparseProto reads a SparseTensorProto, or more of one.
+// sparseProto reads a SparseTensorProto, and adds it to x.
 func (p *parser) sparseProto(f field, name string, index int, x *sparseParts) {
 	m := p.enter(f, name, index)
 	for f, ok := p.next(&m); ok; f, ok = p.next(&m) {
@@ -652,14 +654,14 @@ func (p *parser) sparseProto(f field, name string, index int, x *sparseParts) {
 
 // newEntry adds the tensor of a TensorProto to the tensors of the file.
 func (p *parser) newEntry(x *proto) *entry {
-	e := p.take(x.at)
-	p.fill(e, x)
+	e := p.addEntry(x.at)
+	p.fillEntry(e, x)
 	return e
 }
 
-// take adds an empty tensor to the file.
-func (p *parser) take(at int64) *entry {
-	p.add(at)
+// addEntry adds an empty tensor to the tensors of the file.
+func (p *parser) addEntry(at int64) *entry {
+	p.countItem(at)
 	p.charge(256)
 	e := &p.entries.Take(1)[0]
 	e.at = at
@@ -667,7 +669,8 @@ func (p *parser) take(at int64) *entry {
 	return e
 }
 
-// appended appends to a list that doubles: append copies a long one more often.
+// appended appends to a list whose capacity doubles: append grows a long list by less,
+// and copies it more often.
 func appended(list []*entry, e *entry) []*entry {
 	if len(list) == cap(list) {
 		list = slices.Grow(list, max(8, len(list)))
@@ -677,8 +680,8 @@ func appended(list []*entry, e *entry) []*entry {
 
 // dimensions checks the dimensions of a tensor, and returns a copy.
 func (p *parser) dimensions(off int64, dims []int64) tensor.Shape {
-	if most := min(p.limits.MaxRank, maxRank); int64(len(dims)) > most {
-		p.fail(tensor.ErrLimit, off, "dims", "%d dimensions, the limit is %d", len(dims), most)
+	if limit := min(p.limits.MaxRank, maxRank); int64(len(dims)) > limit {
+		p.fail(tensor.ErrLimit, off, "dims", "%d dimensions, the limit is %d", len(dims), limit)
 		return nil
 	}
 	shape := tensor.Shape(p.shapes.Take(len(dims)))
@@ -689,7 +692,7 @@ func (p *parser) dimensions(off int64, dims []int64) tensor.Shape {
 	return shape
 }
 
-// extent returns a range of the file, which is inside a message.
+// extent returns a range of the file that is inside a message.
 func (p *parser) extent(off, n int64) source.Extent {
 	x, err := p.r.src.Extent(off, n)
 	if err != nil && p.err == nil {

@@ -25,26 +25,33 @@ const (
 // LatestIR is the newest version of the format that this package knows.
 const LatestIR = 14
 
-// ReaderOptions control how a model is read. nil is the zero value. With Strict, each of
-// Warnings is an error. Companion opens the files with external data.
+// ReaderOptions control how a model is read. nil means the zero value. With Strict,
+// opening fails if there are Warnings. Companion opens data files.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open model. It is safe for concurrent use. See package tensor for how
-// long borrowed slices are valid. Its Attributes are metadata_props, and its Size does
-// not count other files that have elements of tensors.
+// long borrowed slices are valid. Attributes are metadata_props. Size does not count data
+// files.
 //
-// Tensors are named after their places. An initializer of the main graph has its own
-// name, or #INDEX if it has none, a sparse one sparse#INDEX; the value of a Constant has
-// the name of the node's output; another tensor in an attribute is NODE.ATTRIBUTE, or
-// NODE.ATTRIBUTE[INDEX] in a list, with #INDEX for a node without a name. In a graph that
-// is an attribute all that follows NODE.ATTRIBUTE/ or NODE.ATTRIBUTE[INDEX]/, in a
-// function DOMAIN:NAME/ or DOMAIN:NAME:OVERLOAD/, in a graph of training
-// training[INDEX].initialization/ or training[INDEX].algorithm/; the default of an
-// attribute of a function is attribute.NAME there. Names may repeat.
+// Tensors are named as follows; names may repeat:
+//
+//	NAME                    an initializer
+//	#INDEX, sparse#INDEX    an initializer, a sparse initializer without a name
+//	OUTPUT                  the value of a Constant: the name of the node's output
+//	NODE.ATTRIBUTE          another tensor in an attribute; [INDEX] follows in a list
+//	#INDEX.ATTRIBUTE        the same, for a node without a name
+//	attribute.NAME          the default of an attribute of a function
+//
+// A prefix names the graph, unless it is the main graph; a graph in a graph has several:
+//
+//	NODE.ATTRIBUTE/                       a graph in an attribute; [INDEX] as above
+//	DOMAIN:NAME/, DOMAIN:NAME:OVERLOAD/   the body of a function
+//	training[INDEX].initialization/       a training graph
+//	training[INDEX].algorithm/            a training graph
 //
 // A sparse tensor has the scheme sparse_coo and the parts values and indices: see package
-// sparse. Strings are of the dtype Unknown, and their data is the bytes of the fields
-// that have them.
+// sparse. A tensor of strings has the dtype Unknown. Its data is the bytes of the fields
+// that have the strings.
 type Reader struct {
 	format.Base
 	src       *source.Source
@@ -56,18 +63,21 @@ type Reader struct {
 	closed    atomic.Bool
 }
 
-// Open maps the file and reads all but the elements of tensors.
+// Open opens a file, mapping it where the system can, and reads all but the elements of
+// tensors. The caller must close the Reader. Open fails with tensor.ErrMalformed,
+// io.ErrUnexpectedEOF or tensor.ErrLimit if the model cannot be read.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
 
-// OpenBytes reads a file that is in memory. It keeps b, which must not change.
+// OpenBytes opens a file in memory. It does not copy b, which must not change while the
+// Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which the caller closes. It skips the
-// elements of tensors, with one read for the metadata between two large ones.
+// NewReader opens a model of size bytes in r, which the caller closes. It skips the
+// elements of large tensors: one read gets the metadata between two of them.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }
@@ -110,7 +120,7 @@ func read(in *format.Input) (*Reader, error) {
 	return r, nil
 }
 
-// complete refuses a message that is not a model.
+// complete returns an error if a part that every model has is missing.
 func (m *Model) complete() error {
 	missing := func(field string) error {
 		return errs.Malformed(-1, field, "missing: this is no complete model")
@@ -128,8 +138,7 @@ func (m *Model) complete() error {
 	return nil
 }
 
-// Close releases the file, and the files with elements of tensors. It may be called
-// twice.
+// Close closes the file, if Open opened it, and the data files. It may be called twice.
 func (r *Reader) Close() error {
 	r.closed.Store(true)
 	err := r.Base.Close()
@@ -150,9 +159,9 @@ func (r *Reader) dataFiles() []*dataFile {
 		func(a, b *dataFile) int { return cmp.Compare(a.name, b.name) })
 }
 
-// Warnings returns deviations from the format's document that did not prevent opening,
-// and files that are missing, which the first call opens. Tensors that cannot be read are
-// findings of Verify.
+// Warnings returns deviations from the format's specification that did not prevent
+// opening, and data files that cannot be opened. The first call opens them. Verify, not
+// Warnings, reports tensors that cannot be read.
 func (r *Reader) Warnings() []error { return slices.Clone(r.warnings()) }
 
 func (r *Reader) makeWarnings() []error {
@@ -172,8 +181,8 @@ func (r *Reader) makeWarnings() []error {
 	return w.All()
 }
 
-// Spans yields the role of every byte of the file, in the order of offsets: elements of
-// tensors, and metadata around them.
+// Spans yields the role of every byte of the file, in the order of offsets: tensors, and
+// metadata.
 func (r *Reader) Spans() iter.Seq[tensor.Span] {
 	return format.SpansOf(r, format.MetadataSpan(0, r.Size()))
 }

@@ -10,68 +10,67 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A piece is a part of a typed field in the file: packed numbers, or fields of one number
-// each, with their tags.
-type piece struct {
+// A fieldPart is a part of a typed field in the file: packed numbers, or fields of one
+// number each, with their tags.
+type fieldPart struct {
 	off, n int64
 	tagged bool
 }
 
-// typed is the elements in a typed field, in the form of raw_data. It is the source of a
-// Blob.
-type typed struct {
+// typedData is the elements in a typed field. Reading it gives them in the form of
+// raw_data. It is the source of a Blob.
+type typedData struct {
 	tensor.Computed
-	src    *source.Source
-	pieces []piece
-	field  uint32
-	size   int64 // of the elements in bytes
-	count  int64 // of entries
-	width  int   // bytes of an entry in raw_data; 0 for elements of six bits
-	dtype  tensor.DType
-	path   string
+	src   *source.Source
+	parts []fieldPart
+	field uint32
+	size  int64 // of the elements in bytes
+	count int64 // of entries
+	width int   // bytes of an entry in raw_data; 0 for elements of six bits
+	dtype tensor.DType
+	path  string
 }
 
-// typed is the data of a tensor of n elements in one of the typed fields.
-func (p *parser) typed(e *entry, x *proto, t *typedField, n, size int64) tensor.Blob {
+// typedBlob returns the data of a tensor of n elements in a typed field, size bytes in
+// the form of raw_data.
+func (p *parser) typedBlob(e *entry, x *proto, t *typedField, n, size int64) tensor.Blob {
 	d := &dataTypes[x.dataType]
 	fixed := t.field == floatData || t.field == doubleData
-	if fixed && len(t.pieces) == 1 && !t.pieces[0].tagged { // the bytes of raw_data
-		if t.pieces[0].n != size {
-			return p.refuse(t.pieces[0].off, size, fieldNames[t.field],
-				"%d bytes where %v of %v takes %d", t.pieces[0].n, e.tensor.Shape, d.dtype, size)
+	if fixed && len(t.parts) == 1 && !t.parts[0].tagged { // the same bytes as raw_data
+		if t.parts[0].n != size {
+			return p.unreadableBlob(t.parts[0].off, size, fieldNames[t.field],
+				"%d bytes where %v of %v takes %d", t.parts[0].n, e.tensor.Shape, d.dtype, size)
 		}
-		e.raw = p.extent(t.pieces[0].off, size)
+		e.raw = p.extent(t.parts[0].off, size)
 		return tensor.NewBlob(&e.raw)
 	}
 	if size == 0 {
-		return p.refuse(x.at, 0, fieldNames[t.field], "elements of a tensor that has none")
+		return p.unreadableBlob(x.at, 0, fieldNames[t.field], "elements of a tensor that has none")
 	}
 	p.charge(192)
-	return tensor.NewBlob(&typed{tensor.Computed{}, p.r.src, t.pieces, t.field, size,
+	return tensor.NewBlob(&typedData{tensor.Computed{}, p.r.src, t.parts, t.field, size,
 		entriesOf(x.dataType, n),
 		d.dtype.Bits() * int(d.inEntry) / 8 / int(d.entries), d.dtype,
 		p.fieldPath(fieldNames[t.field])})
 }
 
-func (t *typed) Size() int64 { return t.size }
+func (t *typedData) Size() int64 { return t.size }
 
-// Stored is for Blob. Elements in several places have no offset.
-func (t *typed) Stored() (tensor.Stored, bool) {
-	st := tensor.Stored{Offset: t.pieces[0].off, Encoding: fieldNames[t.field]}
-	if len(t.pieces) > 1 {
+// Stored returns the offset -1 for elements in several parts.
+func (t *typedData) Stored() (tensor.Stored, bool) {
+	st := tensor.Stored{Offset: t.parts[0].off, Encoding: fieldNames[t.field]}
+	if len(t.parts) > 1 {
 		st.Offset = -1
 	}
-	for _, x := range t.pieces {
+	for _, x := range t.parts {
 		st.Size += x.n
 	}
 	return st, true
 }
 
-// Open is for Blob.
-func (t *typed) Open() (io.ReadCloser, error) { return t.open(), nil }
+func (t *typedData) Open() (io.ReadCloser, error) { return t.open(), nil }
 
-// ReadInto is for Blob.
-func (t *typed) ReadInto(b []byte) error {
+func (t *typedData) ReadInto(b []byte) error {
 	r := t.open()
 	if _, err := io.ReadFull(r, b); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (t *typed) ReadInto(b []byte) error {
 	return nil
 }
 
-func (t *typed) ReadAt(b []byte, off int64) (int, error) {
+func (t *typedData) ReadAt(b []byte, off int64) (int, error) {
 	r := t.open()
 	if _, err := io.CopyN(io.Discard, r, off); err != nil {
 		return 0, err
@@ -90,16 +89,16 @@ func (t *typed) ReadAt(b []byte, off int64) (int, error) {
 	return io.ReadFull(r, b)
 }
 
-func (t *typed) open() *typedReader {
-	r := &typedReader{t: t, misfit: -1}
+func (t *typedData) open() *typedReader {
+	r := &typedReader{t: t, outOfRange: -1}
 	r.src, r.size, r.limits = t.src, t.src.Size(), format.DefaultLimits()
 	r.path = []step{{t.path, -1}}
-	r.low, r.high = t.fits()
+	r.low, r.high = t.entryRange()
 	return r
 }
 
-// fits returns the range of entries that the dtype has.
-func (t *typed) fits() (low, high int64) {
+// entryRange returns the smallest and the largest entry that the dtype can represent.
+func (t *typedData) entryRange() (low, high int64) {
 	bits := 8 * t.width
 	switch {
 	case t.field == floatData || t.field == doubleData || bits == 64:
@@ -112,19 +111,19 @@ func (t *typed) fits() (low, high int64) {
 	return 0, 1<<bits - 1
 }
 
-// A typedReader decodes a typed field.
+// A typedReader decodes a typed field to the form of raw_data.
 type typedReader struct {
 	cursor
-	t         *typed
-	piece     int // that is read
-	end       int64
-	entries   int64 // that were read
-	misfit    int64 // the first that does not fit the dtype, or -1
-	low, high int64
-	code      uint64 // elements of six bits that do not fill a byte yet
-	bits      int
-	buf       []byte
-	rest      []byte // of buf
+	t          *typedData
+	part       int // that is read
+	end        int64
+	entries    int64 // that were read
+	outOfRange int64 // the first that does not fit the dtype, or -1
+	low, high  int64
+	code       uint64 // elements of six bits that do not fill a byte yet
+	bits       int
+	buf        []byte
+	rest       []byte // of buf
 }
 
 func (r *typedReader) Close() error { return nil }
@@ -145,11 +144,11 @@ func (r *typedReader) Read(p []byte) (int, error) {
 
 // decode decodes the next entries into rest, which is empty at the end.
 func (r *typedReader) decode() {
-	const most = 16 << 10
+	const maxChunk = 16 << 10
 	out := r.buf[:0]
-	for len(out) < most && r.err == nil {
+	for len(out) < maxChunk && r.err == nil {
 		if r.pos == r.end {
-			if r.piece == len(r.t.pieces) {
+			if r.part == len(r.t.parts) {
 				if r.entries < r.t.count {
 					r.fail(tensor.ErrMalformed, r.pos, "", "%d entries, not %d", r.entries,
 						r.t.count)
@@ -160,8 +159,8 @@ func (r *typedReader) decode() {
 				}
 				break
 			}
-			x := r.t.pieces[r.piece]
-			r.piece++
+			x := r.t.parts[r.part]
+			r.part++
 			r.pos, r.end = x.off, x.off+x.n
 			continue
 		}
@@ -170,8 +169,8 @@ func (r *typedReader) decode() {
 			break
 		}
 		v := r.entry()
-		if x := int64(v); (x < r.low || x > r.high) && r.misfit < 0 {
-			r.misfit = r.entries
+		if x := int64(v); (x < r.low || x > r.high) && r.outOfRange < 0 {
+			r.outOfRange = r.entries
 		}
 		r.entries++
 		switch r.t.width {
@@ -197,7 +196,7 @@ func (r *typedReader) decode() {
 
 // entry reads one entry.
 func (r *typedReader) entry() uint64 {
-	if r.t.pieces[r.piece-1].tagged {
+	if r.t.parts[r.part-1].tagged {
 		r.tag(r.end)
 	}
 	switch r.t.field {

@@ -16,15 +16,16 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Verify reports what is wrong with the tensors and the graph, and reads all elements,
-// also in other files; with VerifyStructure it reads none. Errors are what ONNX's checker
-// or onnxruntime refuse, also of tensors that no node uses: elements that are missing, of
-// another number than the shape says, in two places, or in a file that is missing, too
-// short or not below the directory; sparse tensors whose indices do not ascend; names
-// that two values have, or none; nodes that wait for each other. Nodes in another order
-// than the format asks for, and tensors that overlap in a file, are warnings. A checksum,
-// which covers a whole file, is compared where opts is Strict. It does not check what
-// operators compute.
+// Verify checks the tensors and the graphs. It reads all elements, also in data files;
+// with VerifyStructure it reads none. It does not check operators.
+//
+// An error is a defect that ONNX's checker or onnxruntime refuses, also in a tensor that
+// no node uses: elements that are missing, in two places, or of another number than the
+// shape says; a data file that is missing, too short or outside the directory; indices of
+// a sparse tensor that do not ascend; a name of several values or of none; nodes that
+// depend on each other in a cycle. Nodes before nodes whose values they use, and tensors
+// that overlap in a data file, are warnings. The checksum of a data file covers the whole
+// file, and is compared only if opts.Strict is set.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	v := &verifier{r: r, ctx: ctx, found: l, buf: make([]byte, 1<<20)}
@@ -68,15 +69,15 @@ func (v *verifier) verify() error {
 	return v.checksums()
 }
 
-// tensor checks the elements of a tensor. The error is why the Verify ends.
+// tensor checks the elements of a tensor. Its error ends Verify.
 func (v *verifier) tensor(e *entry) error {
 	t := &e.tensor
 	if t.Scheme == "" {
-		return v.data(t, t.DType, t.Data)
+		return v.elements(t, t.DType, t.Data)
 	}
 	before := len(v.found.All())
 	for _, p := range t.Parts {
-		if err := v.data(t, p.DType, p.Data); err != nil {
+		if err := v.elements(t, p.DType, p.Data); err != nil {
 			return err
 		}
 	}
@@ -93,25 +94,25 @@ func (v *verifier) tensor(e *entry) error {
 	return nil
 }
 
-// data checks the elements of a dense tensor, or a part of a sparse one.
-func (v *verifier) data(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
+// elements checks the elements of a dense tensor, or of a part of a sparse tensor.
+func (v *verifier) elements(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
 	field := "data of " + naming.Quote(t.Name)
 	var decoder *typedReader
 	switch s := b.Source().(type) {
 	case *unreadable:
 		v.found.Error(s.err)
 		return nil
-	case *unnamed:
+	case *opaque:
 		if s.encoding != fieldNames[stringData] {
 			v.found.Error(errs.At(s.Offset(), field, errors.ErrUnsupported,
 				"elements of the type %s", s.typeName))
 		}
-	case *external:
+	case *externalData:
 		if _, err := s.open(); err != nil {
 			v.found.Error(err)
 			return nil
 		}
-	case *typed:
+	case *typedData:
 		b = tensor.BlobFunc(s.size, func() (io.ReadCloser, error) {
 			decoder = s.open()
 			return decoder, nil
@@ -131,15 +132,15 @@ func (v *verifier) data(t *tensor.Tensor, d tensor.DType, b tensor.Blob) error {
 		return v.ctx.Err()
 	case err != nil && tensor.ClassOf(err) == tensor.ClassIO:
 		return err
-	case !isPlaced && errors.Is(err, tensor.ErrMalformed): // a bool, which readers keep
+	case !isPlaced && errors.Is(err, tensor.ErrMalformed): // a bool that is not 0 or 1
 		v.found.Warn(&tensor.FormatError{Format: formatName, Offset: off, Field: field, Err: err})
 	case err != nil && !isPlaced:
 		v.found.Error(errs.At(off, field, err, "the file has changed"))
 	case err != nil:
 		v.found.Error(err)
-	case decoder != nil && decoder.misfit >= 0:
-		v.found.Warn(errs.Malformed(decoder.t.pieces[0].off, decoder.t.path,
-			"entry %d is none of %v: its upper bits are cut off", decoder.misfit, d))
+	case decoder != nil && decoder.outOfRange >= 0:
+		v.found.Warn(errs.Malformed(decoder.t.parts[0].off, decoder.t.path,
+			"entry %d is none of %v: its upper bits are cut off", decoder.outOfRange, d))
 	}
 	n, _ := t.Shape.Elements()
 	if used := n * 6 % 8; d.Bits() == 6 && used > 0 && err == nil {
@@ -159,10 +160,9 @@ func (v *verifier) progress(n int64) {
 	}
 }
 
-// overlaps looks for tensors that share some of their bytes. Those that share all are
-// tied.
+// overlaps warns of tensors that share a part of their bytes. Tensors may share all.
 func (v *verifier) overlaps() {
-	var reach *external // the one so far that ends last
+	var reach *externalData // the data so far that ends last
 	for _, x := range v.r.externals() {
 		if reach != nil && x.file == reach.file {
 			end := reach.off + reach.size
@@ -182,7 +182,7 @@ func (v *verifier) overlaps() {
 	}
 }
 
-// checksums compares the digests of other files.
+// checksums compares the checksums of data files.
 func (v *verifier) checksums() error {
 	if !v.found.Options.Strict || v.found.Options.Depth <= tensor.VerifyStructure {
 		return nil
@@ -214,7 +214,7 @@ func (v *verifier) checksums() error {
 	return nil
 }
 
-// deviations are what is not as the document asks for and does not prevent reading.
+// deviations returns deviations from the specification that do not prevent reading.
 func (r *Reader) deviations() (all []error) {
 	add := func(off int64, field, format string, args ...any) {
 		all = append(all, errs.Malformed(off, field, format, args...))
@@ -249,7 +249,7 @@ func (r *Reader) deviations() (all []error) {
 		}
 	}
 	for _, e := range r.entries {
-		if x, ok := e.tensor.Data.Source().(*external); ok {
+		if x, ok := e.tensor.Data.Source().(*externalData); ok {
 			for _, key := range x.unknown {
 				add(x.at, x.field(), "the key %s has no meaning", naming.Quote(key))
 			}

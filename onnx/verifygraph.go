@@ -11,14 +11,14 @@ import (
 
 // A scope is the values of a graph by name, and the graph around it.
 type scope struct {
-	g     *Graph
-	from  map[string]int // the node that computes a value, -1 for inputs and initializers
-	up    *scope
-	found *format.Findings
-	uses  [][2]int // a node, and one that computes a value that it uses
+	g        *Graph
+	producer map[string]int // the node that computes a value, -1 for inputs and initializers
+	up       *scope
+	found    *format.Findings
+	uses     [][2]int // a node, and the node that computes a value that it uses
 }
 
-// verify checks the names of values.
+// verify checks the names of values and the order of nodes, in all graphs.
 func (m *Model) verify(found *format.Findings) {
 	if m.Graph == nil {
 		return
@@ -28,7 +28,7 @@ func (m *Model) verify(found *format.Findings) {
 	for _, f := range m.Functions {
 		newScope(f.Graph, nil, found).check()
 	}
-	for _, t := range m.Training { // which may use the values of the model
+	for _, t := range m.Training { // its graphs may use the values of the main graph
 		for _, g := range []*Graph{t.Initialization, t.Algorithm} {
 			if g != nil {
 				newScope(g, main, found).check()
@@ -37,15 +37,15 @@ func (m *Model) verify(found *format.Findings) {
 	}
 }
 
-// newScope lists the values of a graph, and reports names that two have.
+// newScope lists the values of a graph, and reports names that two values have.
 func newScope(g *Graph, up *scope, found *format.Findings) *scope {
-	s := &scope{g: g, from: map[string]int{}, up: up, found: found}
+	s := &scope{g: g, producer: map[string]int{}, up: up, found: found}
 	twice := func(off int64, field, name string) {
 		s.report(off, field, "a second value named %s", naming.Quote(name))
 	}
 	seen := map[string]bool{}
 	for i, v := range g.Inputs {
-		if s.from[v.Name] = -1; seen[v.Name] {
+		if s.producer[v.Name] = -1; seen[v.Name] {
 			twice(v.at, fmt.Sprintf("input[%d]", i), v.Name)
 		}
 		seen[v.Name] = true
@@ -53,7 +53,7 @@ func newScope(g *Graph, up *scope, found *format.Findings) *scope {
 	clear(seen)
 	for i, x := range g.initializers {
 		name := x.local(g)
-		if s.from[name] = -1; seen[name] && name != "" {
+		if s.producer[name] = -1; seen[name] && name != "" {
 			twice(x.at, fmt.Sprintf("initializer[%d]", i), name)
 		}
 		seen[name] = true
@@ -63,11 +63,11 @@ func newScope(g *Graph, up *scope, found *format.Findings) *scope {
 			if name == "" {
 				continue
 			}
-			if _, ok := s.from[name]; ok {
+			if _, ok := s.producer[name]; ok {
 				twice(g.Nodes[i].at, fmt.Sprintf("node[%d].output[%d]", i, j), name)
 				continue
 			}
-			s.from[name] = i
+			s.producer[name] = i
 		}
 	}
 	return s
@@ -78,7 +78,7 @@ func (s *scope) report(off int64, field, format string, args ...any) {
 	s.found.Error(errs.Malformed(off, s.g.field+"."+field, format, args...))
 }
 
-// check reports names that no value has, and nodes that wait for each other.
+// check reports names that no value has, and nodes in a wrong order.
 func (s *scope) check() {
 	for i := range s.g.Nodes {
 		n := &s.g.Nodes[i]
@@ -108,10 +108,11 @@ func (s *scope) check() {
 	s.order()
 }
 
-// use reports whether a name that node i uses is a value here or in a graph around.
+// use reports whether name, which node i uses, is a value of this graph or of a graph
+// around it, and records which node computes it.
 func (s *scope) use(name string, i int) bool {
 	for s != nil {
-		if from, ok := s.from[name]; ok {
+		if from, ok := s.producer[name]; ok {
 			if from >= 0 && i < len(s.g.Nodes) {
 				s.uses = append(s.uses, [2]int{i, from})
 			}
@@ -125,7 +126,7 @@ func (s *scope) use(name string, i int) bool {
 	return false
 }
 
-// order reports nodes that do not come after those whose values they use.
+// order warns of nodes that come before a node whose value they use. A cycle is an error.
 func (s *scope) order() {
 	late := slices.DeleteFunc(slices.Clone(s.uses), func(u [2]int) bool { return u[1] < u[0] })
 	if len(late) == 0 {

@@ -15,50 +15,51 @@ import (
 const (
 	varint     = 0
 	fixed64    = 1
-	delimited  = 2 // a length and as many bytes: text, a message, packed numbers
+	delimited  = 2 // a length and that many bytes: text, a message or packed numbers
 	startGroup = 3
 	endGroup   = 4
 	fixed32    = 5
 )
 
-// maxMessages is how deep protobuf's own parsers nest messages and groups.
+// maxMessages is the nesting of messages and groups that protobuf's own parsers allow.
 const maxMessages = 100
 
-// A field is one field of a message. key is its number << 3 | its wire type.
+// A field is one field of a message.
 type field struct {
-	key uint32
-	v   uint64 // of a number
+	key uint32 // number << 3 | wire type
+	v   uint64 // the number, if it is one
 	at  int64  // offset of the tag
-	off int64  // offset of the bytes
-	n   int64  // how many there are
+	off int64  // offset of the bytes of a delimited field
+	n   int64  // number of bytes
 }
 
-// A message is a range of the file whose fields are read one after the other.
+// A message is a byte range of the file whose fields are read one after the other.
 type message struct{ next, end int64 }
 
-// A cursor reads messages of a file that is in memory, or through a window. After the
-// first error it reads nothing more.
+// A cursor reads messages of a file, through a window in memory. After the first error it
+// reads nothing more.
 type cursor struct {
-	src    *source.Source // nil where the window is all of the file
+	src    *source.Source // nil if the window is all of the file
 	window []byte
 	buf    []byte
 	base   int64 // offset of the window
 	pos    int64 // offset of the next byte
 	size   int64
 	limits tensor.Limits
-	walked int64 // bytes that are neither payloads nor unknown
+	walked int64 // bytes that were parsed: neither elements of tensors nor unknown fields
 	path   []step
-	words  textArena
+	texts  textArena
 	err    error
 }
 
-// A step leads from a message to one in it; index is negative where there is one only.
+// A step of a path leads to a field of a message; index is negative unless it repeats.
 type step struct {
 	name  string
 	index int
 }
 
-// fieldPath is the path of a field in the words of onnx.proto.
+// fieldPath returns the path of a field of the current message, with the names of
+// onnx.proto.
 func (c *cursor) fieldPath(name string) string {
 	var b []byte
 	for _, s := range c.path {
@@ -80,8 +81,9 @@ func (c *cursor) fail(class error, off int64, name, format string, args ...any) 
 	}
 }
 
-// outside fails for n bytes at off that do not end before end.
-func (c *cursor) outside(off int64, what string, end int64) {
+// failTruncated sets the error of a part that does not end before end, the end of its
+// message.
+func (c *cursor) failTruncated(off int64, what string, end int64) {
 	class := tensor.ErrMalformed
 	if end == c.size {
 		class = io.ErrUnexpectedEOF
@@ -89,15 +91,15 @@ func (c *cursor) outside(off int64, what string, end int64) {
 	c.fail(class, off, "", "%s does not end with its message, at byte %d", what, end)
 }
 
-// peek returns the next n bytes, fewer only before end. They are valid until the next
-// call.
+// peek returns the next n bytes, or fewer if end comes first. They are valid until the
+// next call.
 func (c *cursor) peek(n, end int64) []byte {
 	n = min(n, end-c.pos)
 	if at := c.pos - c.base; at < 0 || n > int64(len(c.window))-at {
 		if c.src == nil || c.err != nil {
 			return nil
 		}
-		c.fill(n)
+		c.readWindow(n)
 	}
 	at := c.pos - c.base
 	if c.err != nil {
@@ -106,13 +108,13 @@ func (c *cursor) peek(n, end int64) []byte {
 	return c.window[at : at+n : at+n]
 }
 
-// fill reads a window of at least n bytes: a small one after a payload, a larger one
-// where reading goes on.
-func (c *cursor) fill(n int64) {
-	const least, most = 4 << 10, 256 << 10
-	next := int64(least)
+// readWindow reads a window of at least n bytes at pos: a small window after a skipped
+// payload, and a larger one if it follows the last window.
+func (c *cursor) readWindow(n int64) {
+	const minWindow, maxWindow = 4 << 10, 256 << 10
+	next := int64(minWindow)
 	if c.pos > c.base && c.pos <= c.base+int64(len(c.window)) {
-		next = min(2*int64(len(c.window)), most)
+		next = min(2*int64(len(c.window)), maxWindow)
 	}
 	next = min(max(next, n), c.size-c.pos)
 	if int64(cap(c.buf)) < next {
@@ -142,7 +144,7 @@ func (c *cursor) number(end int64) (v uint64) {
 	case n < 0 || len(b) == binary.MaxVarintLen64:
 		c.fail(tensor.ErrMalformed, c.pos, "", "a number of more than 64 bits")
 	default:
-		c.outside(c.pos, "a number", end)
+		c.failTruncated(c.pos, "a number", end)
 	}
 	return 0
 }
@@ -151,7 +153,7 @@ func (c *cursor) number(end int64) (v uint64) {
 func (c *cursor) fixed(n, end int64) (v uint64) {
 	b := c.peek(n, end)
 	if int64(len(b)) < n {
-		c.outside(c.pos, "a number", end)
+		c.failTruncated(c.pos, "a number", end)
 		return 0
 	}
 	c.pos += n
@@ -175,8 +177,8 @@ func (c *cursor) tag(end int64) (key uint32) {
 	return uint32(v)
 }
 
-// next reads the next field of a message, whose bytes stay unread; groups, which are all
-// unknown, are skipped. It is false at the end, and after an error.
+// next reads the next field of a message, except the bytes of a delimited field. It skips
+// groups: no known field is one. It returns false at the end, and after an error.
 func (c *cursor) next(m *message) (f field, ok bool) {
 	for c.err == nil {
 		if c.pos = m.next; c.pos == m.end {
@@ -219,17 +221,17 @@ func (c *cursor) length(end int64) int64 {
 	at := c.pos
 	n := c.number(end)
 	if c.err == nil && n > uint64(end-c.pos) {
-		c.outside(at, fmt.Sprintf("a field of %d bytes", n), end)
+		c.failTruncated(at, fmt.Sprintf("a field of %d bytes", n), end)
 	}
 	return int64(n)
 }
 
-// group skips to the end of a group, of which the first tag has been read.
+// group skips a group, whose first tag has been read.
 func (c *cursor) group(key uint32, end int64) {
 	at := c.pos
 	for open := []uint32{key >> 3}; len(open) > 0 && c.err == nil; {
 		if c.pos == end {
-			c.outside(at, fmt.Sprintf("the group of number %d", open[0]), end)
+			c.failTruncated(at, fmt.Sprintf("the group of number %d", open[0]), end)
 			return
 		}
 		at := c.pos
@@ -258,15 +260,15 @@ func (c *cursor) group(key uint32, end int64) {
 	}
 }
 
-// depth is how many messages may be inside each other.
+// depth returns how deep messages may be nested.
 func (c *cursor) depth() int { return int(min(c.limits.MaxDepth, maxMessages)) }
 
 func (c *cursor) tooDeep(off int64) {
 	c.fail(tensor.ErrLimit, off, "", "messages are nested deeper than %d", c.depth())
 }
 
-// enter returns the message in a field, the index-th of that name. Fields that are read
-// until leave is called are in it.
+// enter returns the message in a field, and appends the field to the path of errors.
+// index is its index among the fields of that name. leave removes it from the path.
 func (c *cursor) enter(f field, name string, index int) message {
 	c.path = append(c.path, step{name, index})
 	if len(c.path) > c.depth() {
@@ -284,7 +286,7 @@ func (c *cursor) content(f field) []byte {
 		c.pos = f.off
 		return c.peek(f.n, f.off+f.n)
 	}
-	b, err := c.src.Metadata(f.off, f.n) // which grows as bytes arrive
+	b, err := c.src.Metadata(f.off, f.n) // it allocates as bytes arrive
 	if err != nil && c.err == nil {
 		c.err = &tensor.FormatError{Format: formatName, Offset: f.off, Field: c.fieldPath(""),
 			Err: err}
@@ -292,7 +294,7 @@ func (c *cursor) content(f field) []byte {
 	return b
 }
 
-// text returns the bytes of a field as a string of its own.
+// text returns the bytes of a field as a string, a copy.
 func (c *cursor) text(f field) string {
 	if f.n > c.limits.MaxMetadata-c.walked {
 		c.fail(tensor.ErrLimit, f.at, "", "more than %d bytes of metadata", c.limits.MaxMetadata)
@@ -300,13 +302,13 @@ func (c *cursor) text(f field) string {
 	if c.err != nil {
 		return ""
 	}
-	return c.words.keep(c.content(f))
+	return c.texts.add(c.content(f))
 }
 
-// A textArena keeps short strings in few pieces of memory, which never move.
+// A textArena makes short strings in few large allocations.
 type textArena struct{ b strings.Builder }
 
-func (t *textArena) keep(b []byte) string {
+func (t *textArena) add(b []byte) string {
 	const piece, short = 64 << 10, 1 << 10
 	if len(b) > short {
 		return string(b)
@@ -321,7 +323,7 @@ func (t *textArena) keep(b []byte) string {
 	return t.b.String()[at:]
 }
 
-// name is text of at most MaxName bytes.
+// name returns text of at most MaxName bytes.
 func (c *cursor) name(f field) string {
 	if f.n > c.limits.MaxName {
 		c.fail(tensor.ErrLimit, f.at, "", "a name of %d bytes, the limit is %d", f.n,
@@ -330,8 +332,8 @@ func (c *cursor) name(f field) string {
 	return c.text(f)
 }
 
-// packed calls use with each of the numbers that a field has: one, or packed ones, where
-// wire is the type of one.
+// packed calls use with each number of a field: one number, or packed numbers of type
+// wire.
 func (c *cursor) packed(f field, wire int, use func(v uint64)) {
 	if f.key&7 != delimited {
 		use(f.v)
