@@ -16,9 +16,10 @@ import (
 )
 
 // An Edit is a list of changes to a file, with the methods of every Edit: Rename, Remove
-// and Replace, which also takes quantised blocks. Names are the names in the Reader, and
-// all changes apply at once, so that two names can be swapped. Types of metadata, data
-// and its order stay as they are. The Reader must stay open until the file is written.
+// and Replace, which also accepts quantised blocks. Names are the names in the Reader,
+// and all changes apply at once, so that two names can be swapped. Data that is not
+// replaced, and its order, stay as they are. The Reader must stay open until the file is
+// written.
 type Edit struct {
 	format.Edit
 	r        *Reader
@@ -34,9 +35,9 @@ func NewEdit(r *Reader) *Edit {
 	return e
 }
 
-// SetAttribute changes a metadata value, whose type it keeps, to the value of text
-// ([ParseValue]), or adds a string. It fails with tensor.ErrDType if the type cannot hold
-// the value.
+// SetAttribute changes a metadata value to the value of text in the type of the old value
+// ([ParseValue]). If the key is new, it adds a string, or a uint32 for general.alignment.
+// It fails with tensor.ErrDType if the type cannot hold the value.
 func (e *Edit) SetAttribute(key, text string) error {
 	typeName := TypeString.String()
 	if i := e.index(key); i >= 0 {
@@ -51,7 +52,8 @@ func (e *Edit) SetAttribute(key, text string) error {
 	return e.SetValue(key, v)
 }
 
-// SetValue changes or adds a metadata value, of any type.
+// SetValue changes or adds a metadata value of any type. It fails as [KeyValue.Check]
+// does.
 func (e *Edit) SetValue(key string, v Value) error {
 	if err := (KeyValue{key, v}).Check(); err != nil {
 		return err
@@ -64,7 +66,7 @@ func (e *Edit) SetValue(key string, v Value) error {
 	return nil
 }
 
-// RemoveAttribute removes a metadata entry; one that is absent is no error.
+// RemoveAttribute removes a metadata entry. It does not fail if there is none.
 func (e *Edit) RemoveAttribute(key string) error {
 	if i := e.index(key); i >= 0 {
 		e.metadata = slices.Delete(e.metadata, i, i+1)
@@ -76,16 +78,16 @@ func (e *Edit) index(key string) int {
 	return slices.IndexFunc(e.metadata, func(kv KeyValue) bool { return kv.Key == key })
 }
 
-// Write writes the changed file to w, as version 3, with its data packed: it leaves out
-// bytes that are of no tensor. It fails with tensor.ErrDuplicate if two tensors have the
-// same name. opts.Metadata must be empty.
+// Write writes the changed file to w as version 3, without bytes that belong to no
+// tensor. opts may be nil; its Metadata must be empty. Write fails with
+// tensor.ErrDuplicate if two tensors have the same name.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	out := format.NewWriter(w, e.encoding(opts))
 	return format.Apply(ctx, &e.Edit, &out, nil, e.carry)
 }
 
-// WriteFile writes the changed file as the file of that name, which appears whole or not
-// at all. It may be the file that the Reader has open.
+// WriteFile writes the changed file as Write does, under a name. The file appears whole
+// or not at all. It may replace the file that the Reader has open.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	out, err := format.Create(name, e.encoding(opts))
 	if err != nil {
@@ -94,6 +96,7 @@ func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) 
 	return format.Apply(ctx, &e.Edit, &out, nil, e.carry)
 }
 
+// encoding returns how Write and WriteFile write files.
 func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[info] {
 	var o WriterOptions
 	if opts != nil {
@@ -108,15 +111,15 @@ func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[info] {
 	return enc
 }
 
-// carries reports whether the file has the entry.
+// carries reports whether the original file has the entry.
 func (e *Edit) carries(kv KeyValue) bool {
 	v, ok := e.r.Value(kv.Key)
 	return ok && v.a.t == kv.Value.a.t && v.version == kv.Value.version &&
 		bytes.Equal(v.a.raw, kv.Value.a.raw)
 }
 
-// carry returns tensor i with the offset that it has in the file. Data of a type that the
-// package does not know is kept up to the next tensor.
+// carry returns the header entry of tensor i of the original, with its offset there. Data
+// of an unknown type includes all bytes up to the next tensor.
 func (e *Edit) carry(i int, name string) (info, error) {
 	x, t := &e.r.extents[i], &e.r.tensors[i]
 	data := t.Data
@@ -127,11 +130,10 @@ func (e *Edit) carry(i int, name string) (info, error) {
 		offset: x.Offset() - e.r.dataAt, size: x.Size(), data: data}, nil
 }
 
-// WriteHeader makes the changes in the file of that name, which the Reader has open, by
-// writing over its header alone. It fails with errors.ErrUnsupported if tensors were
-// removed or replaced, or if the data would have to move, because the changed header does
-// not end in the same step of the alignment. The Reader does not see the changes. The
-// file is damaged if the write is interrupted.
+// WriteHeader overwrites the header of the file of that name, which the Reader has open.
+// It fails with errors.ErrUnsupported if tensors were removed or replaced, if the file is
+// big-endian, or if the new header would move the data. The Reader does not see the
+// changes. If the write is interrupted, the file is damaged.
 func (e *Edit) WriteHeader(name string) error {
 	b, err := e.headerInPlace()
 	if err != nil {
@@ -143,7 +145,7 @@ func (e *Edit) WriteHeader(name string) error {
 	}
 	old := make([]byte, len(b))
 	if _, err = f.ReadAt(old, 0); err == nil {
-		err = e.sameHeader(old)
+		err = e.checkSame(old)
 	}
 	if err == nil {
 		_, err = f.WriteAt(b, 0)
@@ -154,8 +156,8 @@ func (e *Edit) WriteHeader(name string) error {
 	return cmp.Or(err, f.Close())
 }
 
-// sameHeader reports a file that is not the one that the Reader has open.
-func (e *Edit) sameHeader(b []byte) error {
+// checkSame fails if b is not the beginning of the file that the Reader has open.
+func (e *Edit) checkSame(b []byte) error {
 	read := make([]byte, len(b))
 	if _, err := format.InputOf(&e.r.Base).ReadAt(read, 0); err != nil {
 		return err
@@ -167,7 +169,8 @@ func (e *Edit) sameHeader(b []byte) error {
 	return nil
 }
 
-// headerInPlace returns the changed header and zeros up to the data, which stays.
+// headerInPlace returns the changed header and zeros up to the data. It fails if the data
+// would move.
 func (e *Edit) headerInPlace() ([]byte, error) {
 	metadata, alignment, err := (&WriterOptions{Metadata: e.metadata}).metadata(e.carries)
 	if err != nil {

@@ -22,10 +22,11 @@ type KeyValue struct {
 	Value Value
 }
 
-// NewValue returns the metadata value of x, whose Go type says which of the file's
-// types it has: what [Value.Any] returns, an int or an []int. The latter two become
-// int32 if they fit, as in the gguf package, else int64, which [Value.TypeName] tells.
-// Arrays of arrays are []any; llama.cpp refuses files that have them.
+// NewValue returns the metadata value of x, which has one of the Go types that
+// [Value.Any] returns, or is an int or []int. An int or []int becomes int32 if it fits,
+// as in the gguf package, else int64. Arrays of arrays are []any; llama.cpp refuses files
+// that have them. NewValue fails with tensor.ErrDType for other types, with
+// errors.ErrUnsupported if a string is not UTF-8.
 func NewValue(x any) (Value, error) {
 	t, raw, err := appendAny(nil, x, 0, false)
 	if err != nil {
@@ -34,10 +35,11 @@ func NewValue(x any) (Value, error) {
 	return Value{attribute{t: t, raw: raw}, 3}, nil
 }
 
-// maxNesting bounds arrays in arrays, of which x may have itself.
+// maxNesting bounds arrays in arrays: an []any may contain itself.
 const maxNesting = 64
 
-// appendAny appends x without its own type. Strings are UTF-8, or else any bytes.
+// appendAny appends the value x and returns its type, which is not appended. If anyBytes
+// is not set, it fails for strings that are not UTF-8.
 func appendAny(b []byte, x any, depth int, anyBytes bool) (ValueType, []byte, error) {
 	text := appendText
 	if anyBytes {
@@ -136,10 +138,10 @@ func appendBytes(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// ParseValue returns the value of text in a type, which is named as [Value.TypeName]
-// names it: numbers in decimal, true and false, strings as they are, arrays as JSON. It
-// fails with tensor.ErrDType for a value that the type cannot hold, NaN and infinity
-// included.
+// ParseValue parses text as a value of a type, whose name is as [Value.TypeName] returns
+// it: numbers in decimal, true and false, strings as they are, arrays as JSON. It fails
+// with tensor.ErrDType if the type is unknown or cannot hold the value, and for NaN and
+// infinity.
 func ParseValue(typeName, text string) (Value, error) {
 	v, err := parseValue(typeName, text)
 	if err != nil {
@@ -161,7 +163,7 @@ func parseValue(typeName, text string) (Value, error) {
 			v.a.raw, err = appendParsed(nil, t, text)
 		} else {
 			v.a.t = TypeArray
-			v.a.raw, err = appendParsedArray(t, text)
+			v.a.raw, err = parseArray(t, text)
 		}
 		if err != nil {
 			return Value{}, err
@@ -172,8 +174,8 @@ func parseValue(typeName, text string) (Value, error) {
 		tensor.ErrDType, naming.Quote(typeName))
 }
 
-// appendParsedArray returns the array of a JSON text.
-func appendParsedArray(elem ValueType, text string) ([]byte, error) {
+// parseArray returns the encoded array of a JSON text.
+func parseArray(elem ValueType, text string) ([]byte, error) {
 	refuse := func(what string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s is not a JSON array%s", tensor.ErrDType,
 			naming.Quote(text), what)
@@ -184,21 +186,21 @@ func appendParsedArray(elem ValueType, text string) ([]byte, error) {
 	}
 	b := appendArray(nil, elem, len(list))
 	for _, item := range list {
-		word := string(item)
+		value := string(item)
 		if elem == TypeString {
-			if json.Unmarshal(item, &word) != nil || item[0] != '"' {
+			if json.Unmarshal(item, &value) != nil || item[0] != '"' {
 				return refuse(" of strings")
 			}
 		}
 		var err error
-		if b, err = appendParsed(b, elem, word); err != nil {
+		if b, err = appendParsed(b, elem, value); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-// appendParsed appends the value of that type, which is not an array.
+// appendParsed appends the value of text in type t, which is not an array.
 func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
 	bits := 8 * int(t.width())
 	var number uint64
@@ -214,8 +216,8 @@ func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
 		}
 	case TypeFloat32, TypeFloat64:
 		var f float64
-		if f, err = strconv.ParseFloat(text, bits); err == nil && (math.IsNaN(f) || math.IsInf(f,
-			0)) {
+		f, err = strconv.ParseFloat(text, bits)
+		if err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
 			err = strconv.ErrRange
 		}
 		if number = math.Float64bits(f); t == TypeFloat32 {
@@ -237,8 +239,8 @@ func appendParsed(b []byte, t ValueType, text string) ([]byte, error) {
 	return append(b, raw[:t.width()]...), nil
 }
 
-// TypeName returns the name of the type: the name of the [ValueType], and for an array
-// "[]" and the name of its elements' type, such as "[]string".
+// TypeName returns the name of the type of the value, such as "uint8"; for an array "[]"
+// and the name of the type of its elements, such as "[]string".
 func (v Value) TypeName() string {
 	if elem, _, ok := v.Array(); ok {
 		return "[]" + elem.String()
@@ -246,7 +248,7 @@ func (v Value) TypeName() string {
 	return v.a.t.String()
 }
 
-// encoded returns the value as version 3 has it.
+// encoded returns the bytes of the value in a file of version 3.
 func (v Value) encoded() ([]byte, error) {
 	if v.version != 1 {
 		return v.a.raw, nil

@@ -10,13 +10,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// This file has the rules of the format's document and of ggml that the layout itself
-// does not have. A Reader opens a file that breaks one and warns of it, a Writer refuses
-// to write one, and an Edit keeps what the file has. Each function returns what is wrong,
-// "" if nothing is.
+// This file has the rules of the format's document and of ggml that are not necessary to
+// read a file. If a file breaks one, a Reader warns. A Writer refuses to write such a
+// file, and an Edit carries over what the original has. Each function returns what is
+// wrong, "" if nothing is.
 
-// MaxName is the length of the longest name of a tensor, in bytes, and MaxRank the
-// number of its dimensions, as in ggml.
+// MaxName is the max length of the name of a tensor, in bytes, and MaxRank the max number
+// of its dimensions, as in ggml.
 const (
 	MaxName = 63
 	MaxRank = 4
@@ -70,9 +70,8 @@ func checkAlignment(n int64) string {
 	return ""
 }
 
-// checkModel finds what llama.cpp refuses and a Writer writes, which only Verify reports:
-// arrays of arrays, and a model without an architecture, which only the first of several
-// shards has.
+// checkModel adds warnings, for Verify, of what a Writer writes and llama.cpp refuses:
+// arrays of arrays, and no architecture in a model, or in its first shard.
 func (h *header) checkModel(l *format.Findings) {
 	isModel, isLaterShard := false, false
 	for _, a := range h.metadata {

@@ -26,21 +26,23 @@ const (
 	metadataField    = "metadata"
 )
 
-// A scanner walks the bytes before the data. Its first error stops it.
+// A scanner reads the bytes of a header, or of one value. Its first error stops it.
 type scanner struct {
 	b        []byte
-	i        int64
-	grow     extender
+	i        int64    // next byte
+	grow     extender // nil: b is complete
+	limits   tensor.Limits
 	version  uint32
-	big      bool // big-endian, while the header is read: numbers are swapped in place
-	depth    int64
-	inEntry  bool   // of metadata,
-	key      string // which has this key
-	notText  bool   // and a string that is not UTF-8
+	big      bool   // the header is big-endian: numbers are swapped in place
+	depth    int64  // of nested arrays
+	inEntry  bool   // a metadata entry is being read
+	key      string // its key
+	notText  bool   // it has a string that is not UTF-8
 	warnings *format.Warnings
 	err      error
 }
 
+// fail stops the scanner with an error at byte at.
 func (s *scanner) fail(at int64, field string, class error, format string, args ...any) {
 	if s.err == nil {
 		s.err = errs.At(at, s.path(field), class, format, args...)
@@ -55,21 +57,21 @@ func (s *scanner) path(field string) string {
 	return field
 }
 
-// warn lists a problem, if there is one.
+// warn adds a warning, unless problem is "".
 func (s *scanner) warn(at int64, field, problem string) {
 	if s.err == nil && problem != "" && s.warnings != nil {
 		s.warnings.Add(errs.At(at, s.path(field), tensor.ErrMalformed, "%s", problem))
 	}
 }
 
-// An extender returns b, the beginning of a file, with what follows: n bytes or more.
+// An extender returns b, the beginning of a file, with n or more bytes that follow it.
 type extender func(b []byte, n int64) ([]byte, error)
 
 // take returns the next n bytes.
 func (s *scanner) take(n int64) []byte {
 	if missing := n - (int64(len(s.b)) - s.i); s.err == nil && missing > 0 {
 		if s.grow == nil {
-			s.err = io.ErrUnexpectedEOF // never of a value that skip checked
+			s.err = io.ErrUnexpectedEOF // never for a value that skip has checked
 			return nil
 		}
 		s.b, s.err = s.grow(s.b, missing)
@@ -81,7 +83,7 @@ func (s *scanner) take(n int64) []byte {
 	return s.b[s.i-n : s.i : s.i]
 }
 
-// peek makes sure that n more bytes are there.
+// peek fails if there are not n more bytes.
 func (s *scanner) peek(n int64) {
 	s.take(n)
 	if s.err == nil {
@@ -89,7 +91,7 @@ func (s *scanner) peek(n int64) {
 	}
 }
 
-// number returns the next n bytes, a number, in little-endian order.
+// number returns the next number, of n bytes, in little-endian order.
 func (s *scanner) number(n int64) []byte {
 	b := s.take(n)
 	if s.big {
@@ -123,25 +125,28 @@ func (s *scanner) size(field string) int64 {
 	return int64(n)
 }
 
-// str reads a string, of any bytes. It aliases the text.
-func (s *scanner) str(field string, most int64) string {
+// str reads a string, which may have any bytes. It refers to s.b.
+func (s *scanner) str(field string, limit int64) string {
 	at := s.i
 	n := s.size(field)
-	if n > most {
-		s.fail(at, field, tensor.ErrLimit, "a string of %d bytes, the limit is %d", n, most)
+	if n > limit {
+		s.fail(at, field, tensor.ErrLimit, "a string of %d bytes, the limit is %d", n, limit)
 	}
 	return le.String(s.take(n))
 }
 
-// skip walks over a value, checking it, and returns its type.
-func (s *scanner) skip(field string, limits tensor.Limits) ValueType {
+// skip checks a metadata value, after its type, and returns the type.
+func (s *scanner) skip() ValueType {
 	at := s.i
 	t := ValueType(s.u32())
-	s.skipOf(t, at, field, limits)
+	s.skipValue(t, at)
 	return t
 }
 
-func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limits) {
+// skipValue checks a value of type t. at is the offset for errors about the type.
+func (s *scanner) skipValue(t ValueType, at int64) {
+	const field = metadataField
+	limits := s.limits
 	switch {
 	case s.err != nil:
 	case t == TypeBool:
@@ -154,7 +159,7 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 		stringAt := s.i
 		if v := s.str(field, limits.MaxMetadata); !s.notText && !utf8.ValidString(v) {
 			s.warn(stringAt, field, "a string that is not UTF-8")
-			s.notText = true // one warning an entry
+			s.notText = true // one warning for each entry
 		}
 	case t == TypeArray:
 		if s.depth++; s.depth > limits.MaxDepth {
@@ -172,7 +177,7 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 			}
 		} else {
 			for range n {
-				s.skipOf(elem, lengthAt, field, limits)
+				s.skipValue(elem, lengthAt)
 				if s.err != nil {
 					break
 				}
@@ -184,18 +189,18 @@ func (s *scanner) skipOf(t ValueType, at int64, field string, limits tensor.Limi
 	}
 }
 
-// An attribute is a metadata entry: its value stays bytes until it is asked for.
+// An attribute is a metadata entry. Its value is decoded when it is requested.
 type attribute struct {
 	key string
-	at  int64 // where it begins in the file
+	at  int64 // offset in the file
 	t   ValueType
 	raw []byte
 }
 
-// An entry is one tensor as the file describes it.
+// An entry is the description of a tensor in the header.
 type entry struct {
 	name   string
-	at     int64 // where it stands
+	at     int64 // offset of the entry in the file
 	shape  tensor.Shape
 	kind   uint32
 	offset int64 // from the start of the data
@@ -205,17 +210,17 @@ type entry struct {
 type header struct {
 	warnings  format.Warnings
 	version   uint32
-	big       bool // the data is big-endian; metadata is not any more
+	big       bool // the data is big-endian; values of metadata have been swapped
 	metadata  []attribute
 	entries   []entry
 	alignment int64
 	end       int64 // of the header, before padding
 }
 
-// parse reads everything before the data.
+// parse reads the header.
 func parse(grow extender, limits tensor.Limits) (*header, error) {
 	h := &header{alignment: defaultAlignment, warnings: format.Warnings{Format: "gguf"}}
-	s := &scanner{grow: grow, warnings: &h.warnings}
+	s := &scanner{grow: grow, limits: limits, warnings: &h.warnings}
 	m := s.take(4)
 	if s.err == nil && string(m) != magic {
 		return nil, errs.At(0, "magic", tensor.ErrMalformed, "not a GGUF file")
@@ -240,69 +245,22 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 			"%d tensors and %d metadata entries, the limit is %d",
 			tensors, entries, limits.MaxTensors)
 	}
-	// The least that an entry takes keeps a declared number from allocating.
+	// A declared number allocates no more entries than the bytes so far can hold.
 	h.metadata = make([]attribute, 0, min(entries, int64(len(s.b))/12))
 	for range entries {
-		at := s.i
-		key := s.str(metadataField, limits.MaxName)
-		s.inEntry, s.key, s.notText = s.err == nil, key, false
-		s.warn(at, metadataField, checkKey(key))
-		from := s.i
-		t := s.skip(metadataField, limits)
-		if s.err != nil {
-			break
+		if a := s.attribute(h); s.err == nil {
+			h.metadata = append(h.metadata, a)
+		} else {
+			return nil, s.err
 		}
-		a := attribute{key, at, t, s.b[from+4 : s.i]}
-		if key == alignmentKey {
-			n := int64(0)
-			if t == TypeUint32 {
-				n = int64(binary.LittleEndian.Uint32(a.raw))
-			}
-			if n == 0 || n&(n-1) != 0 {
-				return nil, errs.At(at, keyField(key), tensor.ErrMalformed,
-					"%s is not a power of two of type uint32", naming.Quote(a.text(s.version)))
-			}
-			s.warn(at, metadataField, checkAlignment(n))
-			h.alignment = n
-		}
-		h.metadata = append(h.metadata, a)
-		s.inEntry = false
 	}
 	h.entries = make([]entry, 0, min(tensors, int64(len(s.b))/24))
 	for range tensors {
-		e := entry{at: s.i, name: s.str("tensors", limits.MaxName)}
-		rank := int64(s.u32())
-		if rank > limits.MaxRank {
-			s.fail(e.at, "tensors["+naming.Quote(e.name)+"].n_dims", tensor.ErrLimit,
-				"%d dimensions, the limit is %d", rank, limits.MaxRank)
+		if e := s.entry(); s.err == nil {
+			h.entries = append(h.entries, e)
+		} else {
+			return nil, s.err
 		}
-		if s.peek(rank * 4); s.err != nil {
-			break
-		}
-		e.shape = make(tensor.Shape, rank)
-		for k := range e.shape {
-			e.shape[int(rank)-1-k] = s.size("tensors.ne")
-		}
-		e.kind = s.u32()
-		e.t = storageOf(e.kind)
-		if b := s.number(8); b != nil {
-			off := binary.LittleEndian.Uint64(b)
-			if off > math.MaxInt64 {
-				s.fail(s.i-8, "tensors["+naming.Quote(e.name)+"].offset", tensor.ErrMalformed,
-					"%d is beyond 2^63", off)
-			}
-			e.offset = int64(off)
-		}
-		if s.err != nil {
-			break
-		}
-		for _, p := range []struct{ part, problem string }{{"", checkName(e.name)},
-			{".n_dims", checkRank(len(e.shape))}, {".type", checkType(e.kind)}} {
-			if p.problem != "" {
-				s.warn(e.at, e.field(p.part), p.problem)
-			}
-		}
-		h.entries = append(h.entries, e)
 	}
 	if s.err != nil {
 		return nil, s.err
@@ -311,8 +269,65 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 	return h, nil
 }
 
-// text is the value for people and converters: strings as they are, numbers in
-// decimal, arrays as JSON. The value has been checked by skip.
+// attribute reads a metadata entry. It sets h.alignment if it is general.alignment.
+func (s *scanner) attribute(h *header) (a attribute) {
+	a.at = s.i
+	a.key = s.str(metadataField, s.limits.MaxName)
+	s.inEntry, s.key, s.notText = s.err == nil, a.key, false
+	s.warn(a.at, metadataField, checkKey(a.key))
+	from := s.i
+	a.t = s.skip()
+	if s.err != nil {
+		return a
+	}
+	a.raw = s.b[from+4 : s.i]
+	if a.key == alignmentKey {
+		n, ok := alignmentOf(Value{a, s.version})
+		if !ok {
+			s.fail(a.at, metadataField, tensor.ErrMalformed,
+				"%s is not a power of two of type uint32", naming.Quote(a.text(s.version)))
+		}
+		s.warn(a.at, metadataField, checkAlignment(n))
+		h.alignment = n
+	}
+	s.inEntry = false
+	return a
+}
+
+// entry reads the description of a tensor.
+func (s *scanner) entry() entry {
+	e := entry{at: s.i, name: s.str("tensors", s.limits.MaxName)}
+	rank := int64(s.u32())
+	if rank > s.limits.MaxRank {
+		s.fail(e.at, e.field(".n_dims"), tensor.ErrLimit, "%d dimensions, the limit is %d", rank,
+			s.limits.MaxRank)
+	}
+	if s.peek(rank * 4); s.err != nil {
+		return e
+	}
+	e.shape = make(tensor.Shape, rank)
+	for k := range e.shape {
+		e.shape[int(rank)-1-k] = s.size("tensors.ne")
+	}
+	e.kind = s.u32()
+	e.t = storageOf(e.kind)
+	if b := s.number(8); b != nil {
+		off := binary.LittleEndian.Uint64(b)
+		if off > math.MaxInt64 {
+			s.fail(s.i-8, e.field(".offset"), tensor.ErrMalformed, "%d is beyond 2^63", off)
+		}
+		e.offset = int64(off)
+	}
+	for _, p := range []struct{ part, problem string }{{"", checkName(e.name)},
+		{".n_dims", checkRank(len(e.shape))}, {".type", checkType(e.kind)}} {
+		if p.problem != "" {
+			s.warn(e.at, e.field(p.part), p.problem)
+		}
+	}
+	return e
+}
+
+// text returns the value as [Value.String] does. skip has checked the value.
 func (a attribute) text(version uint32) string {
 	s := &scanner{b: a.raw, version: version}
 	if a.t == TypeString {
@@ -321,8 +336,8 @@ func (a attribute) text(version uint32) string {
 	return string(s.appendValue(nil, a.t))
 }
 
-// appendValue appends the next value as JSON. What JSON lacks are objects of one key: NaN
-// and the infinities, $float, and strings that are not UTF-8, $bytes.
+// appendValue appends the next value as JSON. NaN and infinities become {"$float": "nan"}
+// and so on, strings that are not UTF-8 {"$bytes": "hex"}.
 func (s *scanner) appendValue(b []byte, t ValueType) []byte {
 	var raw [8]byte
 	copy(raw[:], s.take(t.width()))

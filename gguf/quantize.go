@@ -15,18 +15,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Quantize returns a dense, row-major tensor of numbers as quantised blocks of the type
-// of that name: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 or MXFP4. Rows are whole
-// numbers of blocks. The blocks are made as they are read, on all cores, bit for bit as
-// in the gguf package, from elements as float32. Reading them fails with tensor.ErrDType
-// if an element is NaN. [tensor.As] is the way back.
+// Quantize returns t, dense and row-major, as quantised blocks of the type of that name:
+// Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, TQ1_0, TQ2_0 or MXFP4. It fails if rows are not a whole
+// number of blocks. Elements are converted to float32, and the blocks computed each time
+// that they are read, on all cores, bit for bit as by the gguf package. Reading them
+// fails with tensor.ErrDType if an element is NaN. [tensor.As] decodes blocks.
 func Quantize(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	return quantize(t, typeName, false)
 }
 
-// QuantizeFinite quantises as [Quantize] does, but reading fails with tensor.ErrOverflow,
-// which names an element, where a number is beyond float32, or a block has a scale beyond
-// float16.
+// QuantizeFinite quantises as [Quantize] does, but reading fails with tensor.ErrOverflow
+// if an element does not fit float32, or the scale of a block does not fit float16.
 func QuantizeFinite(t *tensor.Tensor, typeName string) (*tensor.Tensor, error) {
 	return quantize(t, typeName, true)
 }
@@ -64,8 +63,8 @@ func quantize(t *tensor.Tensor, typeName string, finite bool) (*tensor.Tensor, e
 		Parts: []tensor.Part{{Role: "blocks", Data: data}}}, nil
 }
 
-// CanQuantize reports whether [Quantize] knows the type of that name, and whether rows of
-// that shape, unless it is nil, are whole numbers of its blocks.
+// CanQuantize reports whether [Quantize] supports the type of that name and, unless shape
+// is nil, whether rows of that shape are a whole number of blocks.
 func CanQuantize(shape tensor.Shape, typeName string) bool {
 	kind, ok := ggml.Named(typeName)
 	if !ok || !kind.CanEncode() || shape == nil {
@@ -82,7 +81,7 @@ type quantizer struct {
 	blocks int64
 }
 
-// A quantization is one piece: blocks that are made at once.
+// A quantization is a piece: blocks that one worker makes.
 type quantization struct {
 	first   int64 // element
 	in, out []byte
@@ -92,7 +91,7 @@ type quantization struct {
 const (
 	// quantizeBlocks is how many blocks a piece has.
 	quantizeBlocks = 1024
-	// quantizeBudget bounds the bytes of the numbers of pieces under way.
+	// quantizeBudget bounds the bytes of the numbers of all pieces at a time.
 	quantizeBudget = 4 << 20
 )
 
@@ -106,7 +105,7 @@ func (q *quantizer) open(numbers tensor.Blob) (io.ReadCloser, error) {
 	next := func(j *quantization) (int64, error) {
 		n := min(q.blocks-done, quantizeBlocks)
 		if n == 0 {
-			if _, err := io.Copy(io.Discard, r); err != nil { // which checks a digest
+			if _, err := io.Copy(io.Discard, r); err != nil { // the end of r checks a digest
 				return 0, err
 			}
 			return 0, io.EOF
@@ -162,7 +161,8 @@ func (q *quantizer) encode(j *quantization) error {
 	return nil
 }
 
-// overflow names the element of the block that begins with one, at, that is too large.
+// overflow returns the error of a block that overflows, which begins at element at of the
+// piece. It names the largest element.
 func (q *quantizer) overflow(j *quantization, at int64) error {
 	block := j.numbers[at:][:q.kind.Elements]
 	largest := 0

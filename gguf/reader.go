@@ -23,11 +23,11 @@ type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,
 // Tensor, Blobs and Warnings. Tensors have the order of their offsets, and there are no
-// Blobs. Warnings list bytes between or after tensors that belong to none, strings that
-// are not UTF-8, and what ggml refuses: names of more than 63 bytes, five dimensions,
-// empty keys, data in another order than the tensors, types that are withdrawn or not
-// known. It is safe for concurrent use. See package tensor for how long borrowed slices
-// are valid.
+// Blobs. There are warnings of bytes that belong to no tensor, of strings that are not
+// UTF-8, and of deviations that ggml refuses: names above 63 bytes, more than four
+// dimensions, empty keys, data in another order than the tensors, withdrawn and unknown
+// types. A Reader is safe for concurrent use. See package tensor for how long borrowed
+// slices are valid.
 type Reader struct {
 	format.Base
 	h       *header
@@ -37,7 +37,7 @@ type Reader struct {
 	dataAt  int64 // where the data begins
 }
 
-// An extent is the data of one tensor and its type, also in words.
+// An extent is the data of one tensor, with the number and the name of its type.
 type extent struct {
 	source.Extent
 	kind     uint32
@@ -50,26 +50,27 @@ func (e *extent) Stored() (tensor.Stored, bool) {
 		Type: e.typeName}, true
 }
 
-// Detect reports whether a file begins like one of this format.
+// Detect reports whether the file begins with "GGUF". It reads four bytes.
 func Detect(r io.ReaderAt, size int64) bool {
 	var b [len(magic)]byte
 	n, _ := r.ReadAt(b[:], 0)
 	return size >= 8 && n == len(b) && string(b[:]) == magic
 }
 
-// Open maps the file and reads everything before its data.
+// Open opens the file of that name, maps it if the system can, and reads its header.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
 
-// OpenBytes reads a file that is in memory. It keeps b, which must not change.
+// OpenBytes opens a file that is in memory. It keeps b, which must not change while the
+// Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which the caller closes. The format does not
-// say how long its header is: a file is opened with one read of 256 KiB, and another
-// while that does not suffice.
+// NewReader opens the first size bytes of r, which the caller closes. The size of the
+// header is not in the file: NewReader reads 256 KiB, and while the header does not end
+// there, three times as many bytes as it has.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }
@@ -83,8 +84,8 @@ func read(in *format.Input) (*Reader, error) {
 	return build(in, h)
 }
 
-// windows reads the beginning of a file by a window of 256 KiB, and then four times as
-// much each time.
+// windows returns an extender that reads 256 KiB first, and then three times as many
+// bytes as there are.
 func windows(src *source.Source, limits tensor.Limits) extender {
 	return func(b []byte, n int64) ([]byte, error) {
 		have := int64(len(b))
@@ -100,7 +101,7 @@ func windows(src *source.Source, limits tensor.Limits) extender {
 	}
 }
 
-// available reports an error where a header may not have n bytes more than it has.
+// available fails if a header of have bytes cannot have n more, or exceeds MaxMetadata.
 func available(have, n, size int64, limits tensor.Limits) error {
 	if n > size-have {
 		return errs.At(size, "header", io.ErrUnexpectedEOF, "it does not end")
@@ -126,7 +127,7 @@ func build(in *format.Input, h *header) (*Reader, error) {
 	return r, nil
 }
 
-// list checks what concerns all entries together and makes the tensors.
+// list makes the tensors, after checking names, keys and extents.
 func (r *Reader) list(src *source.Source) error {
 	h := r.h
 	if _, dup := naming.Build(len(h.metadata),
@@ -142,7 +143,7 @@ func (r *Reader) list(src *source.Source) error {
 	dataAt, ok := align.Up(h.end, h.alignment)
 	r.dataAt = dataAt
 	if len(h.entries) == 0 {
-		return nil // no data, and padding need not follow
+		return nil // without tensors there need not be padding
 	}
 	if !ok || dataAt > src.Size() {
 		return errs.At(h.end, "data", io.ErrUnexpectedEOF, "it would begin at %d", dataAt)
@@ -156,7 +157,7 @@ func (r *Reader) list(src *source.Source) error {
 		}
 	}
 	sort.SliceStable(h.entries, byOffset)
-	r.resolve(src.Size() - dataAt)
+	r.resolveTypes(src.Size() - dataAt)
 	r.tensors = make([]tensor.Tensor, len(h.entries))
 	r.extents = make([]extent, len(h.entries))
 	r.parts = make([]tensor.Part, len(h.entries))
@@ -189,7 +190,7 @@ func (r *Reader) list(src *source.Source) error {
 		if err != nil {
 			return errs.Wrap(e.at, e.field(".offset"), err)
 		}
-		r.extents[i] = extent{x, e.kind, cmp.Or(e.t.name, numbered(e.kind, others[e.kind]))}
+		r.extents[i] = extent{x, e.kind, cmp.Or(e.t.name, foreignTypeName(e.kind))}
 		if err := r.add(i, e); err != nil {
 			return err
 		}
@@ -203,8 +204,8 @@ func (r *Reader) list(src *source.Source) error {
 
 func (e *entry) field(part string) string { return "tensors[" + naming.Quote(e.name) + "]" + part }
 
-// size is how many bytes the tensor takes: for an unknown type, all up to the
-// next one.
+// size returns how many bytes the data of the tensor has. For an unknown type it is all
+// bytes up to the next tensor.
 func (e *entry) size(available int64, later []entry) (int64, error) {
 	n, ok := e.shape.Elements()
 	t := e.t
@@ -245,6 +246,7 @@ func (e *entry) space(available int64, later []entry) int64 {
 	return available - e.offset
 }
 
+// add makes tensor i.
 func (r *Reader) add(i int, e *entry) (err error) {
 	data := tensor.NewBlob(&r.extents[i])
 	if r.h.big {
@@ -264,9 +266,9 @@ func (r *Reader) add(i int, e *entry) (err error) {
 // Version returns the version of the file: "1", "2" or "3".
 func (r *Reader) Version() string { return strconv.FormatUint(uint64(r.h.version), 10) }
 
-// Attributes yields the metadata in the order of the file: strings as they are,
-// numbers and bools as text, arrays as JSON. The text is made as it is yielded,
-// and arrays of a vocabulary may be long.
+// Attributes yields the metadata in the order of the file: strings as they are, numbers
+// and bools as text, arrays as JSON. It makes the text of each value anew, which may be
+// long for an array of a vocabulary.
 func (r *Reader) Attributes() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, a := range r.h.metadata {
@@ -277,10 +279,9 @@ func (r *Reader) Attributes() iter.Seq2[string, string] {
 	}
 }
 
-// Verify reads every byte of data, which has no digests. Beyond the findings of Open, it
-// finds bytes that cannot be read. Warnings are files that the document allows and
-// llama.cpp refuses: with arrays of arrays, or without general.architecture. opts may be
-// nil.
+// Verify reads all data, unless the depth is VerifyStructure, and reports bytes that
+// cannot be read: the format has no digests. It adds to the warnings of the Reader arrays
+// of arrays and a missing general.architecture, which llama.cpp refuses. opts may be nil.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))

@@ -46,15 +46,15 @@ type ShardOptions struct {
 	Writer *WriterOptions
 }
 
-// ShardName returns the name of shard i of n, from 0, of a model, as gguf-split and
-// llama.cpp have it: PREFIX-00001-of-00003.gguf is shard 0.
+// ShardName returns the name of shard i of n of a model, as gguf-split and llama.cpp have
+// it. i counts from 0: PREFIX-00001-of-00003.gguf is shard 0 of 3.
 func ShardName(prefix string, i, n int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, i+1, n)
 }
 
 // WriteShards writes a model as several files, in the order given, and returns their
-// names, which are the names of [ShardName] for "dir/model.gguf" without its extension.
-// They appear together; the first shard, which llama.cpp opens, appears last.
+// names: for "dir/model.gguf" these are the names of [ShardName] for "dir/model". The
+// files appear together; the first shard, which llama.cpp opens, appears last.
 func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *ShardOptions) ([]string, error) {
 	var o ShardOptions
@@ -131,9 +131,9 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	return names, set.Commit()
 }
 
-// entryOf returns an entry of a type that a file has.
+// entryOf returns a metadata entry of a value that NewValue accepts.
 func entryOf(key string, x any) KeyValue {
-	v, _ := NewValue(x) // which fails for other types alone
+	v, _ := NewValue(x)
 	return KeyValue{key, v}
 }
 
@@ -141,8 +141,8 @@ func isSplitKey(key string) bool {
 	return key == splitNo || key == splitCount || key == splitTensors || key == splitID
 }
 
-// Split returns which shard of a split model the file is, from 0, and how many there are.
-// It is false for other files.
+// Split returns the number of the shard that the file is, from 0, and how many shards the
+// model has. ok is false if the file is not a shard, or the only one.
 func (r *Reader) Split() (no, count int, ok bool) {
 	c, ok1 := valueOf[uint16](r, splitCount)
 	k, ok2 := valueOf[uint16](r, splitNo)
@@ -152,17 +152,17 @@ func (r *Reader) Split() (no, count int, ok bool) {
 	return int(k), int(c), true
 }
 
-// SetID returns the ShardOptions.ID that the file was written with, "" for none. Shards
-// of one model have the same.
+// SetID returns the ShardOptions.ID that the file was written with; "" if it has none.
+// All shards of a model have the same ID.
 func (r *Reader) SetID() string {
 	id, _ := r.String(splitID)
 	return id
 }
 
-// Merge joins the shards of a split model, which may be given in any order. It returns
-// the metadata of the first shard, without the keys of the split, and all tensors in
-// order. It fails with tensor.ErrMalformed if the shards are not of one model, or not all
-// of them. The Readers must stay open.
+// Merge joins the shards of a model, which may be given in any order. It returns the
+// metadata of the first shard, without the keys of the split, and all tensors in order.
+// It fails with tensor.ErrMalformed if shards are of different models, or one is missing.
+// The Readers must stay open while the tensors are read.
 func Merge(shards ...*Reader) ([]KeyValue, iter.Seq2[*tensor.Tensor, error], error) {
 	if len(shards) == 0 {
 		return nil, nil, refuseKey(splitCount, tensor.ErrMalformed, "no shards")

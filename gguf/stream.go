@@ -10,9 +10,9 @@ import (
 )
 
 // ReadHeader reads the header of a file of size bytes from a stream, a few bytes at a
-// time, and leaves the stream at the first byte of data. The Reader lists the tensors in
-// the order in which their data follow, each at the offset that Stored reports. Reading
-// them by the Reader fails with errors.ErrUnsupported.
+// time: pass a buffered r. It leaves the stream at the first byte of data. The data
+// follows in the order of the Reader's tensors, each at the offset that Stored reports.
+// Reading data through the Reader fails with errors.ErrUnsupported.
 func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 	var limits tensor.Limits
 	if opts != nil {
@@ -26,7 +26,7 @@ func ReadHeader(r io.Reader, size int64, opts *ReaderOptions) (*Reader, error) {
 		if err := available(int64(len(b)), n, size, limits); err != nil {
 			return b, err
 		}
-		// The buffer grows as bytes arrive: n is only a promise.
+		// The buffer grows as bytes arrive: n is a declared number.
 		head := bytes.NewBuffer(b)
 		if _, err := io.CopyN(head, r, n); err != nil {
 			return b, readError(int64(len(b)), err)

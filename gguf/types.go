@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A storage is how the elements of a tensor are stored: in blocks of that many
-// elements, each of that many bytes.
+// A storage is how a type stores elements: in blocks of that many elements and bytes. The
+// block of a dense type has one element.
 type storage struct {
 	name     string
 	elements int64
@@ -19,8 +20,8 @@ type storage struct {
 	dtype    tensor.DType // Unknown for quantised blocks
 }
 
-// storageOf returns what the number of a type stands for; a name of "" is unknown or
-// withdrawn.
+// storageOf returns the storage of type number n. The name is "" if the type is unknown
+// or withdrawn.
 func storageOf(n uint32) storage {
 	if t, ok := ggml.Number(n); ok {
 		return storage{t.Name, t.Elements, t.Bytes, tensor.Unknown}
@@ -28,7 +29,7 @@ func storageOf(n uint32) storage {
 	return plain[n]
 }
 
-// plain are the types that are dtypes, by their numbers.
+// plain has the dense types, by number.
 var plain = map[uint32]storage{
 	0:  {"F32", 1, 4, tensor.F32},
 	1:  {"F16", 1, 2, tensor.F16},
@@ -40,9 +41,9 @@ var plain = map[uint32]storage{
 	30: {"BF16", 1, 2, tensor.BF16},
 }
 
-// others are the names of types that ggml has withdrawn, and of types of two forks,
-// bitnet.cpp and ik_llama.cpp (ggml.h of each).
-var others = map[uint32]string{
+// foreignNames has the names of types that ggml has withdrawn, and of types of two forks,
+// bitnet.cpp and ik_llama.cpp (ggml.h of each), by number.
+var foreignNames = map[uint32]string{
 	4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
 	36: "I2_S", 37: "I8_S", 38: "TL1", 97: "Q8_0_X4", 98: "Q8_1_X4", 99: "Q8_2_X4",
 	133: "Q6_0", 134: "IQ1_BN", 135: "IQ2_BN", 136: "Q8_K64", 137: "IQ2_K", 138: "IQ3_K",
@@ -58,19 +59,19 @@ var others = map[uint32]string{
 	399: "Q8_K_R8",
 }
 
-// typeName returns the name of a type, or its number, and the name that it has elsewhere.
+// typeName returns the name of a type.
 func typeName(kind uint32) string {
-	if t := storageOf(kind); t.name != "" {
-		return t.name
-	}
-	return numbered(kind, others[kind])
+	return cmp.Or(storageOf(kind).name, foreignTypeName(kind))
 }
 
-func numbered(kind uint32, name string) string {
-	if name != "" {
-		name = " (" + name + ")"
+// foreignTypeName returns the number of a type that ggml does not have, and its name if
+// that is known: "ggml_type 4 (Q4_2)".
+func foreignTypeName(kind uint32) string {
+	name := "ggml_type " + strconv.FormatUint(uint64(kind), 10)
+	if foreign := foreignNames[kind]; foreign != "" {
+		name += " (" + foreign + ")"
 	}
-	return "ggml_type " + strconv.FormatUint(uint64(kind), 10) + name
+	return name
 }
 
 const (
@@ -78,9 +79,9 @@ const (
 	pq2 = 142 // PQ2_0, in blocks of 128
 )
 
-// resolve tells types apart that have one number. The entries have the order of their
-// data.
-func (r *Reader) resolve(available int64) {
+// resolveTypes sets the types of entries whose number has two meanings: Q2_0 and PQ2_0,
+// and PQ2_0 and IQ2_TN. Entries must be sorted by offset.
+func (r *Reader) resolveTypes(available int64) {
 	for _, kind := range []uint32{q2, pq2} {
 		isPQ2, isWarned := r.h.isPQ2(kind, available), false
 		for i := range r.h.entries {
@@ -100,8 +101,8 @@ func (r *Reader) resolve(available int64) {
 	}
 }
 
-// isPQ2 reports whether all tensors of that type, Q2_0 or PQ2_0, have the space that
-// PQ2_0 takes, and Q2_0 does not.
+// isPQ2 reports whether the data of all tensors of a type number, q2 or pq2, has the size
+// of PQ2_0, and for q2 not the size of Q2_0.
 func (h *header) isPQ2(kind uint32, available int64) bool {
 	isTooSmall := kind == pq2
 	for i, e := range h.entries {
@@ -121,13 +122,13 @@ func (h *header) isPQ2(kind uint32, available int64) bool {
 	return isTooSmall
 }
 
-// halves are the places of float16 in the blocks of types whose byte order is defined: by
-// gguf-convert-endian. All else in these blocks are bytes.
-var halves = map[uint32][]int{2: {0}, 8: {0}, 12: {0, 2}, 14: {208}, 39: nil, 40: nil}
+// float16Offsets has the offsets of float16s in the blocks of the types that
+// gguf-convert-endian converts. The rest of these blocks is bytes.
+var float16Offsets = map[uint32][]int{2: {0}, 8: {0}, 12: {0, 2}, 14: {208}, 39: nil, 40: nil}
 
 // littleEndian returns the big-endian data of a tensor in little-endian order.
 func (e *entry) littleEndian(b tensor.Blob) (tensor.Blob, error) {
-	at, known := halves[e.kind]
+	at, known := float16Offsets[e.kind]
 	size := int(e.t.bytes)
 	switch {
 	case e.t.dtype.Known() && size > 1:

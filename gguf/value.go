@@ -40,7 +40,8 @@ func (t ValueType) String() string {
 	return fmt.Sprintf("ValueType(%d)", uint32(t))
 }
 
-// zeros has a value of the Go type of each type of fixed size, and widths its bytes.
+// For each type of fixed size, zeros has the zero value of its Go type, widths its size
+// in bytes.
 var (
 	zeros = [...]any{TypeUint8: uint8(0), TypeInt8: int8(0), TypeUint16: uint16(0),
 		TypeInt16: int16(0), TypeUint32: uint32(0), TypeInt32: int32(0),
@@ -49,7 +50,7 @@ var (
 	widths = [len(zeros)]int64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
 )
 
-// width is the bytes of a value of fixed size, 0 for others.
+// width returns the size of a value in bytes; 0 for strings and arrays.
 func (t ValueType) width() int64 {
 	if int64(t) < int64(len(widths)) {
 		return widths[t]
@@ -57,14 +58,13 @@ func (t ValueType) width() int64 {
 	return 0
 }
 
-// A Value is a metadata value. It refers to the metadata of its Reader and is valid as
-// long as that is in memory, also after Close.
+// A Value is a metadata value. It stays valid after Close of its Reader.
 type Value struct {
 	a       attribute
 	version uint32
 }
 
-// Value returns the metadata value of that key.
+// Value returns the metadata value of that key; false if there is none.
 func (r *Reader) Value(key string) (Value, bool) {
 	for _, a := range r.h.metadata {
 		if a.key == key {
@@ -74,8 +74,8 @@ func (r *Reader) Value(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// Uint returns an integer of any type that is not negative; false for any other value, or
-// if there is none.
+// Uint returns a metadata integer of any type that is not negative; false for other
+// values, or if there is none.
 func (r *Reader) Uint(key string) (uint64, bool) {
 	v, _ := r.Value(key)
 	switch x := reflect.ValueOf(v.Any(0)); {
@@ -87,8 +87,8 @@ func (r *Reader) Uint(key string) (uint64, bool) {
 	return 0, false
 }
 
-// Int returns an integer of any type that an int64 holds; false for any other value, or
-// if there is none.
+// Int returns a metadata integer of any type that an int64 can hold; false for other
+// values, or if there is none.
 func (r *Reader) Int(key string) (int64, bool) {
 	v, _ := r.Value(key)
 	if x := reflect.ValueOf(v.Any(0)); x.CanInt() {
@@ -98,7 +98,8 @@ func (r *Reader) Int(key string) (int64, bool) {
 	return int64(n), ok && n <= math.MaxInt64
 }
 
-// Float returns a float32 or a float64; false for any other value, or if there is none.
+// Float returns a metadata float32 or float64; false for other values, or if there is
+// none.
 func (r *Reader) Float(key string) (float64, bool) {
 	v, _ := r.Value(key)
 	if x := reflect.ValueOf(v.Any(0)); x.CanFloat() {
@@ -107,13 +108,14 @@ func (r *Reader) Float(key string) (float64, bool) {
 	return 0, false
 }
 
-// String returns a string; false for a value of another type, or if there is none.
+// String returns a metadata string; false for other values, or if there is none.
 func (r *Reader) String(key string) (string, bool) { return valueOf[string](r, key) }
 
-// Bool returns a bool; false for a value of another type, or if there is none.
+// Bool returns a metadata bool; false for other values, or if there is none.
 func (r *Reader) Bool(key string) (value, ok bool) { return valueOf[bool](r, key) }
 
-// Strings returns an array of strings; false for any other value, or if there is none.
+// Strings returns a metadata array of strings, which it copies; false for other values,
+// or if there is none.
 func (r *Reader) Strings(key string) ([]string, bool) { return valueOf[[]string](r, key) }
 
 func valueOf[T any](r *Reader, key string) (T, bool) {
@@ -155,9 +157,9 @@ func (v Value) String() string {
 }
 
 // Any returns the value as a uint8, int8, uint16, int16, uint32, int32, uint64, int64,
-// float32, float64, bool or string. For an array it returns the first n elements as a
-// slice of such a type, or of any for an array of arrays, each of which has its first
-// n; all of them if n is negative. The zero Value is nil.
+// float32, float64, bool or string. For an array it returns the first n elements, all if
+// n is negative, as a slice of such a type. For an array of arrays it returns an []any of
+// the first n, each of which has its first n elements. For the zero Value it returns nil.
 func (v Value) Any(n int) any {
 	if v.version == 0 {
 		return nil
@@ -183,7 +185,7 @@ func (s *scanner) value(t ValueType, n int) any {
 
 func (s *scanner) text() string { return strings.Clone(s.str("", math.MaxInt64)) }
 
-// array returns the first elements of the next array, and leaves it behind.
+// array reads the next array and returns its first n elements, all if n is negative.
 func (s *scanner) array(n int) any {
 	elem, size := ValueType(s.u32()), s.size("")
 	k := size

@@ -23,8 +23,8 @@ type WriterOptions struct {
 	// Metadata is written in this order. Nothing is added to it but general.alignment:
 	// llama.cpp requires general.architecture, and more, of a model.
 	Metadata []KeyValue
-	// Alignment of data, a power of two from 8. 0 means the value of general.alignment in
-	// Metadata, which it replaces otherwise, else 32.
+	// Alignment is a power of two from 8: the data of tensors begins at multiples of it.
+	// It replaces general.alignment in Metadata. 0 means the value there, or 32.
 	Alignment int64
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
@@ -34,16 +34,16 @@ type WriterOptions struct {
 }
 
 // A Writer writes a file of version 3, with the methods of every Writer: Check, Add,
-// AddAll, Close and Abort. The header comes first, so that Add only registers a tensor,
-// and Close writes everything. Tensors must be row-major with a dtype of [DTypes], or
+// AddAll, Close and Abort. The header comes first: Add only keeps a tensor, and Close
+// writes everything. Tensors must be dense and row-major with a dtype of [DTypes], or
 // quantised blocks as [Reader.Tensors] and version 2 of zTensor have them. Names must
 // have at most [MaxName] bytes of UTF-8 without NUL, shapes at most [MaxRank] dimensions.
-// Add refuses others with errors.ErrUnsupported.
+// Add fails with errors.ErrUnsupported for other tensors.
 type Writer struct {
 	format.Writer[info]
 }
 
-// An info is a tensor as the header has it.
+// An info is a tensor with its entry of the header.
 type info struct {
 	name   string
 	shape  tensor.Shape
@@ -53,8 +53,8 @@ type info struct {
 	data   tensor.Blob
 }
 
-// isOpenEnded reports a tensor of unknown type, to which readers give all bytes up to the
-// next tensor or the end of the file: padding there would become data.
+// isOpenEnded reports whether the type is unknown. Then readers take all bytes up to the
+// next tensor, or the end of the file, for the data: padding would become data.
 func (x *info) isOpenEnded() bool { return storageOf(x.kind).name == "" }
 
 // NewWriter returns a Writer to w, which it neither seeks nor closes.
@@ -72,16 +72,16 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w}, nil
 }
 
-// WriteFile writes a whole file: it appears with all tensors, or not at all. It has the
-// descriptions of all tensors and at most 1 MiB of data in memory, and reads the data
-// after the last tensor of ts: sources must stay open until then.
+// WriteFile writes a file of the tensors of ts, which appears whole or not at all. It
+// holds the descriptions of all tensors and at most 1 MiB of data. It reads the data
+// after the last tensor of ts: sources must stay open until it returns.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.encoding(carriesNothing))
 }
 
-// encoding returns how files are written. carries reports whether an Edit carries over an
-// entry of its file.
+// encoding returns how files are written. carries reports whether an Edit carries over a
+// metadata entry, which then is not checked.
 func (o *WriterOptions) encoding(carries func(kv KeyValue) bool) *format.Encoding[info] {
 	if o == nil {
 		o = new(WriterOptions)
@@ -94,13 +94,14 @@ func (o *WriterOptions) encoding(carries func(kv KeyValue) bool) *format.Encodin
 		}}
 }
 
-// DTypes returns the dtypes of dense tensors.
+// DTypes returns the dtypes of dense tensors that a file can have.
 func DTypes() []tensor.DType {
 	return []tensor.DType{tensor.F32, tensor.F16, tensor.BF16, tensor.F64,
 		tensor.I8, tensor.I16, tensor.I32, tensor.I64}
 }
 
-// infoOf refuses what no file can hold, whatever its name.
+// infoOf returns the info of a tensor. It fails if no file can hold it; it does not check
+// the name and the rank.
 func infoOf(t *tensor.Tensor) (info, error) {
 	x := info{name: t.Name, shape: t.Shape, data: t.Data}
 	refuse := func(text string, args ...any) (info, error) {
@@ -138,7 +139,7 @@ func checkTensor(t *tensor.Tensor) error {
 	return err
 }
 
-// checkInfo refuses what ggml does not load.
+// checkInfo refuses names and ranks that ggml does not load.
 func checkInfo(name string, x *info) error {
 	if problem := cmp.Or(checkName(name), checkRank(len(x.shape))); problem != "" {
 		return errs.Tensor(name, errors.ErrUnsupported, "%s", problem)
@@ -154,7 +155,7 @@ func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {
 	return ggml.OfScheme(t.Scheme, t.Parts[0].Role)
 }
 
-// numberOf returns the number of the type that is the dtype.
+// numberOf returns the number of the type of a dense tensor.
 func numberOf(d tensor.DType) (uint32, bool) {
 	for n, s := range plain {
 		if s.dtype == d {
@@ -207,9 +208,9 @@ func (o *WriterOptions) encode(out *format.Output, infos []info,
 	return errs.Wrap(-1, "", format.WriteSections(out, head, data, end))
 }
 
-// tailOf returns the index of a last tensor of unknown type, whose data nothing may
-// follow: empty tensors after it have its offset. It is the number of tensors if there is
-// none.
+// tailOf returns the index of the last tensor that has data if its type is unknown:
+// nothing may follow its data, so that empty tensors after it get its offset. Otherwise
+// it returns the number of tensors.
 func tailOf(infos []info) int {
 	for i, x := range slices.Backward(infos) {
 		if x.isOpenEnded() {
@@ -224,8 +225,8 @@ func tailOf(infos []info) int {
 
 func carriesNothing(KeyValue) bool { return false }
 
-// metadata returns all entries, and the alignment. Those that an Edit carries over from
-// its file are not checked.
+// metadata returns all entries, and the alignment. It does not check entries that carries
+// reports.
 func (o *WriterOptions) metadata(carries func(kv KeyValue) bool) ([]KeyValue, int64, error) {
 	at := slices.IndexFunc(o.Metadata, func(kv KeyValue) bool { return kv.Key == alignmentKey })
 	all := o.Metadata
@@ -272,8 +273,8 @@ func alignmentOf(v Value) (int64, bool) {
 	return n, n > 0 && n&(n-1) == 0
 }
 
-// Check reports why no file can have the entry: keys have 1 to 65535 bytes of UTF-8, and
-// general.alignment is a power of two from 8 of type uint32.
+// Check fails if no file can have the entry: a key must have 1 to 65535 bytes of UTF-8,
+// and general.alignment must be a power of two from 8 of type uint32.
 func (kv KeyValue) Check() error {
 	key, v := kv.Key, kv.Value
 	problem := checkKey(key)
@@ -300,7 +301,7 @@ func refuseKey(key string, class error, format string, args ...any) error {
 
 func keyField(key string) string { return "metadata[" + naming.Quote(key) + "]" }
 
-// encodeHeader returns the bytes before the padding that the data follows.
+// encodeHeader returns the header, without the padding after it.
 func encodeHeader(metadata []KeyValue, infos []info) ([]byte, error) {
 	b := append(make([]byte, 0, 64*(len(metadata)+len(infos)+1)), magic...)
 	b = binary.LittleEndian.AppendUint32(b, 3)
