@@ -10,6 +10,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/safetensors"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -174,7 +175,7 @@ func (p *Plan) planOwnAttributes(it *item) {
 				"the tensor is part of %s", naming.Quote(it.src.Name))
 		}
 	}
-	_, isBlocks := blocksOf(it.src)
+	_, isBlocks := format.BlocksOf(it.src)
 	for k, v := range z.TensorAttributes(it.src) {
 		if isBlocks && !p.caps.Sparse &&
 			(k == "elems_per_block" || k == "block_bytes") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -272,7 +273,7 @@ func TestQuantizeFollowsMapAndDequantize(t *testing.T) {
 			}
 			end, p := run(t, tensorfile.FromTensors([]*tensor.Tensor{c.src}, nil), to, o)
 			y := first(t, end)
-			if kind, ok := blocksOf(y); !ok || kind.Name != "Q8_0" {
+			if kind, ok := format.BlocksOf(y); !ok || kind.Name != "Q8_0" {
 				t.Errorf("%s to %v: %v", name, to, y)
 			}
 			var reasons []string

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/npz"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -57,7 +58,7 @@ func randomContents(r *rand.Rand, f form, many bool) contents {
 				Data: tensor.BlobOf(make([]byte, 4*r.IntN(3)))}}
 		}
 		c.tensors = append(c.tensors, x)
-		if kind, ok := blocksOf(x); ok && f.format == tensorfile.ZTensor {
+		if kind, ok := format.BlocksOf(x); ok && f.format == tensorfile.ZTensor {
 			c.own[name] = map[string]any{"elems_per_block": kind.Elements,
 				"block_bytes": kind.Bytes}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/pte"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -159,7 +160,7 @@ func (p *Plan) planItem(ctx context.Context, it *item, name string) error {
 // planBlocks gives quantised blocks that come from another format the layout that
 // version 2 of zTensor has for them, and the attributes that go with it.
 func (p *Plan) planBlocks(it *item) {
-	kind, ok := blocksOf(&it.t)
+	kind, ok := format.BlocksOf(&it.t)
 	layout := "gguf." + strings.ToLower(kind.Name) + "/1"
 	if !ok || p.version != "2" || it.t.Parts[0].Role != "blocks" || !ztensor.HasBlocks(layout) {
 		return // one that is not registered stays opaque, under its own name

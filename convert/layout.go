@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tensorfile/tensorfile/internal/ggml"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/sparse"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -15,7 +15,7 @@ import (
 
 // planLayout plans everything but the elements of a dense tensor.
 func (p *Plan) planLayout(ctx context.Context, it *item) error {
-	kind, isBlocks := blocksOf(&it.t)
+	kind, isBlocks := format.BlocksOf(&it.t)
 	dtype := cmp.Or(it.want, p.opts.Dequantize)
 	switch {
 	case it.weight.Scheme != "":
@@ -50,14 +50,6 @@ func (p *Plan) planLayout(ctx context.Context, it *item) error {
 type preventable struct {
 	option string
 	error
-}
-
-// blocksOf returns the type of a tensor of quantised blocks of ggml, in whatever layout.
-func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {
-	if t.External || t.Dense() || len(t.Parts) != 1 {
-		return ggml.Type{}, false
-	}
-	return ggml.OfScheme(t.Scheme, t.Parts[0].Role)
 }
 
 func (p *Plan) sparseOptions() *sparse.Options {

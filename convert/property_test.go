@@ -11,6 +11,7 @@ import (
 
 	"github.com/tensorfile/tensorfile"
 	"github.com/tensorfile/tensorfile/gguf"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/internal/readtest"
 	"github.com/tensorfile/tensorfile/onnx"
@@ -199,7 +200,7 @@ func tensorDifferences(
 			all[fieldOf(x)+"."+role] = LossParts
 		}
 	}
-	_, isBlocks := blocksOf(x)
+	_, isBlocks := format.BlocksOf(x)
 	for k, v := range ownAttributes(src, x) {
 		if isBlocks && end.Format() == tensorfile.GGUF &&
 			(k == "elems_per_block" || k == "block_bytes") {

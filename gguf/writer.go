@@ -13,7 +13,6 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/align"
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/naming"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -108,7 +107,7 @@ func infoOf(t *tensor.Tensor) (info, error) {
 		return x, errs.Tensor(t.Name, errors.ErrUnsupported, text, args...)
 	}
 	kind, ok := numberOf(t.DType)
-	blocks, isBlocks := blocksOf(t)
+	blocks, isBlocks := format.BlocksOf(t)
 	switch {
 	case isBlocks:
 		kind, x.data = blocks.Number, t.Parts[0].Data
@@ -145,14 +144,6 @@ func checkInfo(name string, x *info) error {
 		return errs.Tensor(name, errors.ErrUnsupported, "%s", problem)
 	}
 	return nil
-}
-
-// blocksOf returns the type of a tensor of quantised blocks.
-func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {
-	if t.External || t.Dense() || len(t.Parts) != 1 {
-		return ggml.Type{}, false
-	}
-	return ggml.OfScheme(t.Scheme, t.Parts[0].Role)
 }
 
 // numberOf returns the number of the type of a dense tensor.

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/internal/format"
 	"github.com/tensorfile/tensorfile/quant"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -24,7 +25,7 @@ func Dequantized(f *tensorfile.File, cfg *quant.Config, d tensor.DType) (*tensor
 	var ts []*tensor.Tensor
 	for _, w := range set.Weights {
 		t := w.Tensor
-		_, isBlocks := blocksOf(t)
+		_, isBlocks := format.BlocksOf(t)
 		if w.Auxiliary {
 			continue
 		}

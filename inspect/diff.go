@@ -398,7 +398,7 @@ func densify(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.Dense() {
 		return t, nil
 	}
-	if _, ok := blocksOf(t); ok {
+	if _, ok := format.BlocksOf(t); ok {
 		return tensor.As(t, tensor.F32)
 	}
 	return sparse.Densify(ctx, t, nil)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile/internal/format"
-	"github.com/tensorfile/tensorfile/internal/ggml"
 	"github.com/tensorfile/tensorfile/internal/parallel"
 	"github.com/tensorfile/tensorfile/tensor"
 )
@@ -105,17 +104,9 @@ func partType(t *tensor.Tensor, p *tensor.Part) tensor.DType {
 	return p.DType
 }
 
-// blocksOf returns the type of a tensor of quantised blocks of ggml.
-func blocksOf(t *tensor.Tensor) (ggml.Type, bool) {
-	if t.External || t.Dense() || len(t.Parts) != 1 {
-		return ggml.Type{}, false
-	}
-	return ggml.OfScheme(t.Scheme, t.Parts[0].Role)
-}
-
 // blocksAlike returns quantised blocks as a .gguf has them, whatever the layout.
 func blocksAlike(t *tensor.Tensor) *tensor.Tensor {
-	kind, ok := blocksOf(t)
+	kind, ok := format.BlocksOf(t)
 	if !ok {
 		return t
 	}
@@ -163,7 +154,7 @@ func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 			s.Err = err
 			all = append(all, s)
 		}
-		switch _, isBlocks := blocksOf(t); {
+		switch _, isBlocks := format.BlocksOf(t); {
 		case t.External:
 			add(PayloadStats{DType: t.DType}, nil, ErrExternal)
 		case isBlocks:
@@ -216,7 +207,7 @@ func sizeRead(t *tensor.Tensor) int64 {
 		}
 		return n
 	}
-	if _, ok := blocksOf(t); ok {
+	if _, ok := format.BlocksOf(t); ok {
 		n, _ := t.Shape.Elements()
 		return size(tensor.F32, 4*n)
 	}

@@ -89,7 +89,7 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
 	if t == nil {
 		return nil, tensor.ErrNoTensor
 	}
-	if _, ok := blocksOf(t); ok {
+	if _, ok := format.BlocksOf(t); ok {
 		var err error
 		if t, err = tensor.As(t, tensor.F32); err != nil {
 			return nil, err
