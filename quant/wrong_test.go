@@ -67,7 +67,7 @@ func TestMissingScaleHasTheNameOfItsMethod(t *testing.T) {
 }
 
 // In every storage dtype, a weight without its scale next to one that has it is an error.
-func TestStorageDTypeWithoutScaleNextToItsKind(t *testing.T) {
+func TestMissingScaleOfEveryStorageDTypeIsAnError(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"nvfp4": {"a.weight U8 4 8", "b.weight U8 4 8", "b.weight_scale F8E4M3FN 4 1",
 			"b.weight_scale_2 F32"},

@@ -115,7 +115,7 @@ func TestHubCompanionIsOfTheSameCommit(t *testing.T) {
 }
 
 // A signed address that has expired is resolved again.
-func TestHubSignedAddressExpires(t *testing.T) {
+func TestHubSignedAddressThatExpiredIsResolvedAgain(t *testing.T) {
 	s := newStandIn(t, hubFiles())
 	r, err := Open(t.Context(), "hf://acme/tiny/model.safetensors", s.options())
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *redirecting) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Reads in parallel resolve an address that has expired each by itself, and all see at
 // once what the redirects say.
-func TestHubSignedAddressExpiresDuringParallelReads(t *testing.T) {
+func TestParallelReadsResolveAnExpiredHubAddress(t *testing.T) {
 	const readers, step = 8, 1 << 20
 	hub := &redirecting{size: (readers + 1) * step, all: make(chan struct{})}
 	first, second := "https://cdn.example/1", "https://cdn.example/2"

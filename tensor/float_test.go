@@ -104,7 +104,7 @@ func TestSmallFloatsComeBack(t *testing.T) {
 
 // Rounding to the nearest, ties to even, held against float64 arithmetic on
 // every pair of adjacent values: their middle, and the float32 on each side of it.
-func TestRoundingBetweenAllAdjacentValues(t *testing.T) {
+func TestValuesBetweenAdjacentOnesRoundToEven(t *testing.T) {
 	for _, f := range smallFloats {
 		if f.encode == nil {
 			continue

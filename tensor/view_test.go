@@ -166,7 +166,7 @@ func TestAViewAsksTheSourceFirst(t *testing.T) {
 	}
 }
 
-func TestConvertOfEveryNumericType(t *testing.T) {
+func TestConvertTakesEveryNumericType(t *testing.T) {
 	for d, x := range map[DType]*Tensor{
 		Bool:       New("", Shape{2}, []bool{true, false}),
 		I8:         New("", Shape{2}, []int8{1, 0}),

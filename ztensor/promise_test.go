@@ -27,7 +27,7 @@ func wantOld(t *testing.T, what, name string) {
 
 // A source that fails, panics, is shorter or longer than it said, or is
 // given up leaves the old file and nothing else, however the writer is used.
-func TestSourcesThatBreakTheirPromise(t *testing.T) {
+func TestSourcesThatBreakTheirPromiseLeaveTheOldFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.zt")
 	if err := os.WriteFile(name, []byte("old"), 0o666); err != nil {
 		t.Fatal(err)
