@@ -22,18 +22,19 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A program is one run: its streams, and the flags that all commands share.
-type program struct {
+// An invocation is one run of tensorfile: its streams, and the flags that all commands
+// share.
+type invocation struct {
 	ctx      context.Context
 	version  string
 	args     []string // of the command line
 	in       io.Reader
 	out      *printer
 	stderr   io.Writer
-	terminal bool // standard output is one
+	terminal bool // standard output is a terminal
 	stdout   io.Writer
-	colour   bool // on it
-	bars     bool // progress on standard error
+	colour   bool // on standard output
+	bars     bool // show progress on standard error
 
 	json       bool
 	jsonLines  bool // one line for each file
@@ -53,9 +54,9 @@ type program struct {
 	limits     tensor.Limits
 	maxInput   int64
 
-	mu        sync.Mutex // of what is printed by several files of a list
+	mu        sync.Mutex // held while something is printed
 	shown     atomic.Pointer[bar]
-	answered  bool        // something went to standard output, or will
+	answered  bool        // something was written to standard output, or will be
 	stdin     atomic.Bool // standard input has been asked for
 	externals []*input
 	openers   map[string]func(*remote.Options) (remote.Opener, error)
@@ -64,9 +65,10 @@ type program struct {
 	getenv func(string) string
 }
 
-// An app is the work of a command, or on one of its files: what became of it so far.
+// An app is the work of a command on all its files, or on one of them, and its outcome so
+// far.
 type app struct {
-	*program
+	*invocation
 	status  int                                 // the worst exit status
 	failed  *errorDocument                      // of the first failure
 	matched bool                                // a name passed the filters
@@ -76,7 +78,7 @@ type app struct {
 
 func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
 	getenv func(string) string) *app {
-	p := &program{
+	p := &invocation{
 		ctx: ctx, in: stdin, stdout: stdout, stderr: stderr,
 		terminal: isTerminal(stdout),
 		colour:   isTerminal(stdout) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb",
@@ -85,10 +87,10 @@ func newApp(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer,
 		getenv:   getenv,
 	}
 	p.out = &printer{bufio.NewWriterSize(&screen{p, stdout}, 64<<10), p.colour}
-	return &app{program: p}
+	return &app{invocation: p}
 }
 
-// fetched is how many bytes were read over the network.
+// fetched returns how many bytes were read over the network.
 func (a *app) fetched() (bytes int64) {
 	for _, r := range a.counted {
 		bytes += r.Stats().Bytes
@@ -101,21 +103,21 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (a *program) flush() error { return a.out.Flush() }
+func (a *invocation) flush() error { return a.out.Flush() }
 
-// width is how many columns standard output has, 0 for any number.
-func (a *program) width() int { return a.widthOf(a.stdout) }
+// width returns how many columns standard output has, 0 for no limit.
+func (a *invocation) width() int { return a.widthOf(a.stdout) }
 
-// widthOf is how many columns a stream has: COLUMNS, or as many as its terminal; 0 for
-// any number.
-func (a *program) widthOf(w io.Writer) int {
+// widthOf returns how many columns a stream has: the variable COLUMNS, or the width of
+// its terminal; 0 for no limit.
+func (a *invocation) widthOf(w io.Writer) int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
 	return terminalWidth(w)
 }
 
-// terminalWidth is how many columns a terminal has; 0 if w is none.
+// terminalWidth returns how many columns a terminal has; 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -128,8 +130,8 @@ func terminalWidth(w io.Writer) int {
 	return n
 }
 
-// helpWidth is how many columns help has: not more than are easy to read.
-func (a *program) helpWidth() int {
+// helpWidth returns how many columns help has: at most 80, which are easy to read.
+func (a *invocation) helpWidth() int {
 	const readable = 80
 	return min(readable, cmp.Or(a.width(), readable))
 }
@@ -146,8 +148,9 @@ primitiv, and finds the format from the content. A FILE is a file, the directory
 directory with -r, an https:// or hf:// address, or - for standard input. "tensorfile
 FILE" is "tensorfile info FILE".
 
-Exit status: 0 all well, 1 something was found (damage, a difference), 2 wrong usage, 3
-a file could not be read or written, 4 a limit was hit, 130 interrupted, 143 terminated.`
+Exit status: 0 success, 1 something was found (damage, a difference), 2 wrong usage, 3
+a file could not be read or written, 4 a limit was exceeded, 130 interrupted, 143
+terminated.`
 
 func newRoot(a *app) *cobra.Command {
 	var version bool
@@ -180,22 +183,24 @@ func newRoot(a *app) *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print JSON (docs/json.md describes every field)")
 	f.BoolVar(&a.jsonLines, "jsonl", false, "print JSON, one line for each file")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print errors and the output of the command only")
-	f.BoolVar(&a.exact, "bytes", false, "print exact sizes in tables")
+	f.BoolVar(&a.exact, "bytes", false, "print sizes in tables in bytes, not in KiB or MiB")
 	f.BoolVarP(&a.recursive, "recursive", "r", false, "search directories for tensor files")
-	f.BoolVar(&a.strict, "strict", false, "refuse every deviation from the format's document")
+	f.BoolVar(&a.strict, "strict", false,
+		"refuse every deviation from the specification of the format")
 	f.BoolVar(&a.noMap, "no-map", false, "read files instead of mapping them into memory")
 	formatFlag(f, &a.format, "format",
-		"read the input as a file of `FORMAT`, whatever its content")
+		"read the input as a file of `FORMAT`, and do not detect the format")
 	a.dtypes = map[string]tensor.DType{}
 	chooseEach(f, a.addReinterpret, "reinterpret", nil,
-		"`FROM=TO`: the elements of dtype FROM are of TO, such as '<V2=bfloat16' in .npy")
+		"`FROM=TO`: read elements of dtype FROM as dtype TO, such as '<V2=bfloat16' for .npy")
 	f.StringArrayVarP(&a.external, "external", "d", nil,
-		"`FILE` has the tensors that a program has in another file")
-	f.Var(&a.header, "header", "send `LINE` with requests to the host of an address")
+		"`FILE` that has the external tensors of a program, such as a .ptd")
+	f.Var(&a.header, "header",
+		"send `LINE`, such as 'Authorization: Bearer …', with requests to the host of an address")
 	a.inFlight = 16
 	number(f, &a.inFlight, "in-flight", 1, 1<<12,
-		"have `N` requests of 8 MiB to a server under way at once")
-	f.BoolVar(&a.publicOnly, "public-only", false, "connect to public addresses only")
+		"send up to `N` requests of 8 MiB to a server at once")
+	f.BoolVar(&a.publicOnly, "public-only", false, "connect only to public IP addresses")
 	a.limitFlags(f)
 	root.Flags().BoolVarP(&version, "version", "V", false, "print the version of the program")
 	for _, g := range []struct {
@@ -259,7 +264,7 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
-// limitFlags adds the flags that help limits lists; no other help does.
+// limitFlags adds the flags --limit-..., which only "help limits" shows.
 func (a *app) limitFlags(f *pflag.FlagSet) {
 	for _, l := range []struct {
 		value       *int64
@@ -280,15 +285,15 @@ func (a *app) limitFlags(f *pflag.FlagSet) {
 	}
 }
 
-// limitsTopic is the help of the flags that bound what a file may ask for.
+// limitsTopic returns the help topic on the flags --limit-....
 func limitsTopic(a *app) *cobra.Command {
 	own := pflag.NewFlagSet("limits", pflag.ContinueOnError)
 	a.limitFlags(own)
 	own.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
-	text := `Every command takes these flags. Without them the limits are ones that valid files do
-not reach; memory is only ever allocated for bytes that a file has. A size is a number,
-with K, M, G, T or KiB, ... for powers of 1024 and KB, ... for powers of 1000. A limit that
-is hit is exit status 4.
+	text := `Every command takes these flags. The default limits are above what valid files
+need. Memory is allocated for bytes that a file has, not for sizes that it declares. A size
+is a number with a unit: K, M, G, T or KiB, ... for powers of 1024, KB, ... for powers of
+1000. If a limit is exceeded, the exit status is 4.
 
 `
 	c := &cobra.Command{
@@ -303,7 +308,7 @@ is hit is exit status 4.
 	return c
 }
 
-// isInput reports whether an argument in the place of a command is a file.
+// isInput reports whether an argument in the place of a command names a file.
 func (a *app) isInput(arg string) bool {
 	if _, err := os.Stat(arg); err == nil || isAddress(arg) || arg == "-" {
 		return true
@@ -325,8 +330,8 @@ func (a *app) unknownCommand(root *cobra.Command, name string) error {
 		"no command, and no file, is named %s", quote(name))
 }
 
-// flagError adds the nearest flag to the error of an unknown one, and says in words what
-// package strconv says of a value.
+// flagError suggests the nearest flag for an unknown flag, and explains in words why a
+// value is invalid.
 func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError

@@ -14,23 +14,23 @@ import (
 // barDelay is how long an operation takes before its progress is shown.
 const barDelay = 500 * time.Millisecond
 
-// A progress gets the bytes of an operation that are done, and all of them.
+// A progress is called with the bytes that are done and with all bytes of an operation.
 type progress = func(done, total int64)
 
-// A bar shows progress on standard error when that is a terminal, also while no bytes are
-// done. A nil one shows nothing. It is safe for concurrent use.
+// A bar shows progress on standard error if that is a terminal, also while no bytes are
+// done. A nil bar shows nothing. It is safe for concurrent use.
 type bar struct {
 	a                *app
 	begin            time.Time
 	mu               sync.Mutex
 	p                *progressbar.ProgressBar
-	timer            *time.Timer // of the next time that it is drawn without progress
+	timer            *time.Timer // draws the bar again if there is no progress
 	hasTimes         bool
 	isShown, isEnded bool
 	done, total      int64
 }
 
-// bar begins one for the work on a file of about total bytes. It ends with end.
+// bar begins a bar for the work on a file of about total bytes. The caller calls end.
 func (a *app) bar(what string, total int64) *bar {
 	if !a.bars || a.quiet {
 		return nil
@@ -43,7 +43,7 @@ func (a *app) bar(what string, total int64) *bar {
 	return b
 }
 
-// tick draws the bar, and again after a while: time passes without progress.
+// tick draws the bar with the time that has passed, and calls itself after barDelay.
 func (b *bar) tick() {
 	b.a.mu.Lock() // not within a message
 	defer b.a.mu.Unlock()
@@ -57,21 +57,21 @@ func (b *bar) tick() {
 	}
 }
 
-// progress returns a function that shows progress, and one that ends it.
+// progress returns a function that shows progress, and a function that removes the bar.
 func (a *app) progress(what string) (show progress, end func()) {
 	b := a.bar(what, 0)
 	return b.set, b.end
 }
 
-// draw makes what is shown later in width columns, with times where they fit.
+// draw makes a bar of width columns, not yet visible, with times if they fit.
 func (a *app) draw(what string, total int64, width int) (p *progressbar.ProgressBar,
 	hasTimes bool) {
 	opts := []progressbar.Option{
 		progressbar.OptionSetWriter(a.stderr), progressbar.OptionThrottle(100 * time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(false),
 	}
-	// One line, whatever the name: what does not fit would stay behind on the
-	// screen each time that the bar is drawn.
+	// The bar must fit one line: a second line would stay on the screen each time that
+	// the bar is drawn.
 	rest := width - len(" 100% || (1023 MiB/s) [59m59s:59m59s] ")
 	if hasTimes = rest >= 20; !hasTimes {
 		opts = append(opts, progressbar.OptionSetPredictTime(false),
@@ -88,7 +88,7 @@ func (a *app) draw(what string, total int64, width int) (p *progressbar.Progress
 	return p, hasTimes
 }
 
-// baseName is a name without its directories, and an address without its query.
+// baseName returns a name without its directories; of an address also without its query.
 func baseName(name string) string {
 	if strings.Contains(name, "://") {
 		name, _, _ = strings.Cut(name, "?")
@@ -97,9 +97,9 @@ func baseName(name string) string {
 	return filepath.Base(name)
 }
 
-// aside calls write without the bar on the screen, which comes back with the next
+// withoutBar calls write without the bar on the screen, which comes back with the next
 // progress.
-func (a *program) aside(write func()) {
+func (a *invocation) withoutBar(write func()) {
 	if b := a.shown.Load(); b != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (b *bar) add(n int64) {
 	}
 }
 
-// show draws what is done, of an operation that has taken a while.
+// show draws the bar, if the operation has taken longer than barDelay.
 func (b *bar) show() {
 	b.total = max(b.total, b.done)
 	if !b.isShown {
@@ -147,7 +147,7 @@ func (b *bar) show() {
 	b.p.Set64(b.done)
 }
 
-// end takes the bar away. A second end does nothing.
+// end removes the bar. A second call does nothing.
 func (b *bar) end() {
 	if b == nil {
 		return

@@ -320,7 +320,7 @@ func (l *manyFiles) one(f listedFile, do work) (r result) {
 			}
 		}
 	}
-	a := &app{program: l.program}
+	a := &app{invocation: l.invocation}
 	defer a.close()
 	begin := time.Now()
 	err := f.err
@@ -331,7 +331,7 @@ func (l *manyFiles) one(f listedFile, do work) (r result) {
 	case l.isList() && a.ctx.Err() != nil:
 		r.document = nil
 		return r
-	case !l.isList() && errors.As(err, new(wrongUse)):
+	case !l.isList() && errors.As(err, new(usageError)):
 		r.end = onFile(f.File, err)
 		return r
 	}

@@ -25,10 +25,10 @@ func catCommand(a *app) *cobra.Command {
 		Use:   "cat FILE [NAME[SLICE]...]",
 		Short: "Print the values of tensors, or write them to a NumPy file",
 		Long: `Print the values of tensors. A slice is written as in Python: 'w[0]',
-'w[:, 2:8:2]', 'w[..., -1]'. NAME may have * and ?, and may be left out where the file has one
-tensor. --raw writes the decoded bytes of one tensor, little-endian: of a whole one in storage
-order, of a slice in row-major order; of a blob as they are. --npy writes a NumPy file. On a
-terminal many values are abbreviated, unless --all.`,
+'w[:, 2:8:2]', 'w[..., -1]'. NAME may have * and ?, and may be left out if the file has one
+tensor. --raw writes the decoded bytes of one tensor or blob, numbers little-endian: a whole
+tensor in storage order, a slice in row-major order. --npy writes a NumPy file. On a terminal
+long output is abbreviated, unless --all is given.`,
 		Example: `  tensorfile cat model.zt 'embedding.weight[0, :8]'
   tensorfile cat model.gguf '*.attn_norm.weight[:4]' output_norm.weight
   tensorfile cat --npy model.pte w -o w.npy`,
@@ -78,7 +78,8 @@ terminal many values are abbreviated, unless --all.`,
 	f.BoolVar(&c.raw, "raw", false, "write the decoded bytes")
 	f.BoolVar(&c.array, "npy", false, "write a NumPy file")
 	f.BoolVar(&c.all, "all", false, "print all values on a terminal too")
-	f.StringVar(&c.part, "part", "", "the part of that `ROLE` of a tensor that is not dense")
+	f.StringVar(&c.part, "part", "",
+		"print the part with `ROLE` of a tensor that is not dense, such as values")
 	c.outputs.flags(f, "FILE")
 	f.Lookup("output").Usage = "write to `FILE`"
 	return cmd
@@ -90,18 +91,18 @@ type catFlags struct {
 	lister
 	raw, array, all bool
 	part            string
-	dtype           tensor.DType // Unknown: as it is
+	dtype           tensor.DType // to convert to; Unknown: as stored
 }
 
-// A chosen is what NAME[SLICE] means in a file: a blob, or a tensor or a part of one.
+// A chosen is the blob or the tensor that NAME[SLICE] names.
 type chosen struct {
 	name string
 	blob *tensor.Blob
 	t    *tensor.Tensor
 }
 
-// find looks a name up: whole first, because names may have brackets, then
-// without its slice.
+// find returns the blob or tensor that arg names. It looks up arg as a whole first,
+// because names may have brackets, and then without a slice.
 func (a *app) find(in *input, arg string, c *catFlags) (*chosen, error) {
 	name, slice, sliced, part := arg, "", false, c.part
 	t := in.Tensor(arg)
@@ -189,8 +190,9 @@ func (a *app) find(in *input, arg string, c *catFlags) (*chosen, error) {
 	return &chosen{name: name, t: t}, nil
 }
 
-// names returns the names that arguments mean, each with its slice, or without arguments
-// those that pass the filters; without these either the name of the only tensor or blob.
+// names returns the names that the arguments match, each with its slice. Without
+// arguments it returns the names that pass the filters, and without filters the only
+// name.
 func (l *lister) names(in *input, args []string) (all []string, err error) {
 	if len(args) == 0 {
 		for name := range in.names() {
@@ -226,8 +228,7 @@ func (l *lister) names(in *input, args []string) (all []string, err error) {
 	return all, nil
 }
 
-// splitSlice separates NAME[SLICE]. Names may have brackets themselves, so the
-// caller looks for the whole text first.
+// splitSlice separates NAME[SLICE].
 func splitSlice(arg string) (name, slice string, ok bool) {
 	if !strings.HasSuffix(arg, "]") {
 		return arg, "", false
@@ -256,7 +257,7 @@ func roles(t *tensor.Tensor) []string {
 	return all
 }
 
-// A catHead is how cat --json of a tensor begins; "values" follow one by one.
+// A catHead is the start of cat --json for a tensor; "values" are written after it.
 type catHead struct {
 	File  string       `json:"file,omitempty"` // of one tensor
 	Name  string       `json:"name"`
@@ -264,14 +265,14 @@ type catHead struct {
 	Shape tensor.Shape `json:"shape"`
 }
 
-// A catDocument is the same of a blob.
+// A catDocument is the start of cat --json for a blob.
 type catDocument struct {
 	File  string `json:"file,omitempty"`
 	Name  string `json:"name"`
 	Bytes int    `json:"bytes"`
 }
 
-// cat writes what was chosen, several each under its name.
+// cat writes the values of tensors and blobs; if there are several, each after its name.
 func (a *app) cat(w io.Writer, in *input, all []*chosen, c *catFlags, abbreviate bool) error {
 	file, before, between, after := in.name, "", "\n", ""
 	if a.json && len(all) > 1 {
@@ -345,8 +346,8 @@ func (a *app) catOne(w io.Writer, file string, x *chosen, c *catFlags, abbreviat
 	return err
 }
 
-// catJSON writes the object of a tensor or blob, one of several where file is "", with
-// what values writes at its end.
+// catJSON writes the JSON object of a tensor or blob; values writes its last field. If
+// file is "", the object is one of several.
 func (a *app) catJSON(w io.Writer, file string, head any, values func() error) error {
 	text, err := marshal(head)
 	if err != nil {
@@ -368,13 +369,13 @@ func (a *app) catJSON(w io.Writer, file string, head any, values func() error) e
 	return err
 }
 
-// noNumbers is the error of an unknown dtype.
+// noNumbers returns the error for a tensor of an unknown dtype.
 func noNumbers(t *tensor.Tensor) error {
 	return adviseOnValues(fmt.Errorf("%w: %s has no numbers", tensor.ErrDType,
 		quote(dtypeOf(t.DType, t.Data))))
 }
 
-// copyBlob writes a blob until ctx ends, and checks its digest.
+// copyBlob writes a blob and checks its digest. It fails if ctx ends.
 func copyBlob(ctx context.Context, w io.Writer, b tensor.Blob) error {
 	_, err := b.WriteTo(format.Until(ctx, w))
 	return err

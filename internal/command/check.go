@@ -25,16 +25,17 @@ func checkDirCommand(a *app) *cobra.Command {
 		Use:   "check DIR|hf://ORG/NAME[@REVISION][/PATH]...",
 		Short: "Check that a directory holds a whole model: shards, index, links",
 		Long: `Check that a directory holds a whole model, and list everything that is
-wrong: missing or truncated shards, an index that does not match its shards, dangling
-links. DIR is a directory, or a snapshot or repository (@REVISION) of Hugging Face's
-cache, or a repository on the Hub, hf://ORG/NAME, of which only the bytes that are read
+wrong: missing or truncated shards, an index that does not match its shards, links to
+missing files. DIR is a directory, a snapshot or a repository (with @REVISION) in Hugging
+Face's cache, or a repository on the Hub, hf://ORG/NAME, from which only the needed bytes
 are fetched.
 
-Names, links, indexes and headers are read; --deep reads every byte and compares digests
-with the names of blobs and with --manifest, --values looks for NaN, infinities and
-tensors of one value. -r checks each directory below DIR that holds weights. The exit
-status is 1 where there is an error, with --strict also a warning; 4 where a limit was
-hit, 3 where a file could not be read. docs/check.md lists the codes.`,
+Names, links, indexes and headers are read. --deep reads every byte, and compares digests
+with the names of files in Hugging Face's cache and with --manifest. --values looks for
+NaN, infinities and tensors whose elements are all equal. -r checks each directory below
+DIR that holds weights. The exit status is 1 if there is an error, or with --strict a
+warning; 3 if a file could not be read; 4 if a limit was exceeded. docs/check.md lists the
+codes.`,
 		Example: `  tensorfile check models/llama
   tensorfile check --deep -r models`,
 		Args: cobra.MinimumNArgs(1),
@@ -51,7 +52,7 @@ hit, 3 where a file could not be read. docs/check.md lists the codes.`,
 		}
 		return log.run(many, args, func(a *app, name string) (document, error) {
 			o := o
-			if !remote.IsHub(name) { // whose digests are known without reading
+			if !remote.IsHub(name) { // the Hub gives digests without reading
 				o.Deep = isDeep
 			}
 			return a.check(name, o)
@@ -59,25 +60,26 @@ hit, 3 where a file could not be read. docs/check.md lists the codes.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Deep, "deep", false, "read every byte, and compare digests")
-	f.BoolVar(&o.Values, "values", false, "look for NaN, infinities, and tensors of one value")
-	f.StringVar(&manifest, "manifest", "", "`FILE` lists the files, as sha256sum or a "+
-		"repository's tree on Hugging Face's Hub; implies --deep, but for the Hub, whose "+
-		"digests are known")
+	f.BoolVar(&o.Values, "values", false,
+		"look for NaN, infinities, and tensors whose elements are all equal")
+	f.StringVar(&manifest, "manifest", "", "compare with `FILE`, a list of files and digests "+
+		"by sha256sum or from the API of Hugging Face's Hub; implies --deep, except for hf://, "+
+		"which gives the digests")
 	return cmd
 }
 
-// maxManifest bounds what is read of a manifest.
+// maxManifest is the largest size of a manifest in bytes.
 const maxManifest = 1 << 30
 
-// models returns the directories that the arguments stand for: with -r those below
-// them.
+// models returns the directories to check: the arguments, or with -r the directories
+// below them that hold weights.
 func (a *app) models(args []string) []string {
 	if !a.recursive {
 		return args
 	}
 	var names []string
 	for _, arg := range args {
-		if isListed(arg) {
+		if isListable(arg) {
 			names = append(names, arg)
 			continue
 		}
@@ -92,13 +94,13 @@ func (a *app) models(args []string) []string {
 	return names
 }
 
-// A checked directory is check --json.
+// A checkedDirectory is check --json.
 type checkedDirectory struct {
 	File string `json:"file"`
 	*model.Report
 	outcome
 	dir  string
-	from string // the directory that names of files are relative to, where it is not File
+	from string // the directory that names of files are relative to, if it is not File
 }
 
 func (a *app) check(name string, o model.CheckOptions) (document, error) {
@@ -115,8 +117,8 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	m, isOpen, err := a.checkedShards(name)
 	switch {
 	case isOpen:
-	case isListed(name):
-		m, err = a.openListed(name)
+	case isListable(name):
+		m, err = a.openRemoteModel(name)
 	case isWeb(name):
 		err = advise("tensorfile verify, which checks a file",
 			errors.New("neither a directory nor the first shard of a .gguf"))
@@ -159,8 +161,8 @@ func (a *app) check(name string, o model.CheckOptions) (document, error) {
 	return d, nil
 }
 
-// rows returns the findings as verify has them. The field of one about a tensor is the
-// tensor, if it has no other, and its file the directory.
+// rows returns the findings as rows of verify. A finding about a tensor without a field
+// gets the tensor as its field; a finding without a file gets the directory.
 func (d *checkedDirectory) rows() (all []findingRow) {
 	for _, f := range d.Report.Findings {
 		row := findingRow{f.Severity.String(), string(f.Class()), string(f.Code),
@@ -173,7 +175,7 @@ func (d *checkedDirectory) rows() (all []findingRow) {
 	return all
 }
 
-// maxDTypes is how many fit on a line.
+// maxDTypes is how many dtypes a line shows.
 const maxDTypes = 3
 
 func (d *checkedDirectory) print(a *app) {

@@ -20,12 +20,12 @@ func cleanCommand(a *app) *cobra.Command {
 		Long: `List the files that killed writers have left in directories, with -r also
 in the directories below.
 
-A file NAME is written as .NAME.tensorfile-tmp-..., which stays when the writer is
+A file NAME is first written as .NAME.tensorfile-tmp-..., which stays if the writer is
 killed. --yes removes such a file if it was last written more than an hour ago and no
-writer holds it. A writer that is killed while it replaces a set of shards leaves
-.INDEX.tensorfile-journal, which lists renames and removals of files of that set alone.
---yes finishes the set; the list has each file that it writes or removes. Temporary files
-that a journal names stay.`,
+writer uses it. A writer that is killed while it replaces a set of shards also leaves
+.INDEX.tensorfile-journal, a list of the renames and removals that are still to be done.
+--yes does them; the output lists each file that this writes or removes. Temporary files
+that a journal names are not removed.`,
 		Example: `  tensorfile clean -r models
   tensorfile clean --yes models`,
 		Args: cobra.MinimumNArgs(1),
@@ -57,12 +57,13 @@ that a journal names stay.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "finish and remove, not only list")
-	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only list, also with --yes")
+	cmd.Flags().BoolVar(&yes, "yes", false, "remove the files, and finish sets of shards")
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only list, even with --yes")
 	return cmd
 }
 
-// directories lists a directory and, with -r, those below, links not followed.
+// directories returns a directory and, with -r, the directories below it. It does not
+// follow links.
 func (a *app) directories(name string) (dirs []string, err error) {
 	if !a.recursive {
 		return []string{name}, nil

@@ -15,8 +15,8 @@ func completionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print the completion script for bash, zsh, fish or powershell",
-		Long: "Print a completion script. The example is for one session of bash; the package\n" +
-			"bash-completion is not needed.",
+		Long: "Print a completion script for SHELL: bash, zsh, fish or powershell. The example\n" +
+			"is for one session of bash; it does not need the package bash-completion.",
 		Example:   `  source <(tensorfile completion bash)`,
 		ValidArgs: shells,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -42,9 +42,9 @@ func completionCommand(a *app) *cobra.Command {
 	}
 }
 
-// bashWords is the function of the package bash-completion that the script calls, for
-// shells that have not loaded the package. bash ends words at = and : too; the function
-// joins what the command line has without a space between.
+// bashWords defines the function of the package bash-completion that the script calls, if
+// the package is not loaded. bash also splits words at = and :; the function joins the
+// parts that have no space between them.
 const bashWords = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
 _get_comp_words_by_ref() {
     local i word rest line=$COMP_LINE
@@ -65,7 +65,7 @@ _get_comp_words_by_ref() {
 fi
 `
 
-// addCompletions declares what flags and arguments may be, where a shell asks.
+// addCompletions declares the values that a shell completes for flags and arguments.
 func (a *app) addCompletions(root *cobra.Command) {
 	for _, c := range append(root.Commands(), root) {
 		add := func(f *pflag.Flag) {
@@ -82,14 +82,13 @@ func (a *app) addCompletions(root *cobra.Command) {
 	}
 }
 
-// completeNames gives the names of the tensors of the file that is there
-// already.
+// completeNames returns the names of the tensors of the file that is the first argument.
 func (a *app) completeNames(_ *cobra.Command, args []string, begun string) ([]string,
 	cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	if _, err := os.Stat(args[0]); err != nil { // nothing is fetched, and nothing is typed
+	if _, err := os.Stat(args[0]); err != nil { // no address, and not standard input
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	in, err := a.open(args[0])
@@ -99,7 +98,7 @@ func (a *app) completeNames(_ *cobra.Command, args []string, begun string) ([]st
 	defer in.Close()
 	var names []string
 	for t := range in.Tensors() {
-		if strings.HasPrefix(t.Name, begun) && harmless(t.Name) {
+		if strings.HasPrefix(t.Name, begun) && isPrintable(t.Name) {
 			names = append(names, t.Name)
 		}
 	}

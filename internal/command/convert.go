@@ -30,9 +30,9 @@ type conversion struct {
 	target      tensorfile.Format // 0 is the format of the output's extension
 	version     string
 	rename      renames
-	keep        globs // attributes
-	dtypes      map[tensor.DType]tensor.DType
-	blocks      map[tensor.DType]string // of --dtype, quantised types
+	keep        globs                         // attributes that match are kept
+	dtypes      map[tensor.DType]tensor.DType // of --dtype
+	blocks      map[tensor.DType]string       // of --dtype: types of quantised blocks
 	digest      ztensor.Digest
 	level       int
 	align       int64
@@ -40,7 +40,7 @@ type conversion struct {
 	externalize string
 	internalize bool
 	opts        convert.Options
-	seen        census
+	seen        matches
 }
 
 func convertCommand(a *app) *cobra.Command {
@@ -50,29 +50,29 @@ func convertCommand(a *app) *cobra.Command {
 		Example: `  tensorfile convert model.safetensors model.zt
   tensorfile convert model.gguf model.npz --allow attributes -n
   tensorfile convert a.zt b.safetensors --dtype float32=bfloat16`,
-		Short: "Write a file in another format, and list every loss before",
-		Long: `Write a file in another format, which OUT's extension or --to names. The
-losses, which are what the format cannot represent, are listed first. Nothing is written
-while a kind of loss is not in --allow:
+		Short: "Write a file in another format, after listing every loss",
+		Long: `Write a file in another format: the format of OUT's extension or of --to.
+Losses, which are what the format cannot represent, are listed first. Nothing is written if
+there is a loss whose kind --allow does not have:
 
   attributes   attributes of the file, or of a tensor
-  blobs        named bytes that are no tensors
+  blobs        named bytes that are not tensors
   graph        a program
   parts        parts of a dense tensor
-  tensors      tensors that the target cannot represent in any form
-  names        names that the target cannot represent
+  tensors      tensors that the format cannot represent in any form
+  names        names that the format cannot represent
   shape        dimensions of 1 are dropped or added
   densify      sparse tensors become dense
   reorder      the order of dimensions in memory changes
-  widen        elements get a dtype that has all their values
+  widen        elements get a dtype that can represent all their values
   narrow       elements are rounded
-  scale        quantised elements become numbers without the scale next to them
+  scale        quantised elements lose the scale that is stored next to them
   overflow     numbers become infinities or NaN, which is found while writing
   all          all of these
 
-Changes that --dtype and --dequantize ask for are listed too, and are allowed. For a model
-in shards, IN is its directory, its index, or the first shard. OUT appears whole or not at
-all; - is standard output.`,
+Changes that --dtype and --dequantize request are listed too, and need no --allow. For a
+model in shards, IN is its directory, its index, or its first shard. OUT appears whole or
+not at all; - is standard output.`,
 		Args: cobra.RangeArgs(1, 2),
 	}
 	many := a.many(cmd, a.inputs, false)
@@ -94,26 +94,30 @@ all; - is standard output.`,
 	f := cmd.Flags()
 	c.flags(f)
 	c.rename.flags(f)
-	chooseEach(f, c.addDType, "dtype", nil, "`FROM=TO`: another dtype, such as "+
-		"float32=bfloat16, or quantised blocks, such as float32=Q8_0 (matrices; .gguf, zTensor "+
-		"2), of what --dequantize and other --dtype make too")
-	f.BoolVar(&c.opts.RowMajor, "row-major", false, "no other order, also where the target has it")
-	f.BoolVar(&c.opts.Dense, "dense", false, "no sparse tensors, also where the target has them")
+	chooseEach(f, c.addDType, "dtype", nil, "`FROM=TO`: convert elements of dtype FROM to "+
+		"dtype TO, such as float32=bfloat16, or matrices to quantised blocks, such as "+
+		"float32=Q8_0 (.gguf, zTensor 2); applies after --dequantize, blocks last")
+	f.BoolVar(&c.opts.RowMajor, "row-major", false,
+		"write tensors in row-major order, even if the format has other orders")
+	f.BoolVar(&c.opts.Dense, "dense", false,
+		"write sparse tensors as dense, even if the format has sparse tensors")
 	choose(f, &c.opts.Sparse, "sparse", "scheme", []string{"sparse_csr", "sparse_coo"},
 		"make tensors sparse: `SCHEME` sparse_csr or sparse_coo (zTensor)")
 	choices(f, &c.opts.Duplicates, "duplicates", "way",
 		map[string]sparse.Duplicates{"sum": sparse.Sum, "first": sparse.First},
-		"values for one element of a sparse tensor: take their `SUM` or the first: sum, first")
+		"what a sparse tensor has for an element with several values: their `SUM` or the "+
+			"first: sum, first")
 	choices(f, &c.digest, "digest", "algorithm",
 		map[string]ztensor.Digest{"none": ztensor.NoDigest, "crc32c": ztensor.CRC32C,
 			"sha256": ztensor.SHA256, "xxh3": ztensor.XXH3},
-		"put a digest next to each tensor: `ALGORITHM` crc32c, sha256, or xxh3 (zTensor)")
+		"store a digest of each tensor: `ALGORITHM` crc32c, sha256, xxh3, or none (zTensor)")
 	number(f, &c.level, "level", 1, 22, "compress with zstd at `LEVEL` 1 to 22 (zTensor)")
 	f.BoolVar(&c.compress, "compress", false, "deflate the arrays (.npz)")
 	f.Int64Var(&c.align, "align", 0, "align data to `N` bytes (.ptd, .rten, .pte)")
 	f.StringVar(&c.externalize, "externalize", "",
 		".pte to .pte: move the constants into `FILE`, a .ptd")
-	f.BoolVar(&c.internalize, "internalize", false, ".pte to .pte: take in what --external has")
+	f.BoolVar(&c.internalize, "internalize", false,
+		".pte to .pte: move the tensors of --external into the program")
 	return cmd
 }
 
@@ -122,10 +126,10 @@ func mergeCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge IN... OUT",
 		Short: "Write the tensors and blobs of several files into one",
-		Long: `Write the tensors and blobs of several files into one, of the format of
-OUT's extension or of --to. Names that more than one file has are refused, unless
---allow has names; in .ptd files what is the same under the same name is kept once. For a
-model in shards, its directory, its index or the first shard is enough.`,
+		Long: `Write the tensors and blobs of several files into one, in the format of
+OUT's extension or of --to. A name that several files have is refused, unless --allow has
+names. Equal tensors with the same name in .ptd files are written once. For a model in
+shards, IN is its directory, its index, or its first shard.`,
 		Example: `  tensorfile merge a.safetensors b.safetensors all.safetensors`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,7 +141,7 @@ model in shards, its directory, its index or the first shard is enough.`,
 	return cmd
 }
 
-// flags declares those that convert and merge share.
+// flags declares the flags that convert and merge share.
 func (c *conversion) flags(f *pflag.FlagSet) {
 	var targets []string
 	for _, t := range tensorfile.Formats() {
@@ -151,13 +155,13 @@ func (c *conversion) flags(f *pflag.FlagSet) {
 		}
 	}
 	f.Var(&choice{"", targets, c.setTarget}, "to",
-		"the `FORMAT`, and after an @ its version: ptd, ztensor@1.0, …")
+		"write `FORMAT`, such as ptd, or with a version, such as ztensor@1.0")
 	chooseEach(f, func(word string) error {
 		k, err := convert.ParseLossKind(word)
 		c.opts.Allow |= k
 		return err
 	}, "allow", append(strings.Split(convert.LossAll.String(),
-		","), "all"), "the `LOSSES` that may happen, separated by commas (see convert)")
+		","), "all"), "allow `LOSSES`, separated by commas (see tensorfile convert --help)")
 	dequantizeFlag(f, &c.opts.Dequantize)
 	c.filterFlag(f)
 	attributesFlag(f, &c.keep)
@@ -193,8 +197,8 @@ func (c *conversion) addDType(text string) error {
 	return err
 }
 
-// prepare finds the target and the options of its writer. A flag that it does not have
-// is wrong usage.
+// prepare sets the target format and the options of its writer. It fails if a flag is not
+// for that format.
 func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	if c.target == 0 {
 		if c.target = tensorfile.ByName(out); c.target == 0 {
@@ -213,7 +217,7 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	if err := checkFlags(c.target, cmd.Flags().Changed); err != nil {
 		return err
 	}
-	c.seen = census{renamed: make([]bool, len(c.rename)), dtypes: map[tensor.DType]bool{},
+	c.seen = matches{renamed: make([]bool, len(c.rename)), dtypes: map[tensor.DType]bool{},
 		numbers: map[tensor.DType]bool{}, quantized: map[tensor.DType]bool{}}
 	if len(c.rename) > 0 || len(c.dtypes) > 0 || len(c.filter) > 0 {
 		c.opts.Map = func(t *tensor.Tensor) (string, tensor.DType, bool) {
@@ -238,8 +242,8 @@ func (c *conversion) prepare(cmd *cobra.Command, out string) error {
 	return nil
 }
 
-// outputNames returns what makes the name of the output of an input of a list, in the
-// directory of -o.
+// outputNames returns a function that returns the name of the output of an input, in the
+// directory of -o. It makes the directory.
 func (c *conversion) outputNames() (func(input string) string, error) {
 	dir := c.name
 	if dir == "" || c.target == 0 {
@@ -268,16 +272,16 @@ func (c *conversion) outputNames() (func(input string) string, error) {
 	}, nil
 }
 
-// intoDirectory returns the name of the output of one file where out is a directory:
-// there, and named for the file.
+// intoDirectory returns the name of the output of one file. If out is a directory, it is
+// a file there with the name of the input.
 func (c *conversion) intoDirectory(name, out string) (string, error) {
 	info, err := os.Stat(out)
-	if storeScheme(out) != "" || err != nil || !info.IsDir() || isListed(name) {
+	if storeScheme(out) != "" || err != nil || !info.IsDir() || isListable(name) {
 		return out, nil
 	}
 	isOther := c.target != 0 && c.target != tensorfile.Safetensors
 	if info, err := os.Stat(name); err == nil && info.IsDir() && !isOther {
-		return out, nil // a model as another
+		return out, nil // the directory of a model is converted to another
 	}
 	if c.target == 0 {
 		return filepath.Join(out, baseName(name)), nil
@@ -288,7 +292,7 @@ func (c *conversion) intoDirectory(name, out string) (string, error) {
 // theInputs is the name in errors about several files.
 const theInputs = "the inputs"
 
-// convert writes one file of one or, for merge, several.
+// convert writes one file from one file or, for merge, from several.
 func (a *app) convert(cmd *cobra.Command, args []string, c *conversion) (document, error) {
 	names, out, err := a.begin(&c.outputs, args, 1)
 	if err == nil && cmd.Name() == "convert" && len(names) > 1 {
@@ -375,8 +379,8 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, c *conver
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
 }
 
-// noteVersion says that an output has another version than its source, because that one
-// is not written.
+// noteVersion notes that the output has another version than its source, because the
+// version of the source is not written.
 func (a *app) noteVersion(f *tensorfile.File, out string, target tensorfile.Format) {
 	writes := target.Writes()
 	if f.Format() == target && len(writes) > 0 && !slices.Contains(writes, f.Version()) {
@@ -385,13 +389,13 @@ func (a *app) noteVersion(f *tensorfile.File, out string, target tensorfile.Form
 	}
 }
 
-// plan plans a conversion, and lists what is lost. For a plan that is refused it returns
-// the document alone.
+// plan plans a conversion, and lists its losses. If a loss is not allowed, it returns a
+// document and no plan.
 func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*convert.Plan, document,
 	error) {
 	c.opts.Limits, c.opts.External, c.opts.More = a.limits, a.findExternal, files[1:]
 	plan, err := convert.NewPlan(a.ctx, files[0], c.target, &c.opts)
-	names := c.checkNames() // of which a plan that fails may not have seen all
+	names := c.checkNames() // a plan that failed may not have seen all names
 	var wrongOption *convert.OptionError
 	switch {
 	case names != nil && (err == nil || len(c.filter) > 0 && !c.seen.isKept):
@@ -424,7 +428,7 @@ func (a *app) plan(files []*tensorfile.File, from string, c *conversion) (*conve
 	return plan, nil, nil
 }
 
-// flagOf returns the flag that sets the field of convert.Options that is wrong.
+// flagOf returns the flag that sets the invalid field of convert.Options.
 func flagOf(err *convert.OptionError, target tensorfile.Format) string {
 	switch {
 	case err.Option == "Map", err.Option == "Quantize":
@@ -435,7 +439,8 @@ func flagOf(err *convert.OptionError, target tensorfile.Format) string {
 	return "--" + strings.ToLower(err.Option)
 }
 
-// writeConverted writes the output. Next to one on standard output there is no document.
+// writeConverted writes the output. It returns no document if the output is standard
+// output.
 func (a *app) writeConverted(from, out string, c *conversion, losses []convert.Loss,
 	write func(w io.Writer) error) (document, error) {
 	if err := a.write(out, &c.outputs, 0, write); err != nil {
@@ -447,7 +452,7 @@ func (a *app) writeConverted(from, out string, c *conversion, losses []convert.L
 	return c.result(from, out, losses, !c.dryRun), nil
 }
 
-// explainWrite adds what to try where the values of elements are the cause.
+// explainWrite adds advice to an error about the values of elements.
 func explainWrite(err error) error {
 	switch {
 	case errors.Is(err, tensor.ErrOverflow):
@@ -458,7 +463,8 @@ func explainWrite(err error) error {
 	return err
 }
 
-// blocksOf returns the type of quantised blocks that a tensor becomes; "" for none.
+// blocksOf returns the type of quantised blocks that a tensor is converted to; "" for
+// none.
 func (c *conversion) blocksOf(t *tensor.Tensor) string {
 	c.seen.numbers[t.DType] = true
 	if name := c.blocks[t.DType]; len(t.Shape) > 1 && gguf.CanQuantize(t.Shape, name) {
@@ -468,19 +474,20 @@ func (c *conversion) blocksOf(t *tensor.Tensor) string {
 	return ""
 }
 
-// A census is what NewPlan has asked a conversion about: each tensor, and its dtype.
-type census struct {
-	isKept  bool   // by --filter
-	renamed []bool // by --rename
-	// Attributes that the sources have, and --attributes keeps.
+// matches records which flags match tensors and attributes of the sources.
+type matches struct {
+	isKept  bool   // --filter keeps a tensor
+	renamed []bool // the --rename with this index applies to a name
+	// The sources have an attribute; --attributes keeps one.
 	hasAttribute, keepsAttribute bool
-	// The dtypes of the sources, the ones of which blocks could be made, and of these the
-	// ones that have a matrix.
+	// The dtypes of the sources; the dtypes of dense numbers; the dtypes of matrices that
+	// are quantised.
 	dtypes, numbers, quantized map[tensor.DType]bool
 }
 
-// noteAttribute returns what says whether an attribute is kept.
-func (c *census) noteAttribute(keep globs) func(key string) bool {
+// noteAttribute returns a function that reports whether an attribute is kept, and records
+// it.
+func (c *matches) noteAttribute(keep globs) func(key string) bool {
 	return func(key string) bool {
 		isKept := keep.match(key)
 		c.hasAttribute, c.keepsAttribute = true, c.keepsAttribute || isKept
@@ -488,8 +495,8 @@ func (c *census) noteAttribute(keep globs) func(key string) bool {
 	}
 }
 
-// checkNames refuses a --filter, --attributes, --rename or --dtype that nothing in the
-// sources matches.
+// checkNames fails if nothing in the sources matches --filter, --attributes, a --rename
+// or a --dtype.
 func (c *conversion) checkNames() error {
 	if len(c.filter) > 0 && !c.seen.isKept {
 		return c.filter.noMatch("--filter")

@@ -7,7 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// checkDecodedTotal compares what is to be decoded with the limit, before anything is.
+// checkDecodedTotal fails if the tensors and blobs that pass the filters decode to more
+// bytes than the limit. It decodes nothing.
 func (a *app) checkDecodedTotal(in *input, l *lister) error {
 	size := in.TotalSize()
 	return format.CheckDecoded(a.limits, size, func(yield func(tensor.Blob) bool) {
@@ -29,7 +30,7 @@ func (a *app) checkDecodedTotal(in *input, l *lister) error {
 	})
 }
 
-// checkDecoded is checkDecodedTotal of one tensor or blob.
+// checkDecoded is checkDecodedTotal for one tensor or blob.
 func (a *app) checkDecoded(in *input, blobs ...tensor.Blob) error {
 	return format.CheckDecoded(a.limits, in.TotalSize(), slices.Values(blobs))
 }

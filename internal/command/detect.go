@@ -34,7 +34,7 @@ type detectDocument struct {
 	Version string   `json:"version"`
 	Shards  []string `json:"shards,omitempty"`
 	outcome
-	format string // in words
+	format string // its name as text
 }
 
 func (d *detectDocument) print(a *app) {

@@ -31,23 +31,24 @@ func diffCommand(a *app) *cobra.Command {
 		Use:   "diff A B",
 		Short: "Compare two files by content, also of different formats",
 		Long: `Compare two files by content, also of different formats: tensors and blobs
-by their names, values in whatever order they are stored, attributes, and programs where
-both files have one format. Anything that one file has and the format of the other cannot
-hold is listed too; --ignore leaves it out. The first line says how many differ. The exit
-status is 1 when something differs.
+by name, values independent of their order in the file, attributes, and programs if both
+files have the same format. What one file has and the format of the other cannot represent
+is listed too; --ignore leaves it out. The first line says how many differ. The exit status
+is 1 if something differs.
 
---dequantize compares the weights that quantised tensors make up, whatever their dtypes.
+--dequantize compares the numbers that quantised weights stand for, and ignores dtypes.
 
 --rename and --rename-regex give tensors of A the names that they have in B: 'model.*=*' for
-checkpoints of Lightning, 'module.*=*' for DataParallel. --map hf-gguf does so for the names that
-Llama, Mistral, Mixtral, Qwen2 and Qwen3 have at Hugging Face and in .gguf files, either of which
-may be A.
-It compares tensors alone, by their values: with --dequantize where some are quantised. The rows
-of the query and key weights, which llama.cpp stores in another order for the architecture llama,
-are compared in that order, and the experts of a layer, which it joins, as one tensor. An output
-layer that one side has tied to the embedding is only in one.
+checkpoints of Lightning, 'module.*=*' for DataParallel. --map hf-gguf renames between the
+names that Llama, Mistral, Mixtral, Qwen2 and Qwen3 have at Hugging Face and their names in
+.gguf files. Either file may be A. It compares the values of tensors, and no attributes; add
+--dequantize if a file is quantised. For the architecture llama, llama.cpp stores the rows of
+query and key weights in another order; they are compared in that order. It also joins the
+experts of a layer; they are compared as one tensor. If one file shares the output layer with
+the embedding, the output layer is only in the other.
 
-Without a tolerance values are equal when all their bits are; with one NaN equals NaN.`,
+Without a tolerance values are equal if all their bits are equal; with a tolerance NaN equals
+NaN.`,
 		Example: `  tensorfile diff model.safetensors model.zt
   tensorfile diff --tolerance 1e-6 --stat --top 10 base.gguf tuned.gguf
   tensorfile diff --map hf-gguf --dequantize --stat Llama-3/ llama-3.gguf`,
@@ -80,7 +81,8 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
 	f.Float64Var(&c.opts.Tolerance, "tolerance", 0, "values may differ by `T`")
-	f.Float64Var(&c.opts.Relative, "relative", 0, "values may differ by `R` times the one in B")
+	f.Float64Var(&c.opts.Relative, "relative", 0,
+		"values may differ by `R` times the value in B")
 	f.BoolVar(&c.opts.IgnoreDType, "ignore-dtype", false, "compare values of different dtypes")
 	kinds := map[string]*bool{"attributes": &c.opts.IgnoreAttributes, "blobs": &c.opts.IgnoreBlobs}
 	words := slices.Sorted(maps.Keys(kinds))
@@ -94,11 +96,13 @@ Without a tolerance values are equal when all their bits are; with one NaN equal
 	c.filterFlag(f)
 	c.renames.flags(f)
 	choices(f, &c.nameMap, "map", "map", nameMaps,
-		"names of the tensors of A in B by `MAP`: hf-gguf")
-	f.BoolVar(&c.namesOnly, "names-only", false, "print only the names of what differs")
-	f.BoolVar(&c.stat, "stat", false, "also mean, RMS, relative RMS and cosine of the differences")
+		"give tensors of A their names in B by `MAP`: hf-gguf")
+	f.BoolVar(&c.namesOnly, "names-only", false,
+		"print only the names of tensors, blobs and attributes that differ")
+	f.BoolVar(&c.stat, "stat", false,
+		"also print mean, RMS and relative RMS of the differences, and the cosine of A and B")
 	number(f, &c.top, "top", 1, math.MaxInt,
-		"of tensors whose values differ only the `N` that differ most")
+		"list only the `N` tensors whose values differ most")
 	return cmd
 }
 
@@ -211,8 +215,8 @@ func differenceLine(d inspect.Difference) string {
 	return line
 }
 
-// sides are both values of a difference, with quotes where only these distinguish them: a
-// number and its text.
+// sides returns both values of a difference. If they look alike, as a number and its
+// text, strings have quotes.
 func sides(d inspect.Difference) string {
 	a, b := plain(d.A), plain(d.B)
 	if a == b {
@@ -225,14 +229,15 @@ func sides(d inspect.Difference) string {
 	return a + ", " + b
 }
 
-// printFigures shows tensors whose values differ in a table, and returns what else does.
+// printFigures prints a table of the tensors whose values differ, and returns the other
+// differences.
 func (a *app) printFigures(list []inspect.Difference, stat bool) (rest []inspect.Difference) {
 	titles := []string{"NAME", ">DIFFERENT", ">OF", ">NAN/INF", ">LARGEST"}
 	if stat {
 		titles = append(titles, ">MEAN", ">RMS", ">RELATIVE", ">COSINE")
 	}
 	t := newTable(titles...)
-	t.spare = []int{2, 5, 8, 6}[:1+len(titles)/9*3] // of; mean, cosine, RMS
+	t.spare = []int{2, 5, 8, 6}[:1+len(titles)/9*3] // OF; MEAN, COSINE, RMS with stat
 	allFinite := true
 	for _, d := range list {
 		if d.Comparison == nil {

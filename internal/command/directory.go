@@ -9,10 +9,10 @@ import (
 	"github.com/tensorfile/tensorfile/model"
 )
 
-// openDirectory takes a directory for the file that is its model: the only one, an
-// index or a root, whose path it sets, or all files of the primary set as one. With
-// index, the name of one of a sharded checkpoint of PyTorch in the directory, it takes
-// all files that the index names.
+// openDirectory opens the model in a directory as the input: all files of the primary set
+// as one file, or if the set has a root, it sets the path of the root. If index, the name
+// of the index of a sharded PyTorch checkpoint, is not empty, it fails unless the primary
+// set has that index.
 func (a *app) openDirectory(in *input, dir, index string) error {
 	m, err := model.Open(dir, &model.Options{Limits: a.limits, NoMap: a.noMap})
 	if err != nil {
@@ -31,8 +31,8 @@ func (a *app) openDirectory(in *input, dir, index string) error {
 	return nil
 }
 
-// take makes all files of the primary set of a model the input, which closes the model,
-// and returns the set; nil for several sets.
+// take makes all files of the primary set of a model the input, and returns the set; nil
+// if the model has several sets. The input closes the model.
 func (in *input) take(m *model.Model) (*model.Set, error) {
 	in.dir = m
 	primary, err := m.Whole()

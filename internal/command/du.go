@@ -15,10 +15,10 @@ func duCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "du FILE...",
 		Short: "Show what takes up the space: tensors, metadata, padding, unused",
-		Long: `Show what takes up the space, and sum tensors up by the first parts of
-their names: as many parts as it takes for groups to differ, or --depth. For a model of
-several files, the tensors in each are summed up too. With --filter, only the tensors that
-pass are summed up, and shares are of their sum.`,
+		Long: `Show what takes up the space, and the sums of groups of tensors. A group
+has the same first parts of its names, up to dots: --depth parts, or as few as give several
+groups. For a model of several files, sums for each file are shown too. With --filter, only
+the tensors that match are counted, and shares are shares of their sum.`,
 		Example: `  tensorfile du model.gguf
   tensorfile du --filter '*.mlp.*' model.safetensors
   tensorfile du --depth 3 model.safetensors`,
@@ -47,7 +47,7 @@ pass are summed up, and shares are of their sum.`,
 	}
 	l.filterFlag(cmd.Flags())
 	number(cmd.Flags(), &opts.Depth, "depth", 0, 1<<20,
-		"sum up tensors by the first `N` parts of their names")
+		"group tensors by the first `N` parts of their names")
 	return cmd
 }
 
@@ -80,7 +80,7 @@ func (d *duDocument) print(a *app) {
 	}
 }
 
-// shareOf is a part in percent.
+// shareOf returns a share in percent.
 func shareOf(n, of int64) string {
 	if of == 0 {
 		return "-"
@@ -118,7 +118,7 @@ func (a *app) printUsage(u *inspect.Usage) {
 	a.printGroups(u)
 }
 
-// printGroups shows tensors by shard and by the first parts of their names.
+// printGroups prints the sums of tensors by shard and by the first parts of their names.
 func (a *app) printGroups(u *inspect.Usage) {
 	all, tensors := int64(0), int64(0)
 	for _, g := range u.Groups {

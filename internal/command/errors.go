@@ -16,17 +16,18 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A wrongUse is wrong usage of which more is known than cobra says.
-type wrongUse struct {
+// A usageError is wrong usage, with what to try.
+type usageError struct {
 	error
 	try string
 }
 
+// wrong returns an error of wrong usage, with what to try.
 func wrong(try, format string, args ...any) error {
-	return wrongUse{fmt.Errorf(format, args...), try}
+	return usageError{fmt.Errorf(format, args...), try}
 }
 
-// An advised error is one of which is known what to try, whatever its class.
+// An advised error says what to try.
 type advised struct {
 	error
 	try string
@@ -36,7 +37,7 @@ func (e advised) Unwrap() error { return e.error }
 
 func advise(try string, err error) error { return advised{err, try} }
 
-// A fileError is an error of a command about a file.
+// A fileError is an error about a file, with its name.
 type fileError struct {
 	name string
 	err  error
@@ -45,7 +46,7 @@ type fileError struct {
 func (e *fileError) Error() string { return e.name + ": " + e.err.Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
-// onFile gives an error the name of its file; nil stays nil.
+// onFile adds the name of its file to an error. It returns nil for nil.
 func onFile(name string, err error) error {
 	if err == nil || errors.As(err, new(*fileError)) {
 		return err
@@ -53,9 +54,9 @@ func onFile(name string, err error) error {
 	return &fileError{name, err}
 }
 
-// finish turns the error of a command into text and exit status.
+// finish prints the error of a command, and sets the exit status.
 func (a *app) finish(cmd *cobra.Command, err error) {
-	var use wrongUse
+	var use usageError
 	var of *fileError
 	switch isFile := errors.As(err, &of); {
 	case err == nil:
@@ -67,14 +68,14 @@ func (a *app) finish(cmd *cobra.Command, err error) {
 		a.status = statusUsage
 	case isFile:
 		a.fail(of.name, of.err)
-	case isInterrupt(err): // the status says so
-	default: // of cobra
+	case isInterrupt(err): // run returns its status
+	default: // an error of cobra
 		a.message("%v\n  try: %s", err, cmd.CommandPath()+" --help")
 		a.status = statusUsage
 	}
 }
 
-// fail reports that a file could not be read, or written, and notes the exit
+// fail prints why a file could not be read or written, and what to try, and sets the exit
 // status.
 func (a *app) fail(name string, err error) {
 	var w *atomicfile.Error
@@ -90,7 +91,7 @@ func (a *app) fail(name string, err error) {
 		return
 	}
 	h, text := hint(err), describe(err)
-	if isAddress(name) { // which the message begins with
+	if isAddress(name) { // the message begins with the address
 		text = strings.Replace(text, withoutSecrets(name)+": ", "", 1)
 	}
 	f := tensorfile.ByName(name)
@@ -105,9 +106,8 @@ func (a *app) fail(name string, err error) {
 	case isAddress(name):
 		h = remoteHint(name, err)
 	case f != 0 && errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.As(err, new(advised)):
-		// Where formats have no mark at their start, what is damaged looks like nothing
-		// at all.
-		h = fmt.Sprintf("--format %v, as the name has it, to hear what is wrong", f)
+		// A damaged file of a format without a magic number is not detected.
+		h = fmt.Sprintf("--format %v, as the extension says, to see what is wrong", f)
 	}
 	if h != "" {
 		a.message("%s: %s\n  try: %s", shown, text, h)
@@ -116,7 +116,7 @@ func (a *app) fail(name string, err error) {
 	a.message("%s: %s", shown, text)
 }
 
-// with calls use with an open file, whose name errors get.
+// with opens a file, calls use and closes the file. Errors get the name of the file.
 func (a *app) with(name string, use func(in *input) error) error {
 	in, err := a.open(name)
 	if err != nil {
@@ -136,7 +136,7 @@ func statusOf(err error) int {
 	return statusUnreadable
 }
 
-// hint returns what to try.
+// hint returns what to try after an error, "" if that is not known.
 func hint(err error) string {
 	var pe *fs.PathError
 	var le *convert.LossError
@@ -150,7 +150,7 @@ func hint(err error) string {
 		return "tensorfile ls -r, which lists the files in it"
 	case errors.Is(err, tensor.ErrNoTensor):
 		return "tensorfile ls, which lists the names"
-	case errors.Is(err, tensor.ErrUnfinished): // whose text says it
+	case errors.Is(err, tensor.ErrUnfinished): // its text says what to try
 		return ""
 	case errors.Is(err, fs.ErrExist):
 		return "another name, or --force"
@@ -162,7 +162,7 @@ func hint(err error) string {
 		return "check who may read the file"
 	case errors.Is(err, tensorfile.ErrUnknownFormat):
 		return "--format FORMAT if you know what it is (tensorfile version lists the formats)"
-	case errors.As(err, &pe), outside(err):
+	case errors.As(err, &pe), isSystemError(err):
 		return ""
 	}
 	switch tensor.ClassOf(err) {
@@ -178,13 +178,14 @@ func hint(err error) string {
 	return "tensorfile verify, which lists everything that is wrong; fetching the file again"
 }
 
-// isInterrupt reports whether err only says that the user interrupted the command.
+// isInterrupt reports whether err is the end of the context: the user interrupted the
+// command.
 func isInterrupt(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// outside reports an error whose reason is not in a file, but in the system or the
-// network.
-func outside(err error) bool {
+// isSystemError reports whether the reason of an error is in the system or the network,
+// not in the file.
+func isSystemError(err error) bool {
 	return tensor.ClassOf(err) == tensor.ClassIO
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/tensorfile/tensorfile/model"
 )
 
-// explain returns what a file or a directory is that has no known format.
+// explain adds to an error for a file or directory of no known format what it is, and
+// what to try.
 func (a *app) explain(in *input, err error) error {
 	isUnknown := errors.Is(err, tensorfile.ErrUnknownFormat)
-	isShard := strings.EqualFold(filepath.Ext(in.name), ".distcp") && !outside(err)
+	isShard := strings.EqualFold(filepath.Ext(in.name), ".distcp") && !isSystemError(err)
 	isAdvised := errors.As(err, new(advised))
 	if isAdvised || !isUnknown && !isShard && !errors.Is(err, model.ErrNoModel) {
 		return err

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// glob matches a whole name as path.Match does, but for * and ?, which match slashes
-// too.
+// glob matches a whole name as path.Match does, except that * and ? match slashes too.
 func glob(pattern, name string) (bool, error) {
 	const slash = "\x1f" // names rarely have it, and then it matches itself
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash),

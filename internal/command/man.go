@@ -62,8 +62,8 @@ func manPage(c *cobra.Command, version string) []byte {
 	}
 	add(".SH GLOBAL OPTIONS\n.nf\n%s.fi", roff(c.Root().PersistentFlags().FlagUsages()))
 	add(`.SH EXIT STATUS
-0 all well; 1 something was found (damage, a difference); 2 wrong usage; 3 a file could not be read
-or written; 4 a limit was hit; 130 interrupted; 143 terminated.`)
+0 success; 1 something was found (damage, a difference); 2 wrong usage; 3 a file could not be read
+or written; 4 a limit was exceeded; 130 interrupted; 143 terminated.`)
 	see := "https://github.com/tensorfile/tensorfile"
 	if c.HasParent() {
 		see = "tensorfile(1), " + see

@@ -110,12 +110,12 @@ func llamaTensors(hf *input, heads map[string]int64) (all []*tensor.Tensor) {
 	}
 	layers := map[string]*tensor.Tensor{}
 	for name, all := range experts {
-		layers[name] = stacked(name, all)
+		layers[name] = stack(name, all)
 	}
 	for t := range hf.Tensors() {
 		for part, n := range heads {
 			if strings.Contains(t.Name, ".self_attn."+part+"_proj.") {
-				t = byTurns(t, n)
+				t = interleaveHalves(t, n)
 			}
 		}
 		name, i := expertOf(t.Name)
@@ -141,9 +141,9 @@ func expertOf(name string) (string, int) {
 	return before + ".experts." + after, i
 }
 
-// stacked returns tensors that are numbered from 0 as one, with another dimension before
+// stack returns tensors that are numbered from 0 as one, with another dimension before
 // theirs; nil where one is missing or is not like the others.
-func stacked(name string, numbered map[int]*tensor.Tensor) *tensor.Tensor {
+func stack(name string, numbered map[int]*tensor.Tensor) *tensor.Tensor {
 	first, all := numbered[0], make([]*tensor.Tensor, len(numbered))
 	for i := range all {
 		t := numbered[i]
@@ -161,17 +161,17 @@ func stacked(name string, numbered map[int]*tensor.Tensor) *tensor.Tensor {
 	return &tensor.Tensor{Name: name, DType: first.DType,
 		Shape: append(tensor.Shape{int64(len(all))}, first.Shape...),
 		Data: tensor.BlobFunc(size, func() (io.ReadCloser, error) {
-			return &inTurn{rest: all}, nil
+			return &concatReader{rest: all}, nil
 		})}
 }
 
-// inTurn reads the data of tensors, one after the other.
-type inTurn struct {
+// concatReader reads the data of tensors, one after the other.
+type concatReader struct {
 	open io.ReadCloser // nil between two of them
 	rest []*tensor.Tensor
 }
 
-func (r *inTurn) Read(p []byte) (int, error) {
+func (r *concatReader) Read(p []byte) (int, error) {
 	for {
 		if r.open == nil {
 			if len(r.rest) == 0 {
@@ -195,7 +195,7 @@ func (r *inTurn) Read(p []byte) (int, error) {
 	}
 }
 
-func (r *inTurn) Close() error {
+func (r *concatReader) Close() error {
 	if r.open == nil {
 		return nil
 	}
@@ -204,9 +204,9 @@ func (r *inTurn) Close() error {
 	return err
 }
 
-// byTurns returns t with the rows of the two halves of each head by turns, if it has that
-// many heads.
-func byTurns(t *tensor.Tensor, heads int64) *tensor.Tensor {
+// interleaveHalves returns t with the rows of the two halves of each head by turns, if it
+// has that many heads.
+func interleaveHalves(t *tensor.Tensor, heads int64) *tensor.Tensor {
 	if !t.Dense() || len(t.Shape) == 0 || !t.Order.RowMajor() || heads <= 0 ||
 		t.Shape[0]%(2*heads) != 0 {
 		return t

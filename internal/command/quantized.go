@@ -138,7 +138,7 @@ func (a *app) isModelOutput(input, out string, c *conversion) bool {
 // isModelName reports whether a name is one of a directory, or a repository.
 func isModelName(name string) bool {
 	info, err := os.Stat(name)
-	return err == nil && info.IsDir() || isListed(name) && tensorfile.ByName(name) == 0
+	return err == nil && info.IsDir() || isListable(name) && tensorfile.ByName(name) == 0
 }
 
 // convertModel writes the directory of a model as another: its weights as safetensors in

@@ -21,7 +21,7 @@ import (
 )
 
 func isAddress(name string) bool {
-	return isWeb(name) || isListed(name)
+	return isWeb(name) || isListable(name)
 }
 
 // isWeb reports whether a name is an address of a file on a server.
@@ -40,9 +40,9 @@ func withoutSecrets(name string) string {
 	return name
 }
 
-// isListed reports whether a name is an address that may be one of a directory: of the
+// isListable reports whether a name is an address that may be one of a directory: of the
 // Hub, or of an object store.
-func isListed(name string) bool { return remote.IsHub(name) || storeScheme(name) != "" }
+func isListable(name string) bool { return remote.IsHub(name) || storeScheme(name) != "" }
 
 // storeScheme returns the scheme of an address of an object store, "" for other names.
 func storeScheme(name string) string {
@@ -80,7 +80,7 @@ func remoteHint(name string, err error) string {
 		return "curl -L ADDRESS | tensorfile COMMAND -"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "SSL_CERT_FILE=FILE, a file with the certificate of the authority that signed"
-	case outside(err):
+	case isSystemError(err):
 		return "check the address and the network, or try later"
 	}
 	return hint(err)
@@ -98,7 +98,7 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 		isFile = path.Ext(name) != "" // others are directories
 	}
 	if !isFile {
-		m, err := a.openListed(in.name)
+		m, err := a.openRemoteModel(in.name)
 		if err != nil {
 			return err
 		}
@@ -231,9 +231,9 @@ func (a *app) openAddress(address string) (r io.ReaderAt, size int64, err error)
 	return r, size, nil
 }
 
-// openListed opens a repository of the Hub, a directory in one, or a prefix of an object
-// store as a model.
-func (a *app) openListed(address string) (*model.Model, error) {
+// openRemoteModel opens a repository of the Hub, a directory in one, or a prefix of an
+// object store as a model.
+func (a *app) openRemoteModel(address string) (*model.Model, error) {
 	o := &model.Options{Limits: a.limits}
 	if storeScheme(address) != "" {
 		store, err := a.store(address)

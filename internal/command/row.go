@@ -114,8 +114,8 @@ func (r *row) typeName() string {
 	return r.dtype + " (" + r.tensor.Scheme + ")"
 }
 
-// onePart is where the only part of a tensor is in the file.
-func (r *row) onePart() (st tensor.Stored, ok bool) {
+// onlyPart is where the only part of a tensor is in the file.
+func (r *row) onlyPart() (st tensor.Stored, ok bool) {
 	if r.tensor.Dense() || len(r.tensor.Parts) != 1 {
 		return st, false
 	}
@@ -278,7 +278,7 @@ func (r *row) print(a *app, t *table) {
 	case x.External:
 		b = append(t.cell(b), "external"...)
 	case !x.Dense() && r.entries == 0:
-		if st, ok := r.onePart(); ok {
+		if st, ok := r.onlyPart(); ok {
 			b = storedCells(t, b, &st)
 		} else {
 			if at := r.offset(); at >= 0 {

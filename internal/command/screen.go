@@ -22,13 +22,13 @@ type printer struct {
 
 // screen is standard output, which may be a terminal that shows a bar too.
 type screen struct {
-	p *program
+	p *invocation
 	w io.Writer
 }
 
 func (s *screen) Write(p []byte) (n int, err error) {
 	s.p.answered = true
-	s.p.aside(func() { n, err = s.w.Write(p) })
+	s.p.withoutBar(func() { n, err = s.w.Write(p) })
 	return n, err
 }
 
@@ -112,7 +112,7 @@ func visible(text string) string {
 // message writes lines to standard error that fit its terminal, with the text of every
 // argument made visible: only format has line ends. No line ends within a name of a file
 // or a quoted one, so that it can be copied.
-func (a *program) message(format string, args ...any) {
+func (a *invocation) message(format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, v := range args {
 		switch v := v.(type) {
@@ -135,11 +135,11 @@ func (a *program) message(format string, args ...any) {
 	for i, line := range lines {
 		lines[i] = fill(line, a.widthOf(a.stderr), "  ")
 	}
-	a.aside(func() { fmt.Fprintln(a.stderr, strings.Join(lines, "\n")) })
+	a.withoutBar(func() { fmt.Fprintln(a.stderr, strings.Join(lines, "\n")) })
 }
 
 // note is a message that --quiet leaves out.
-func (a *program) note(format string, args ...any) {
+func (a *invocation) note(format string, args ...any) {
 	if !a.quiet {
 		a.message(format, args...)
 	}
@@ -187,20 +187,20 @@ func display(name string) shownName {
 // escape shows a name as it is where that is harmless, and quoted where it has
 // anything that a terminal would not simply print.
 func escape(name string) string {
-	if harmless(name) {
+	if isPrintable(name) {
 		return name
 	}
 	return quote(name)
 }
 
 func appendEscaped(b []byte, name string) []byte {
-	if harmless(name) {
+	if isPrintable(name) {
 		return append(b, name...)
 	}
 	return strconv.AppendQuote(b, name)
 }
 
-func harmless(name string) bool {
+func isPrintable(name string) bool {
 	if name == "" || name[0] == '"' || name[0] == ' ' || name[len(name)-1] == ' ' {
 		return false
 	}

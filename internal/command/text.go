@@ -201,8 +201,8 @@ func (t *table) done(b []byte) {
 	t.text = b
 }
 
-// wide is how many columns the table takes.
-func (t *table) wide() int {
+// totalWidth is how many columns the table takes.
+func (t *table) totalWidth() int {
 	n := -2
 	for _, w := range t.width {
 		if w > 0 {
@@ -233,12 +233,12 @@ func (t *table) fit(width int) (shown [][]byte) {
 		return n
 	}
 	shown, t.width[0] = names, widest(names)
-	if t.wide() <= width {
+	if t.totalWidth() <= width {
 		return names
 	}
 	begin, shared := sharedParts(names)
 	for _, parts := range [][]string{shared[:begin], shared} {
-		if t.wide() <= width || len(parts) == 0 {
+		if t.totalWidth() <= width || len(parts) == 0 {
 			continue
 		}
 		without := make([][]byte, len(names))
@@ -251,7 +251,7 @@ func (t *table) fit(width int) (shown [][]byte) {
 	}
 	most := t.width[0]
 	for _, i := range append(slices.Clip(t.spare), 0) {
-		over := t.wide() - width
+		over := t.totalWidth() - width
 		switch {
 		case over <= 0:
 			return shown
@@ -273,7 +273,7 @@ func (t *table) fit(width int) (shown [][]byte) {
 	for t.width[0] < most && !areDistinct(names, shown, t.width[0]) {
 		t.width[0] = min(most, t.width[0]+max(1, t.width[0]/8))
 	}
-	if t.wide() > width { // and so a row has several lines
+	if t.totalWidth() > width { // and so a row has several lines
 		t.width[0] = max(t.width[0], min(most, width))
 	}
 	return shown

@@ -152,7 +152,7 @@ func isDamage(err error) bool {
 	case tensor.ClassMalformed, tensor.ClassTruncated, tensor.ClassChecksum,
 		tensor.ClassUnfinished:
 		return !errors.Is(err, tensorfile.ErrUnknownFormat) && !errors.Is(err, model.ErrNoModel) &&
-			!errors.As(err, new(wrongUse))
+			!errors.As(err, new(usageError))
 	}
 	return false
 }

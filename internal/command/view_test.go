@@ -77,7 +77,7 @@ func TestAPageHasTheNameOfItsFile(t *testing.T) {
 		{"hf://org/name", "name", "hf://org/name", true},
 	} {
 		in := &input{File: tensorfile.FromTensors(nil, nil), name: c.name}
-		got := (&app{program: &program{}}).source(in)
+		got := (&app{invocation: &invocation{}}).source(in)
 		if got.Name != c.title || got.Path != c.path || got.Remote != c.isRemote {
 			t.Errorf("%s: %q, path %q, remote %v", c.name, got.Name, got.Path, got.Remote)
 		}
