@@ -292,7 +292,7 @@ func limitsTopic(a *app) *cobra.Command {
 	own.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
 	text := `Every command takes these flags. The default limits are above what valid files
 need. Memory is allocated for bytes that a file has, not for sizes that it declares. A size
-is a number with a unit: K, M, G, T or KiB, ... for powers of 1024, KB, ... for powers of
+is a number, with an optional unit: K, M, G, T or KiB, ... for powers of 1024, KB, ... for powers of
 1000. If a limit is exceeded, the exit status is 4.
 
 `

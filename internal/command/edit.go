@@ -24,7 +24,7 @@ type editing struct {
 	attributes []attributeChange
 	rename     renames
 	drop       globs
-	keep       globs // attributes
+	keep       globs // attributes that match are kept
 	modernize  bool
 	inPlace    bool
 	headerOnly bool
@@ -35,8 +35,8 @@ type editing struct {
 // An attributeChange is one --set or --unset.
 type attributeChange struct {
 	key    string
-	value  *string // nil removes
-	isFile bool    // value is the name of a file that has it
+	value  *string // nil removes the attribute
+	isFile bool    // value is the name of a file that has the value
 }
 
 // attributeFlag collects --set, --set-file or --unset in the order of the command line.
@@ -74,22 +74,21 @@ else. OUT has the format and version of IN, appears whole or not at all, and may
 with --in-place.
 
 Each --rename applies to the names that the renames before it made: a=x, b=a and x=b swap
-two tensors. --drop and --filter take names of IN. If several flags set an attribute, the
-last one counts.
+two tensors. --drop and --filter apply to the names in IN. If several flags set an
+attribute, the last one counts.
 
 By format:
   .primitiv     the attributes of an optimizer file are its settings
-  .rten         operators stay connected to tensors that are renamed
-  .pte          the attributes are constant getters, such as get_vocab_size;
-                tensors and named blobs can be renamed, blobs named/KEY dropped
-  .bpte         test cases stay
-  .ptn          the program follows new names of its tensors
-  .gguf         metadata keeps its types: a value must fit the type of its
-                key. A new key has the type that GGUF defines for it, or is a
-                string. KEY:TYPE is another type (uint32, float32, bool,
-                []string, ...; arrays as JSON)
-  .safetensors  shards become one file, which a note says
-  .zt           stored bytes stay as they are. Bytes in shards stay in their
+  .rten         operators stay connected to renamed tensors
+  .pte          attributes are constant getters, such as get_vocab_size;
+                tensors and blobs named/KEY can be renamed, such blobs dropped
+  .bpte         test cases are kept
+  .ptn          the program refers to renamed tensors by their new names
+  .gguf         a value must fit the type of its key. A new key has the type
+                that GGUF defines for it, or is a string; KEY:TYPE sets another
+                type (uint32, float32, bool, []string, ...; arrays as JSON)
+  .safetensors  shards become one file
+  .zt           stored bytes do not change. Bytes in shards stay in their
                 files next to IN, so OUT must be in the same directory. convert
                 writes version 2 in canonical form again`,
 		Args: cobra.RangeArgs(1, 2),
@@ -119,9 +118,9 @@ By format:
 		},
 	}
 	f := cmd.Flags()
-	f.Var(attributeFlag{list: &e.attributes}, "set", "`KEY=VALUE`: an attribute")
+	f.Var(attributeFlag{list: &e.attributes}, "set", "set the attribute `KEY=VALUE`")
 	f.Var(attributeFlag{list: &e.attributes, file: true}, "set-file",
-		"`KEY=FILE`: an attribute whose value is in a file")
+		"`KEY=FILE`: set an attribute to the content of FILE")
 	f.Var(attributeFlag{list: &e.attributes, remove: true}, "unset",
 		"remove the attributes that match `GLOB`")
 	attributesFlag(f, &e.keep)
@@ -129,10 +128,10 @@ By format:
 	e.filterFlag(f)
 	f.Var(&e.drop, "drop", "leave out the tensors and blobs that match `GLOB`")
 	f.BoolVar(&e.modernize, "modernize", false,
-		"write a .pte of an old ExecuTorch as its runtime loads it today")
-	f.BoolVar(&e.inPlace, "in-place", false, "replace FILE by what it becomes")
-	f.BoolVar(&e.headerOnly, "header-only", false, "with --in-place: write over the header "+
-		"of a .gguf alone, where its data can stay; an interruption damages the file")
+		"change an old .pte so that today's runtime of ExecuTorch loads it")
+	f.BoolVar(&e.inPlace, "in-place", false, "replace FILE by the edited file")
+	f.BoolVar(&e.headerOnly, "header-only", false, "with --in-place: overwrite only the header "+
+		"of a .gguf, if its data can stay; an interruption damages the file")
 	e.outputs.flags(f, "FILE")
 	return cmd
 }
@@ -205,7 +204,7 @@ func (a *app) edit(in *input, out string, e *editing) error {
 		Joined: joined})
 }
 
-// modernize brings a .pte up to date.
+// modernize changes an old .pte so that today's runtime loads it.
 func modernize(ed tensorfile.Edit) error {
 	p, ok := ed.Sys().(*pte.Edit)
 	if !ok {
@@ -215,7 +214,7 @@ func modernize(ed tensorfile.Edit) error {
 }
 
 // suggest adds what to try to the error of a change that is not supported, or of a name
-// that is taken or not possible: the file itself is sound.
+// that exists or is not possible. The file itself is not damaged.
 func suggest(try string, err error) error {
 	var damage *tensor.FormatError
 	switch {
@@ -230,15 +229,15 @@ func suggest(try string, err error) error {
 	return err
 }
 
-// changes is what the flags of edit come to.
+// changes is the changes that the flags of edit make to a file.
 type changes struct {
-	names      map[string]*string // by the name in the original; nil removes
+	names      map[string]*string // new names by old names; nil removes
 	keys       []string           // of attributes, in the order of the flags
-	attributes map[string]*string // nil removes
+	attributes map[string]*string // values by key; nil removes
 }
 
-// changes composes the flags, and checks that each means something in this file, so
-// that a mistyped name is not taken for done.
+// changes returns the changes that the flags make to a file. It fails if a flag matches
+// nothing, such as a mistyped name.
 func (e *editing) changes(in *input) (*changes, error) {
 	c := &changes{names: map[string]*string{}, attributes: map[string]*string{}}
 	names := slices.Collect(in.names())
@@ -291,14 +290,14 @@ func (e *editing) changes(in *input) (*changes, error) {
 		}
 		c.attributes[a.key] = a.value
 	}
-	// An attribute that is added and removed again was never there.
+	// An attribute that is added and then removed needs no change.
 	c.keys = slices.DeleteFunc(c.keys,
 		func(k string) bool { return c.attributes[k] == nil && !had[k] })
 	return c, nil
 }
 
-// matching are the attributes to change, with the keys of the file in place of a pattern
-// that matches some, after those that are not kept.
+// matching returns the changes of attributes: first the removals of --attributes, then
+// the flags, each pattern of --unset as the keys of the file that match it.
 func (e *editing) matching(in *input) (all []attributeChange) {
 	for k := range in.Attributes() {
 		if !e.keep.match(k) {
@@ -321,7 +320,7 @@ func (e *editing) matching(in *input) (all []attributeChange) {
 
 const tryNames = "tensorfile ls, which lists the names"
 
-// names yields the names of tensors, then of blobs.
+// names yields the names of tensors, then the names of blobs.
 func (in *input) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for t := range in.Tensors() {
@@ -369,8 +368,7 @@ func (c *changes) apply(ed tensorfile.Edit, in *input) error {
 	return errors.Join(errs...)
 }
 
-// adviseExternal names the tensors that a program, renamed here, no longer finds in the
-// file that has their data.
+// adviseExternal notes renamed external tensors: they must be renamed in the .ptd too.
 func (a *app) adviseExternal(in *input, c *changes) {
 	r, ok := in.Sys().(*pte.Reader)
 	if !ok {

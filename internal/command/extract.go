@@ -18,11 +18,11 @@ func extractCommand(a *app) *cobra.Command {
 		Use:   "extract FILE DIR",
 		Short: "Write tensors as .npy files and blobs as they are into a directory",
 		Long: `Write tensors as .npy files and blobs as they are into a directory, and
-never outside of it. Names become safe file names; the list that is printed says which
-is which. Dtypes that NumPy does not have are written as integers of the same bits, or
-with --dtype as another dtype, also quantised blocks. Each file appears whole or not at
-all. If the command is interrupted, or a file cannot be written, the files that it made
-are removed, and nothing is listed.`,
+never outside it. Names are changed to safe file names; the output lists the file of each
+name. Dtypes that NumPy does not have are written as integers of the same bits. --dtype
+converts to another dtype, also quantised blocks. Each file appears whole or not at all. If
+the command is interrupted, or a file cannot be written, the files that it made are removed,
+and nothing is listed.`,
 		Example: `  tensorfile extract model.npz arrays
   tensorfile extract model.pte parts --filter 'delegate/*'`,
 		Args: cobra.RangeArgs(1, 2),
@@ -47,7 +47,7 @@ type extraction struct {
 	*app
 	outputs
 	lister
-	dtype tensor.DType // Unknown: as it is
+	dtype tensor.DType // to convert to; Unknown: as stored
 	dir   string
 	to    *convert.Extractor
 }
@@ -91,7 +91,7 @@ func (x *extraction) run(in *input) error {
 	return nil
 }
 
-// list prints what was written where.
+// list prints the name of each tensor or blob and the file that has it.
 func (x *extraction) list(rows []extractRow) {
 	for _, r := range rows {
 		if r.Path == "" || x.quiet {
@@ -119,7 +119,7 @@ func (x *extraction) tensors(in *input, d *extractDocument) error {
 		values, err := t, error(nil)
 		if x.dtype != tensor.Unknown {
 			if values, err = tensor.As(t, x.dtype); err != nil && !t.Dense() {
-				values, err = t, nil // the parts of what is sparse
+				values, err = t, nil // its parts are written instead
 			}
 		}
 		if t.Dense() || values != t {
@@ -162,8 +162,8 @@ func (x *extraction) blobs(in *input, d *extractDocument) error {
 	return nil
 }
 
-// add notes a file that is written, or why not. Failures of single tensors do not stop
-// the rest; errors of the directory do, with errStop.
+// add adds the row of a file that was written, or of the error. An error of one tensor
+// does not stop the others; add returns errStop for an error of the directory.
 func (x *extraction) add(in *input, list *[]extractRow, r *extractRow, err error) error {
 	switch {
 	case isInterrupt(err):
@@ -191,9 +191,9 @@ type extractRow struct {
 	External bool   `json:"external,omitempty"`
 	Role     string `json:"role,omitempty"`
 	Path     string `json:"path,omitempty"`
-	As       string `json:"as,omitempty"` // the dtype that NumPy has, or bytes
+	As       string `json:"as,omitempty"` // the dtype in the .npy, if it is another
 	Error    string `json:"error,omitempty"`
 }
 
-// errStop ends an extraction whose reason was reported.
+// errStop ends an extraction whose error was already reported.
 var errStop = errors.New("stop")

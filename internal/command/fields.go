@@ -11,10 +11,11 @@ import (
 	"github.com/tensorfile/tensorfile/inspect"
 )
 
-// maxListed is how much of a list is shown as text.
+// maxListed is how many elements of a list are shown as text.
 const maxListed = 30
 
-// A field is a label and what people are shown under it: text or, without it, a value.
+// A field is a label and a value. If text is not empty, it is shown in place of the
+// value.
 type field struct {
 	label string
 	value reflect.Value
@@ -51,7 +52,7 @@ func fieldsOf(v reflect.Value) (all []field) {
 	return all
 }
 
-// pointee is what a pointer or an interface has; nil stays.
+// pointee returns the value that a pointer or an interface has; nil stays nil.
 func pointee(v reflect.Value) reflect.Value {
 	for (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && !v.IsNil() {
 		v = v.Elem()
@@ -74,7 +75,7 @@ func isObject(v reflect.Value) bool {
 	return v.Kind() == reflect.Struct || v.Kind() == reflect.Map && !v.IsNil()
 }
 
-// isObjects reports a list of objects.
+// isObjects reports whether the value is a list of objects.
 func (f *field) isObjects() bool {
 	return f.text == "" && f.value.IsValid() && f.value.Kind() == reflect.Slice &&
 		f.value.Len() > 0 && !f.isObject() && isObject(pointee(f.value.Index(0)))
@@ -97,7 +98,8 @@ func (f *field) String() string {
 	return plain(f.value.Interface())
 }
 
-// printFields prints fields as indented lines, a value that does not fit on the next one.
+// printFields prints fields as indented lines. A value that does not fit is on the next
+// line.
 func (a *app) printFields(fields []field, indent string) {
 	width := 0
 	for _, f := range fields {
@@ -125,8 +127,8 @@ func (a *app) printFields(fields []field, indent string) {
 	}
 }
 
-// printObjects shows objects on a line each, or where they have others in them under
-// their first field, by which they are known.
+// printObjects prints each object on a line. If an object has nested objects, its line
+// has its first field, and the rest follows indented.
 func (a *app) printObjects(list reflect.Value, indent string) {
 	for i := range list.Len() {
 		if i == maxListed && list.Len() > maxListed+1 {
@@ -146,7 +148,8 @@ func (a *app) printObjects(list reflect.Value, indent string) {
 	}
 }
 
-// inline writes fields for printLine, which breaks no line within one.
+// inline returns fields as text for printLine, which does not break a line within a
+// field.
 func inline(fields []field) string {
 	var parts []string
 	for _, f := range fields {
@@ -155,7 +158,7 @@ func inline(fields []field) string {
 	return strings.Join(parts, " ")
 }
 
-// plain writes a value on one line for people.
+// plain returns a value as text on one line.
 func plain(v any) string {
 	b, err := marshal(v)
 	if err != nil {
@@ -186,7 +189,7 @@ func plain(v any) string {
 	return text
 }
 
-// sizeInWords is a size of a file, in words too where they differ.
+// sizeInWords returns a size in bytes, followed by a short form such as 1.5 KiB.
 func sizeInWords(n int64) string {
 	if n < 1024 {
 		return human(n)

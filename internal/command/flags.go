@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A size is a flag for a number of bytes or things: 4096, 1e6, 64MiB, 2G.
+// A size is a flag for a size or a number: 4096, 1e6, 64MiB, 2G.
 type size int64
 
 func (s *size) Type() string { return "size" }
@@ -40,8 +40,8 @@ func (s *size) Set(text string) error {
 	return err
 }
 
-// parseSize reads a positive number with an optional unit. K, M, G, T and KiB …
-// are powers of 1024, KB … powers of 1000.
+// parseSize parses a positive number with an optional unit. K, M, G, T and KiB, … are
+// powers of 1024, KB, … are powers of 1000.
 func parseSize(text string) (int64, error) {
 	number := strings.TrimRight(text, "KMGTiBkmgtb")
 	unit := strings.ToUpper(text[len(number):])
@@ -68,7 +68,7 @@ func parseSize(text string) (int64, error) {
 	return int64(v), nil
 }
 
-// A choice is a flag that takes some words, which help and completion know.
+// A choice is a flag that takes one of several known words.
 type choice struct {
 	text  string
 	known []string
@@ -83,7 +83,8 @@ func (c *choice) Set(text string) error {
 	return c.set(text)
 }
 
-// choose declares a flag that takes one of some words, each a noun.
+// choose declares a flag that takes one of the known words. noun says in errors what they
+// are.
 func choose(f *pflag.FlagSet, value *string, name, noun string, known []string, usage string) {
 	f.Var(&choice{*value, known, func(text string) error {
 		*value = text
@@ -91,18 +92,18 @@ func choose(f *pflag.FlagSet, value *string, name, noun string, known []string, 
 	}}, name, usage)
 }
 
-// An order compares rows; nil leaves them as they are.
+// An order compares rows; nil means the order of the file.
 type order[R any] func(a, b *R) int
 
-// sort orders rows, equal ones as they were.
+// sort sorts rows; equal rows keep their order.
 func (o order[R]) sort(rows []R) {
 	if o != nil {
 		sort.SliceStable(rows, func(i, j int) bool { return o(&rows[i], &rows[j]) < 0 })
 	}
 }
 
-// sortFlag declares --sort, which takes the title of a column. The largest of sizes and
-// counts come first, and a - before the key is the reverse.
+// sortFlag declares --sort, which takes one of the keys. The keys in sizes sort the
+// largest first. A - before the key reverses the order.
 func sortFlag[R any](f *pflag.FlagSet, o *order[R], keys map[string]order[R],
 	sizes ...string) {
 	known := slices.Sorted(maps.Keys(keys))
@@ -114,7 +115,7 @@ func sortFlag[R any](f *pflag.FlagSet, o *order[R], keys map[string]order[R],
 		}
 		return checkWord("key", key, known)
 	}}, "sort", "order by `KEY`: "+strings.Join(known, ", ")+
-		"; the largest of sizes and counts first; -KEY for the reverse")
+		"; sizes and counts: the largest first; -KEY reverses the order")
 }
 
 // chooseEach declares a flag that takes words separated by commas, and may repeat.
@@ -130,7 +131,7 @@ func chooseEach(f *pflag.FlagSet, set func(word string) error, name string, know
 	}}, name, usage)
 }
 
-// choices declares a flag that takes one of some words, each for a value.
+// choices declares a flag that takes one of the known words, and sets its value.
 func choices[V any](f *pflag.FlagSet, value *V, name, noun string, known map[string]V,
 	usage string) {
 	words := slices.Sorted(maps.Keys(known))
@@ -140,7 +141,7 @@ func choices[V any](f *pflag.FlagSet, value *V, name, noun string, known map[str
 	}}, name, usage)
 }
 
-// dtypeFlag declares --dtype of what is printed or extracted.
+// dtypeFlag declares --dtype, which converts what is printed or extracted.
 func dtypeFlag(f *pflag.FlagSet, d *tensor.DType) {
 	known := map[string]tensor.DType{}
 	for _, d := range tensor.DTypes() {
@@ -149,7 +150,8 @@ func dtypeFlag(f *pflag.FlagSet, d *tensor.DType) {
 	choices(f, d, "dtype", "dtype", known, "convert elements to `DTYPE`, such as float32")
 }
 
-// number declares a flag that takes a number from low to high; 0 is none.
+// number declares a flag that takes a number from low to high. If *value is not 0, it is
+// the default.
 func number(f *pflag.FlagSet, value *int, name string, low, high int, usage string) {
 	text := ""
 	if *value != 0 {
@@ -163,7 +165,8 @@ func number(f *pflag.FlagSet, value *int, name string, low, high int, usage stri
 	}}, name, usage)
 }
 
-// checkWord is the error of a word that is not one of some, with the nearest of them.
+// checkWord returns an error if word is not one of the known words. It suggests the
+// nearest.
 func checkWord(noun, word string, known []string) error {
 	if slices.Contains(known, word) {
 		return nil
@@ -190,8 +193,7 @@ func formatNames() (names []string) {
 	return names
 }
 
-// parseFormat takes the names of formats, those that people know them by, and their
-// extensions.
+// parseFormat parses the name of a format, another name in use, or its extension.
 func parseFormat(name string) (tensorfile.Format, error) {
 	switch strings.ToLower(name) {
 	case "st", "safetensor":
@@ -217,10 +219,10 @@ func parseFormat(name string) (tensorfile.Format, error) {
 // attributesFlag declares --attributes.
 func attributesFlag(f *pflag.FlagSet, keep *globs) {
 	f.Var(keep, "attributes",
-		"keep only attributes that match `GLOB`, or none (again for more; !GLOB leaves out)")
+		"keep only attributes that match `GLOB`, or none (may repeat; !GLOB excludes)")
 }
 
-// noAttribute is the error of --attributes that match none, unless they say so.
+// noAttribute returns the error if --attributes matches no attribute; nil for "none".
 func (g globs) noAttribute() error {
 	if slices.Contains(g, "none") {
 		return nil
@@ -229,7 +231,7 @@ func (g globs) noAttribute() error {
 		"--attributes: no attribute is named %s", quote(strings.Join(g, " or ")))
 }
 
-// globs is a flag that takes a pattern of names, and may repeat.
+// globs is a flag that takes a pattern for names, and may repeat.
 type globs []string
 
 func (g *globs) String() string { return "" }
@@ -241,8 +243,8 @@ func (g *globs) Set(text string) error {
 	return err
 }
 
-// match reports whether one of the patterns matches a name, or there is none, and none of
-// those after a ! does.
+// match reports whether a name matches a pattern, or there is no pattern without a !, and
+// the name matches no pattern with a !.
 func (g globs) match(name string) bool {
 	matches, all := false, true
 	for _, pattern := range g {
@@ -256,7 +258,7 @@ func (g globs) match(name string) bool {
 	return matches || all
 }
 
-// noMatch is the error of patterns of a flag that match no name.
+// noMatch returns the error of a flag whose patterns match no name.
 func (g globs) noMatch(flag string) error {
 	try := tryNames
 	if last := g[len(g)-1]; !strings.ContainsAny(last, `*?[!\`) {

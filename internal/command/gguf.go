@@ -15,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ggufKeyType cuts a KEY:TYPE of --set. The type is "" where the key has none.
+// ggufKeyType splits KEY:TYPE of --set. The type is "" if there is none.
 func ggufKeyType(key string) (name, typeName string) {
 	i := strings.LastIndexByte(key, ':')
 	if i < 0 {
@@ -45,8 +45,9 @@ func typesOf(r *gguf.Reader) map[string]string {
 //go:embed gguf_keys.txt
 var ggufKeys string
 
-// ggufDefined returns the type that files have for a key that GGUF defines, "" for
-// strings and other keys. A number for each layer is in an array.
+// ggufDefined returns the type of a key that GGUF defines, "" for strings and other keys.
+// If value is an array, it returns an array of that type: such keys may have a number for
+// each layer.
 func ggufDefined(key, value string) (typeName string) {
 	_, ofArchitecture, _ := strings.Cut(key, ".")
 	for line := range strings.Lines(ggufKeys) {
@@ -64,7 +65,7 @@ func ggufDefined(key, value string) (typeName string) {
 	return ""
 }
 
-// A ggufEdit knows the types of --set KEY:TYPE=VALUE.
+// A ggufEdit is an edit that sets attributes with the types of --set KEY:TYPE=VALUE.
 type ggufEdit struct {
 	tensorfile.Edit
 	own   *gguf.Edit
@@ -83,7 +84,7 @@ func (e *ggufEdit) SetAttribute(key, value string) error {
 	return e.own.SetValue(key, v)
 }
 
-// cutTypes takes the types of a .gguf out of the keys of --set.
+// cutTypes removes the types from the keys of --set for a .gguf, and returns them by key.
 func (e *editing) cutTypes(in *input) map[string]string {
 	types := map[string]string{}
 	for i := range e.attributes {
@@ -104,7 +105,8 @@ func (e *editing) cutTypes(in *input) map[string]string {
 	return types
 }
 
-// adviseGGUF notes keys whose change does not mean what it seems to.
+// adviseGGUF notes changes of metadata that may be a mistake: a number that becomes a
+// string, and a key that describes how tensors are stored.
 func (a *app) adviseGGUF(in *input, c *changes, types map[string]string) {
 	if in.Format() != tensorfile.GGUF {
 		return
@@ -140,7 +142,7 @@ func attribute(f *tensorfile.File, key string) (value string, ok bool) {
 	return "", false
 }
 
-// overwriteHeader makes the changes without copying the data.
+// overwriteHeader writes the changed header over the old one, and does not copy data.
 func overwriteHeader(name string, ed tensorfile.Edit) error {
 	e, ok := ed.Sys().(*gguf.Edit)
 	if !ok {
@@ -150,7 +152,7 @@ func overwriteHeader(name string, ed tensorfile.Edit) error {
 		e.WriteHeader(name))
 }
 
-// readFiles reads the values that are in files.
+// readFiles reads the values of --set-file.
 func (e *editing) readFiles() error {
 	for i := range e.attributes {
 		c := &e.attributes[i]
@@ -167,7 +169,8 @@ func (e *editing) readFiles() error {
 	return nil
 }
 
-// readLimited reads a small file whole.
+// readLimited reads a file. It fails with tensor.ErrLimit if the file has more than limit
+// bytes.
 func readLimited(name string, limit int64) ([]byte, error) {
 	name, err := onDisk(name)
 	if err != nil {

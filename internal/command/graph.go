@@ -64,9 +64,9 @@ func graphCommand(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	choose(f, &as, "as", "language", languages,
-		"`LANGUAGE`: dot, mermaid or svg; without it as the extension of OUT says, else dot")
-	f.Var(&only, "only", "only the groups (methods, subgraphs) that match `GLOB`")
-	number(f, &limit, "max-nodes", 1, math.MaxInt, "refuse more than `N` nodes")
+		"write `LANGUAGE` dot, mermaid or svg (default: by the extension of OUT, else dot)")
+	f.Var(&only, "only", "draw only the groups (methods, subgraphs) that match `GLOB`")
+	number(f, &limit, "max-nodes", 1, math.MaxInt, "refuse programs of more than `N` nodes")
 	o.flags(f, "FILE")
 	return cmd
 }
@@ -77,7 +77,8 @@ type graphDocument struct {
 	*inspect.Graph
 }
 
-// graph returns the program of a file, or the groups of it that match only.
+// graph returns the program of a file, or if only is not empty its groups that match. It
+// fails if there are more than limit nodes.
 func (in *input) graph(only globs, limit int) (*inspect.Graph, error) {
 	g, err := inspect.NewGraph(in.File)
 	if err != nil {

@@ -21,9 +21,10 @@ func hashCommand(a *app) *cobra.Command {
 		Use:   "hash FILE...",
 		Short: "Print the SHA-256 of every tensor, of the file, or of its content",
 		Long: `Print the SHA-256 of every tensor's decoded bytes, in storage order.
---file prints the SHA-256 of the file; --content prints one id of names, dtypes, shapes and
-values, which is the same for every format, order and set of shards. State of a program
-that has no initial value counts with its name, dtype and shape.`,
+--file prints the SHA-256 of the file. --content prints one digest of the names, dtypes,
+shapes and values of all tensors, which does not depend on the format, the order of tensors
+or the shards. State of a program without an initial value counts with its name, dtype and
+shape.`,
 		Example: `  tensorfile hash model.zt
   tensorfile hash --content model.safetensors model.zt`,
 		Args: cobra.MinimumNArgs(1),
@@ -72,8 +73,9 @@ that has no initial value counts with its name, dtype and shape.`,
 	f := cmd.Flags()
 	dequantizeFlag(f, &a.dequantize)
 	l.filterFlag(f)
-	f.BoolVar(&whole, "file", false, "the SHA-256 of the file")
-	f.BoolVar(&content, "content", false, "one id of names, dtypes, shapes and values")
+	f.BoolVar(&whole, "file", false, "print the SHA-256 of the file")
+	f.BoolVar(&content, "content", false,
+		"print one digest of names, dtypes, shapes and values")
 	return cmd
 }
 
@@ -104,8 +106,8 @@ func (a *app) hashOne(in *input, content bool,
 	return &fileHash{File: in.name, SHA256: &s}, nil
 }
 
-// resolved lists the tensors of a file that pass the filters, external ones from where
-// --external says.
+// resolved returns the tensors of a file that pass the filters. External tensors are from
+// the files of --external.
 func (a *app) resolved(in *input, l *lister) (all []*tensor.Tensor, err error) {
 	for t := range in.Tensors() {
 		if !l.passes(t.Name) {
@@ -238,7 +240,7 @@ func (a *app) hash(in *input, l *lister) (document, error) {
 	return doc, nil
 }
 
-// setHash notes a hash, or why there is none.
+// setHash sets the hash of a row, or its error.
 func (a *app) setHash(in *input, line *hashRow, h inspect.PayloadHash) {
 	if h.Err != nil {
 		line.Error = describe(h.Err)
@@ -248,8 +250,8 @@ func (a *app) setHash(in *input, line *hashRow, h inspect.PayloadHash) {
 	line.SHA256 = &h.Sum
 }
 
-// resolve returns the tensor that a program has in another file, where --external
-// names that.
+// resolve returns the tensor of --external for an external tensor, if there is one, else
+// t.
 func (a *app) resolve(t *tensor.Tensor) *tensor.Tensor {
 	if !t.External {
 		return t
@@ -260,8 +262,7 @@ func (a *app) resolve(t *tensor.Tensor) *tensor.Tensor {
 	return t
 }
 
-// findExternal looks a tensor up in the files that --external names; nil where
-// none has it.
+// findExternal returns the tensor with that name in the files of --external, or nil.
 func (a *app) findExternal(name string) *tensor.Tensor {
 	for _, in := range a.externals {
 		if t := in.Tensor(name); t != nil {
@@ -271,6 +272,6 @@ func (a *app) findExternal(name string) *tensor.Tensor {
 	return nil
 }
 
-// errExternal is the error of reading what is in another file.
+// errExternal is the error of reading an external tensor without its file.
 var errExternal = advise("--external FILE",
 	fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported))

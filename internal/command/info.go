@@ -23,9 +23,9 @@ func infoCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
 		Short: "Summarise a file: format, sizes, dtypes, attributes",
-		Long: `Summarise a file: format, sizes, dtypes, attributes, and what only its
-format has. With --filter, tensors, parameters, bytes, dtypes and blobs are the ones that
-pass; the size, the attributes and the rest are the whole file's.`,
+		Long: `Summarise a file: format, sizes, dtypes, attributes, and properties of its
+format. With --filter, only tensors and blobs that match are counted; the size, the
+attributes and the rest are of the whole file.`,
 		Example: `  tensorfile info model.safetensors
   tensorfile model.pte
   tensorfile info --json https://example.org/model.gguf`,
@@ -33,7 +33,7 @@ pass; the size, the attributes and the rest are the whole file's.`,
 	}
 	many := a.many(cmd, a.inputs, true)
 	types := false
-	cmd.Flags().BoolVar(&types, "types", false, "show the types of the keys of a .gguf too")
+	cmd.Flags().BoolVar(&types, "types", false, "also show the types of the keys of a .gguf")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		err := many.run(args, opened(func(a *app, in *input) (document, error) {
 			l.noteNames(a, in)
@@ -96,7 +96,8 @@ type infoDocument struct {
 	of       int64 // tensors of the file
 }
 
-// warnings are the warnings of opening a file, and that it is one of several.
+// warnings returns the warnings of an input. If it is one of several files of a model,
+// the first says so.
 func (in *input) warnings() []string {
 	all := []string{}
 	if in.part != "" {
@@ -108,17 +109,17 @@ func (in *input) warnings() []string {
 	return all
 }
 
-// notePart says that an input is one of several files, where no list of warnings does.
+// notePart notes that an input is one of several files of a model, for commands that
+// print no warnings.
 func (a *app) notePart(in *input) {
 	if in.part != "" {
 		a.note("%s: %s", display(in.name), in.part)
 	}
 }
 
-// maxText is how much of an attribute is shown as text.
+// maxText is how many bytes of an attribute are shown as text.
 const maxText = 1000
 
-// print prints sizes also with units, totals once.
 func (d *infoDocument) print(a *app) {
 	if d.filtered && !d.matched { // which unmatched reports
 		return
@@ -208,8 +209,8 @@ func (a *app) printWarnings(warnings []string) {
 	}
 }
 
-// shortArray cuts an attribute of a .gguf that is a long array, such as a vocabulary;
-// "" for others.
+// shortArray returns the first items of a long array, such as a vocabulary; "" for other
+// values.
 func shortArray(text string) string {
 	const shown = 6
 	d := json.NewDecoder(strings.NewReader(text))

@@ -29,15 +29,15 @@ import (
 // An input is a file that a command reads.
 type input struct {
 	*tensorfile.File
-	name string       // as it was given
-	path string       // of the file on disk, "" where there is none
-	set  string       // of a directory the index or first file of what it was opened as
-	dir  *model.Model // the directory; nil of a file
-	part string       // that it is one of several shards; "" if it is not
-	raw  io.ReaderAt  // its bytes, once they have been asked for
+	name string       // as in the arguments
+	path string       // of the file on disk; "" if there is none
+	set  string       // for a directory: the index or first file of the model in it
+	dir  *model.Model // the directory; nil for a file
+	part string       // a sentence if it is one of several files of a model, else ""
+	raw  io.ReaderAt  // the bytes of the file; nil until they are needed
 }
 
-// readAt reads bytes of the file itself, for what no tensor or blob covers.
+// readAt reads bytes of the file itself.
 func (in *input) readAt(p []byte, off int64) (int, error) {
 	if in.raw == nil {
 		f, err := os.Open(in.path)
@@ -55,7 +55,7 @@ func (in *input) isDirectory() bool {
 	return err == nil && info.IsDir() || in.path == "" && in.raw == nil
 }
 
-// payload is how many bytes tensors and blobs have, for showing progress.
+// payload returns how many bytes tensors and blobs have, for showing progress.
 func (in *input) payload() int64 {
 	n := int64(0)
 	for t := range in.Tensors() {
@@ -78,16 +78,16 @@ func (in *input) Close() error {
 	return err
 }
 
-// options are the options that the flags ask for.
+// options returns the options that the flags set.
 func (a *app) options() *tensorfile.Options {
 	return &tensorfile.Options{Format: a.format, Strict: a.strict, Limits: a.limits,
 		NoMap: a.noMap}
 }
 
-// openExternals opens what --external names.
+// openExternals opens the files of --external.
 func (a *app) openExternals() error {
 	opts := a.options()
-	opts.Format = 0 // that is for the inputs
+	opts.Format = 0 // --format is for the inputs
 	for _, name := range a.external {
 		in, err := a.openWith(name, opts)
 		if err != nil {
@@ -99,8 +99,8 @@ func (a *app) openExternals() error {
 	return nil
 }
 
-// open opens a file by its name, by its address, or from standard input. It
-// stays open until close.
+// open opens a file by its name, by its address, or from standard input. With
+// --dequantize its quantised weights are numbers.
 func (a *app) open(name string) (*input, error) {
 	in, err := a.openWith(name, a.options())
 	if err != nil || a.dequantize == tensor.Unknown {
@@ -172,7 +172,7 @@ func (a *app) openWith(name string, opts *tensorfile.Options) (*input, error) {
 	return in, nil
 }
 
-// openShards takes the first shard of a .gguf for all of them.
+// openShards opens all shards of a .gguf if the input is the first.
 func (a *app) openShards(in *input) error {
 	path := cmp.Or(in.path, in.name)
 	if a.recursive && (in.path != "" || storeScheme(in.name) != "") { // the rest is listed
@@ -200,8 +200,8 @@ func (a *app) openShards(in *input) error {
 	return a.openDirectory(in, in.path, "")
 }
 
-// shardNames returns the names of all shards of a .gguf by the name of the first; nil for
-// other names.
+// shardNames returns the names of all shards of a .gguf, given the name of the first; nil
+// for other names.
 func shardNames(name string) (names []string) {
 	first, ok := naming.ParseShard(name)
 	dir, isFirst := strings.CutSuffix(name, first.Name(1))
@@ -215,11 +215,11 @@ func shardNames(name string) (names []string) {
 	return names
 }
 
-// noShard says which of the shards of a model is not there.
+// noShard returns a text that a shard of a model is missing.
 func noShard(name string) string { return fmt.Sprintf("; there is no %q", baseName(name)) }
 
-// partOf returns that a file is one of several that are a model together, and what opens
-// them all; "" if it is not.
+// partOf returns a sentence if a file is one of several files of a model, with the name
+// that opens them all; else "".
 func partOf(path string, f *tensorfile.File) string {
 	if strings.EqualFold(filepath.Ext(path), ".distcp") {
 		return "one file of a checkpoint of torch.distributed, which its directory opens"
@@ -239,7 +239,7 @@ func partOf(path string, f *tensorfile.File) string {
 	return text
 }
 
-// addReinterpret is --reinterpret.
+// addReinterpret adds a value of --reinterpret.
 func (a *app) addReinterpret(text string) (err error) {
 	from, to, ok := strings.Cut(text, "=")
 	if !ok {
@@ -269,7 +269,7 @@ func (a *app) reinterpret(in *input) (err error) {
 	return nil
 }
 
-// localName returns the path of a file:// address, and any other name as it is.
+// localName returns the path of a file:// address, and other names unchanged.
 func localName(name string) (string, error) {
 	if !strings.HasPrefix(name, "file://") {
 		return name, nil
@@ -277,7 +277,7 @@ func localName(name string) (string, error) {
 	return localPath(name, runtime.GOOS)
 }
 
-// onDisk returns the path of a name that cannot be the address of a server.
+// onDisk returns the path of a name. It fails if the name is the address of a server.
 func onDisk(name string) (string, error) {
 	if isAddress(name) {
 		return "", onFile(name, wrong("a path on disk", "it is an address, not a path on disk"))
@@ -305,12 +305,12 @@ func localPath(address, goos string) (string, error) {
 	return strings.ReplaceAll(p, "/", `\`), nil
 }
 
-// inMemory is how much of standard input is kept in memory before a temporary
-// file takes over.
+// inMemory is the largest size of standard input that is held in memory. Larger input
+// goes to a temporary file.
 const inMemory = 64 << 20
 
-// openStdin reads standard input to its end, because every format but one has
-// its index at a place that only seeking finds.
+// openStdin reads standard input to its end: almost no format can be read without
+// seeking.
 func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
 	if a.stdin.Swap(true) {
 		return advise("a file for one of them", errStdinTwice)
@@ -353,12 +353,12 @@ func (a *app) openStdin(in *input, opts *tensorfile.Options) error {
 
 var errStdinTwice = errors.New("standard input can be read only once")
 
-func errInput(most int64) error {
-	return fmt.Errorf("%w: standard input has more than %d bytes", tensor.ErrLimit, most)
+func errInput(limit int64) error {
+	return fmt.Errorf("%w: standard input has more than %d bytes", tensor.ErrLimit, limit)
 }
 
-// interruptible reads r until ctx is done, also where r waits for somebody to
-// type. After end r is left alone, but for a read that may be under way.
+// interruptible returns a reader of r that fails when ctx is done, even if r blocks.
+// After end, r is not read again; a read that has begun may still finish.
 func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()) {
 	pr, pw := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { pw.CloseWithError(ctx.Err()) }) // unblocks both ends
@@ -370,8 +370,8 @@ func interruptible(ctx context.Context, r io.Reader) (from io.Reader, end func()
 	return pr, func() { stop(); pr.Close() }
 }
 
-// expandGlobs replaces each pattern that matches files, and is not a file itself, by
-// them.
+// expandGlobs replaces each pattern that matches files by their names, unless a file has
+// the pattern as its name.
 func expandGlobs(args []string) []string {
 	var all []string
 	for _, arg := range args {
@@ -384,10 +384,10 @@ func expandGlobs(args []string) []string {
 	return all
 }
 
-// inputs gives the files that the arguments stand for: themselves, and with -r
-// the tensor files in the directories among them.
+// inputs returns the files to read: the arguments, and with -r, in place of a directory,
+// the tensor files in it.
 func (a *app) inputs(args []string) []string {
-	if runtime.GOOS == "windows" { // whose shells leave that to programs
+	if runtime.GOOS == "windows" { // its shells do not expand patterns
 		args = expandGlobs(args)
 	}
 	if !a.recursive {
@@ -427,9 +427,8 @@ func (a *app) inputs(args []string) []string {
 	return names
 }
 
-// isTensorFile reports which files of a directory are listed: files of a known format,
-// those whose extension says so, and those that cannot be read, so that they are
-// reported.
+// isTensorFile reports whether -r lists a file: one with a known format or the extension
+// of one. It also lists files that cannot be read, so that they are reported.
 func (a *app) isTensorFile(name string) bool {
 	if a.format != 0 {
 		return true
@@ -448,22 +447,22 @@ func (a *app) isTensorFile(name string) bool {
 		torch.Unpacked(name)
 }
 
-// isRTenName reports whether a file of no known format is a .rten by its name: one of
-// version 1 has no magic number, so that what is wrong with it could not be reported.
+// isRTenName reports whether a name has the extension .rten. Version 1 has no magic
+// number, so a damaged file is not detected by its content.
 func isRTenName(name string) bool { return strings.EqualFold(filepath.Ext(name), ".rten") }
 
-// An errorDocument is printed for a file that could not be read, and has what a finding
-// has.
+// An errorDocument is the JSON of a file that could not be read, with the fields of a
+// finding.
 type errorDocument struct {
 	File   string    `json:"file"`
 	Error  string    `json:"error"`
-	Class  string    `json:"class,omitempty"` // "" where the file was not tried
+	Class  string    `json:"class,omitempty"` // "" if the file was not opened
 	Offset knownSize `json:"offset,omitzero"`
 	Field  string    `json:"field,omitempty"`
 	outcome
 }
 
-// print prints nothing: the error has been.
+// print prints nothing: the error was printed before.
 func (*errorDocument) print(*app) {}
 
 func errorOf(name string, err error) *errorDocument {

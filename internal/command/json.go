@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// A nameField is a name from a file; one that is not UTF-8 has its bytes next to it.
+// A nameField is a name from a file. If it is not UTF-8, NameHex has its bytes.
 type nameField struct {
 	Name    string `json:"name"`
 	NameHex string `json:"name_hex,omitempty"`
@@ -23,7 +23,7 @@ func nameOf(name string) nameField {
 	return nameField{name, hex.EncodeToString([]byte(name))}
 }
 
-// marshal is json.Marshal with & as it is.
+// marshal is json.Marshal without escapes of <, > and &.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -44,7 +44,7 @@ func (a *app) writeJSON(w io.Writer, d any) error {
 	return err
 }
 
-// oneLine in place of an indent leaves JSON on one line.
+// oneLine is the indent for JSON on one line.
 const oneLine = -1
 
 func (a *app) indent(n int) int {
@@ -54,10 +54,9 @@ func (a *app) indent(n int) int {
 	return n
 }
 
-// appendJSON writes JSON with a space after each comma and colon and, unless indent is
-// oneLine, each field of the outer object on a line of its own, and so each element of
-// a field that is a list of objects. Strings become safe on a terminal and in a web
-// page.
+// appendJSON appends JSON with a space after each comma and colon. Unless indent is
+// oneLine, each field of the outer object is on a line of its own, and so is each element
+// of a field that is a list of objects. Strings are safe on a terminal and in a web page.
 func appendJSON(b, text []byte, indent int) []byte {
 	var broken [2]bool // the outer object, and the list in it, are on lines of their own
 	depth := 0
@@ -104,7 +103,8 @@ func appendJSON(b, text []byte, indent int) []byte {
 	return b
 }
 
-// stringEnd returns where the string ends that text begins within, after its quote.
+// stringEnd returns the position after the closing quote; text begins after the opening
+// quote.
 func stringEnd(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -117,7 +117,7 @@ func stringEnd(text []byte) int {
 	return len(text)
 }
 
-// appendSafe writes a string of JSON: what is not printable, < and > become escapes.
+// appendSafe appends a JSON string. It escapes < and > and what is not printable.
 func appendSafe(b, text []byte) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -141,7 +141,7 @@ func appendSafe(b, text []byte) []byte {
 	return b
 }
 
-// appendRune writes a character as one escape, or two beyond U+FFFF.
+// appendRune appends a character as one \u escape, or as two if it is above U+FFFF.
 func appendRune(b []byte, r rune) []byte {
 	for _, unit := range utf16.AppendRune(nil, r) {
 		b = fmt.Appendf(b, `\u%04x`, unit)

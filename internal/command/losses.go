@@ -8,7 +8,7 @@ import (
 	"github.com/tensorfile/tensorfile/convert"
 )
 
-// printLosses lists those that are requested, and those that are allowed.
+// printLosses notes the losses that are requested, and then the losses that are allowed.
 func (a *app) printLosses(from string, losses []convert.Loss, c *conversion) {
 	for _, requested := range []bool{true, false} {
 		what := map[bool]string{true: "requested", false: "allowed"}[requested]
@@ -19,7 +19,7 @@ func (a *app) printLosses(from string, losses []convert.Loss, c *conversion) {
 	}
 }
 
-// summaryOf says in words what the losses of a conversion that may be done come to.
+// summaryOf returns a summary of the losses of a conversion that may be done.
 func summaryOf(losses []convert.Loss) string {
 	switch {
 	case len(losses) == 0:
@@ -30,7 +30,7 @@ func summaryOf(losses []convert.Loss) string {
 	return "what is lost was asked for"
 }
 
-// listLosses lists losses, one kind and reason together, the first hundred.
+// listLosses prints losses, grouped by kind and reason, at most a hundred groups.
 func (a *app) listLosses(print func(format string, args ...any), from, what string,
 	losses []convert.Loss) {
 	const maxGroups = 100
@@ -44,7 +44,7 @@ func (a *app) listLosses(print func(format string, args ...any), from, what stri
 	}
 }
 
-// refused lists what would be lost and is not allowed.
+// refused prints the losses that are not allowed, and the flags that would allow them.
 func (a *app) refused(from string, c *conversion, losses []convert.Loss, err error) (document,
 	error) {
 	var le *convert.LossError

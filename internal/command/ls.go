@@ -14,7 +14,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A lister is what the flags of ls make of the rows of a file.
+// A lister has the flags that choose, fold and sort the rows of a file.
 type lister struct {
 	filter globs
 	sort   order[row]
@@ -28,10 +28,11 @@ func lsCommand(a *app) *cobra.Command {
 		Use:     "ls FILE...",
 		Aliases: []string{"list"},
 		Short:   "List tensors and blobs: dtype, shape, bytes, offset, encoding",
-		Long: `List tensors and blobs, one a line: DTYPE has the type of quantised blocks, and in
-brackets the layout of a tensor that is not dense. On a terminal, or with the variable
-COLUMNS, tables are made to fit: names lose the parts that all of them have, and columns at the
-right are left out, then names are shortened in their middle, and stay distinct.`,
+		Long: `List tensors and blobs, one per line. DTYPE also shows the type of quantised
+blocks, and in brackets the layout of a tensor that is not dense. On a terminal, or if the
+variable COLUMNS is set, a table is made to fit: first the parts that all names share are
+left out, then columns at the right, then names are shortened in the middle, but stay
+distinct.`,
 		Example: `  tensorfile ls model.safetensors
   tensorfile ls --fold --sort bytes model.gguf
   tensorfile ls --filter '*.weight' --json model.zt`,
@@ -62,9 +63,9 @@ right are left out, then names are shortened in their middle, and stay distinct.
 			return cmp.Compare(a.stored.Encoding, b.stored.Encoding)
 		},
 	}, "bytes", "size")
-	f.BoolVar(&l.parts, "parts", false, "list the parts of tensors that are not dense too")
-	f.BoolVar(&l.fold, "fold", false,
-		"layer numbers, and the parts of a weight, into one line; {3-31/4} is 3, 7, … 31")
+	f.BoolVar(&l.parts, "parts", false, "also list the parts of tensors that are not dense")
+	f.BoolVar(&l.fold, "fold", false, "list tensors that differ only in layer numbers, and the "+
+		"parts of a weight, in one line; {3-31/4} is 3, 7, … 31")
 	return cmd
 }
 
@@ -72,10 +73,10 @@ func compareBytes(a, b *row) int { return cmp.Compare(a.bytes, b.bytes) }
 
 func (l *lister) filterFlag(f *pflag.FlagSet) {
 	f.Var(&l.filter, "filter",
-		"only names that match `GLOB` (* ? [a-z]; again for more; !GLOB leaves out)")
+		"only names that match `GLOB` (* ? [a-z]; may repeat; !GLOB excludes)")
 }
 
-// noteNames remembers whether a name of a file passes the filters.
+// noteNames records whether a name of a file passes the filters.
 func (l *lister) noteNames(a *app, in *input) {
 	for name := range in.names() {
 		if a.matched {
@@ -85,7 +86,7 @@ func (l *lister) noteNames(a *app, in *input) {
 	}
 }
 
-// unmatched is err, or the error of filters that nothing passed.
+// unmatched returns err, or if it is nil the error of filters that no name passed.
 func (l *lister) unmatched(a *app, err error) error {
 	if err != nil || a.matched || len(l.filter) == 0 || a.status != statusOK ||
 		a.ctx.Err() != nil {
@@ -97,8 +98,8 @@ func (l *lister) unmatched(a *app, err error) error {
 // passes reports whether a name passes the filters.
 func (l *lister) passes(name string) bool { return l.filter.match(name) }
 
-// choose returns the rows that pass the filters and that names or patterns mean, if there
-// are some.
+// choose returns the rows that pass the filters and, if there are names or patterns,
+// match one of them.
 func (l *lister) choose(in *input, names []string) (rows []row, err error) {
 	used := make([]bool, len(names))
 	for r := range in.eachRow() {
@@ -130,7 +131,8 @@ func (l *lister) apply(rows []row) []row {
 	return rows
 }
 
-// offset is where a tensor begins, or its first part; -1 outside of the file.
+// offset returns the offset of a tensor or of its first part; -1 if it is not in the
+// file.
 func (r *row) offset() int64 {
 	if r.inFile {
 		return r.stored.Offset
@@ -144,8 +146,8 @@ func (r *row) offset() int64 {
 	return first
 }
 
-// each yields the rows that are wanted, in the order that is. Only sorting and
-// folding need all of them at once.
+// each yields the rows that pass the filters, folded and sorted. Without these flags it
+// holds one row at a time.
 func (l *lister) each(in *input) iter.Seq[*row] {
 	if l.sort == nil && !l.fold && len(l.filter) == 0 {
 		return in.eachRow()
@@ -196,7 +198,7 @@ func (l *lister) document(in *input) *lsDocument {
 	return d
 }
 
-// listing is document with a table, which takes less memory than the rows.
+// listing is document for text: it has a table, which takes less memory than the rows.
 func (l *lister) listing(a *app, in *input) *lsDocument {
 	t := newTable("NAME", "DTYPE", "SHAPE", ">BYTES", ">OFFSET", "ENCODING", "DIGEST")
 	t.spare = []int{6, 4, 5}
@@ -248,7 +250,7 @@ func (d *lsDocument) print(a *app) {
 	a.printWarnings(d.Warnings)
 }
 
-// joinParts makes one row of the rows of the parts of a quantised weight.
+// joinParts replaces the rows of the parts of each quantised weight with one row.
 func joinParts(rows []row, set *quant.Set) []row {
 	of := map[string]*quant.Weight{} // by names of parts
 	for _, w := range set.Weights {
@@ -281,8 +283,8 @@ func joinParts(rows []row, set *quant.Set) []row {
 	return out
 }
 
-// foldRows joins rows whose names differ in numbers only and that are alike
-// otherwise. The name has {0-31} where the numbers were.
+// foldRows joins rows that are alike except for numbers in their names. The joined name
+// has a range such as {0-31} in place of the numbers.
 func foldRows(rows []row) []row {
 	type group struct {
 		at      int
