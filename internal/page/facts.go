@@ -11,10 +11,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// maxText is how much of an attribute the page shows: some are vocabularies.
+// maxText is how many bytes of an attribute the page shows: some are vocabularies.
 const maxText = 2000
 
-// facts are what the page shows at once.
+// facts are the result of the method facts, which the page shows when it opens.
 type facts struct {
 	Name       string         `json:"name"`
 	Path       string         `json:"path,omitempty"`
@@ -23,7 +23,7 @@ type facts struct {
 	Info       *inspect.Info  `json:"info"`
 	Attributes [][2]string    `json:"attributes"`
 	Usage      *inspect.Usage `json:"usage"`
-	Checked    bool           `json:"checked"` // a directory, which verify checks as well
+	Checked    bool           `json:"checked"` // verify also checks the directory
 }
 
 func (f *file) facts() facts {
@@ -45,7 +45,7 @@ func (f *file) facts() facts {
 	return out
 }
 
-// cut shortens a long text at the end of a character.
+// cut returns the first maxText bytes of a long text, up to the end of a character.
 func cut(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -61,22 +61,22 @@ func cut(text string) string {
 type row struct {
 	Index    int          `json:"index"` // of the tensor; -1 for a blob
 	Name     string       `json:"name"`
-	DType    string       `json:"dtype,omitempty"` // "blob" for one
+	DType    string       `json:"dtype,omitempty"` // "blob" for a blob
 	Shape    tensor.Shape `json:"shape,omitzero"`
 	Order    tensor.Order `json:"order,omitempty"`
-	Bytes    int64        `json:"bytes"`  // decoded; -1 where it is known only after decoding
-	Stored   int64        `json:"stored"` // in the file, -1 where that is not known
-	Offset   int64        `json:"offset"` // -1 where there is none
+	Bytes    int64        `json:"bytes"`  // decoded; -1 if it is known only after decoding
+	Stored   int64        `json:"stored"` // in the file; -1 if it is not known
+	Offset   int64        `json:"offset"` // -1 if there is none
 	Encoding string       `json:"encoding,omitempty"`
 	Shard    string       `json:"shard,omitempty"`
 	Digest   string       `json:"digest,omitempty"`
 	Scheme   string       `json:"scheme,omitempty"`
 	External bool         `json:"external,omitempty"`
 	Parts    []part       `json:"parts,omitempty"`
-	Of       []int        `json:"of,omitempty"` // of a quantised weight the indices of its parts
+	Of       []int        `json:"of,omitempty"` // indices of the parts of a quantised weight
 }
 
-// A part is one of a tensor that is not dense.
+// A part is a part of a tensor that is not dense, or of a quantised weight.
 type part struct {
 	Role  string `json:"role"`
 	DType string `json:"dtype,omitempty"`
@@ -124,7 +124,8 @@ func (f *file) rows() []row {
 	return rows
 }
 
-// weightRows are quantised weights, each with the tensors that it is made of.
+// weightRows returns the rows of quantised weights, each with the tensors that are its
+// parts.
 func (f *file) weightRows() []row {
 	rows, index := []row{}, map[string]int{}
 	for i, t := range f.tensors {
@@ -149,7 +150,7 @@ func (f *file) weightRows() []row {
 	return rows
 }
 
-// place notes where and how bytes are in the file.
+// place sets where and how the bytes of a row are in the file.
 func (r *row) place(b tensor.Blob) {
 	st, ok := b.Stored()
 	if !ok || st.Offset < 0 && st.Encoding == "" {
@@ -161,7 +162,7 @@ func (r *row) place(b tensor.Blob) {
 	}
 }
 
-// dtypeOf is the name of a dtype, or the file's own word for one without a name here.
+// dtypeOf returns the name of a dtype, or the file's own name of an unknown dtype.
 func dtypeOf(d tensor.DType, data tensor.Blob) string {
 	if d.Known() {
 		return d.String()
@@ -176,8 +177,8 @@ type findings struct {
 	Model    []model.Finding  `json:"model"` // of a directory
 }
 
-// verify reads the whole file. For a directory it checks names, sizes, links and indexes
-// as well.
+// verify verifies the whole file. It fails only if ctx ends. For a directory it also
+// checks names, sizes, links and indexes.
 func (f *file) verify(ctx context.Context, progress Progress) (*findings, error) {
 	report, _ := f.File.Verify(ctx, &tensor.VerifyOptions{
 		Strict: f.Strict, External: f.External, Progress: progress,

@@ -14,16 +14,16 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A Content is a file that has no path, such as one that was dropped on the page.
+// A Content is a file without a path, such as a file that was dropped on the page.
 type Content struct {
 	io.ReaderAt
 	Name string
 	Size int64
 }
 
-// OpenContents opens a file, or the files of a model as one. If the files are a program
-// with its data, or are no model, the first program, or else the first file, is shown,
-// and the others have its external tensors.
+// OpenContents opens a file, or the files of a model as one. If the files have a .pte or
+// are not a model, it opens the first .pte, or else the first file; external tensors are
+// then looked up in the other files.
 func OpenContents(files ...Content) (Source, error) {
 	if len(files) == 0 {
 		return Source{}, errors.New("page: no file")
@@ -52,7 +52,7 @@ func OpenContents(files ...Content) (Source, error) {
 	for _, c := range files {
 		f, err := open(c)
 		if errors.Is(err, tensorfile.ErrUnknownFormat) && len(files) > 1 {
-			continue // what lies next to weights, such as a README
+			continue // a file next to the weights, such as a README
 		}
 		if err != nil {
 			return Source{}, &tensorfile.FileError{Name: c.Name, Err: err}
@@ -78,7 +78,7 @@ func OpenContents(files ...Content) (Source, error) {
 	return out, nil
 }
 
-// open opens one file. A damaged .rten of version 1 is one only by its name.
+// open opens one file. A damaged .rten of version 1 is recognised by its name only.
 func open(c Content) (*tensorfile.File, error) {
 	f, err := tensorfile.NewReader(c, c.Size, nil)
 	if errors.Is(err, tensorfile.ErrUnknownFormat) &&
@@ -88,7 +88,7 @@ func open(c Content) (*tensorfile.File, error) {
 	return f, err
 }
 
-// A directory is a file system of files side by side.
+// A directory is a file system with one directory.
 type directory []Content
 
 // Open implements fs.FS.
@@ -117,7 +117,7 @@ func (d directory) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
-// An openFile is an fs.File with ReadAt; the file of the directory has no content.
+// An openFile is an fs.File with ReadAt. SectionReader is nil for the directory.
 type openFile struct {
 	info info
 	*io.SectionReader

@@ -11,22 +11,22 @@ import (
 // maxNodes is how many nodes of a program the page draws.
 const maxNodes = 20_000
 
-// A graph is a program with the places of its nodes.
+// A graph is a program with the positions of its nodes.
 type graph struct {
 	Groups []group        `json:"groups"`
 	Links  []inspect.Link `json:"links"`
 }
 
-// A group is a method or a subgraph. For a node that is a collapsed block, Blocks has the
-// number, which a call opens; -1 for others.
+// A group is a method or a subgraph. Blocks has the number of the block that each node
+// stands for, -1 for other nodes. The method blocks takes numbers of blocks to expand.
 type group struct {
 	inspect.Group
 	Layout *inspect.Layout `json:"layout"`
 	Blocks []int           `json:"blocks,omitempty"`
 }
 
-// graph draws the program; if open is not nil with repeated blocks collapsed, but for
-// those.
+// graph returns the program. If open is not nil, repeated blocks are collapsed, except
+// the blocks in open.
 func (f *file) graph(open *[]int) (*graph, error) {
 	g, err := inspect.NewGraph(f.File)
 	if err != nil {
@@ -60,11 +60,11 @@ func (f *file) graph(open *[]int) (*graph, error) {
 	return out, nil
 }
 
-// A repeat is a sequence of operators that comes several times, one after the other.
+// A repeat is times copies of a sequence of period operators, one after the other.
 type repeat struct{ start, period, times int }
 
-// collapse makes one node of each repeated block of a group. number counts blocks; those
-// in open stay. at says which node each node of gr is in.
+// collapse makes one node of each repeated block of a group, except the blocks in open.
+// number is the number of the next block. at has the new node of each node of gr.
 func collapse(gr inspect.Group, open []int, number *int) (out inspect.Group, blocks, at []int) {
 	var operators []int
 	var kinds []string
@@ -124,7 +124,8 @@ func collapse(gr inspect.Group, open []int, number *int) (out inspect.Group, blo
 	return out, blocks, at
 }
 
-// absorb puts what only one block uses, such as its constants, into that block.
+// absorb puts constants and state that only one block uses into that block. in has the
+// block of each node.
 func absorb(gr inspect.Group, in []int) {
 	const none, many = -1, -2
 	linked := make([]int, len(gr.Nodes))
@@ -156,16 +157,18 @@ func absorb(gr inspect.Group, in []int) {
 }
 
 const (
-	// minNodes is how many nodes a group has at least whose blocks are collapsed.
+	// minNodes is the smallest number of nodes of a group whose blocks are collapsed.
 	minNodes = 60
-	// minPeriod is how many operators a block has at least, and maxPeriod at most.
+	// minPeriod and maxPeriod are the smallest and largest number of operators of a
+	// block.
 	minPeriod, maxPeriod = 5, 2000
-	// maxVisits is how many operators the search looks at to tell chains from branches.
+	// maxVisits is how many operators the search for chains may visit.
 	maxVisits = 2_000_000
 )
 
-// longestRepeat returns the repeat that covers most: three times or more, or blocks of at
-// least eight; of those that cover as much the shortest block, and the earliest.
+// longestRepeat returns the repeat that covers the most operators, of those the one with
+// the shortest block, and of those the first. A block comes at least three times, or
+// twice if it has eight operators or more.
 func longestRepeat(kinds []string, c *chain) (best repeat) {
 	covers := func(r repeat) bool {
 		return (r.times >= 3 || r.times == 2 && r.period >= 8) &&
@@ -181,7 +184,7 @@ func longestRepeat(kinds []string, c *chain) (best repeat) {
 			start := i - run - period
 			shifts := min(period, run+1) // a block may begin at any operator
 			if isShort(kinds[start : start+period]) {
-				shifts = 0 // each of its blocks is, wherever it begins
+				shifts = 0 // so are blocks that begin later
 			}
 			for shift := range shifts {
 				r := repeat{start + shift, period, (run-shift)/period + 1}
@@ -202,7 +205,7 @@ func longestRepeat(kinds []string, c *chain) (best repeat) {
 	return best
 }
 
-// isShort reports whether a block is itself shorter blocks than are collapsed.
+// isShort reports whether a block is itself a repeat of blocks below minPeriod.
 func isShort(kinds []string) bool {
 	for n := 1; n < minPeriod; n++ {
 		if len(kinds)%n == 0 && slices.Equal(kinds[n:], kinds[:len(kinds)-n]) {
@@ -212,7 +215,7 @@ func isShort(kinds []string) bool {
 	return false
 }
 
-// A chain tells whether blocks are one after the other.
+// A chain finds out whether each block uses a result of the block before.
 type chain struct {
 	from   [][]int // of each operator the operators whose results it uses
 	visits int
@@ -234,10 +237,10 @@ func newChain(edges []inspect.Edge, operators []int) *chain {
 	return c
 }
 
-// length returns how many blocks from the first are a chain: each is in one piece and
-// uses a result of the block before. Branches side by side, such as q, k and v, are no
-// chain: none uses another, and what has the end of one and the start of the next is in
-// two pieces. It is at least 1, or 0 once the search has taken too long.
+// length returns how many blocks from the first are a chain: each is connected and uses a
+// result of the block before. Parallel branches, such as q, k and v, are not a chain:
+// none uses another, and a block with the end of one and the start of the next is not
+// connected. The result is at least 1, or 0 if the search takes too long.
 func (c *chain) length(r repeat) int {
 	for k := range r.times {
 		if c.visits += r.period; c.visits > maxVisits {
@@ -251,10 +254,10 @@ func (c *chain) length(r repeat) int {
 	return r.times
 }
 
-// block reports whether a block is in one piece, and whether it uses a result of the
-// block before.
+// block reports whether a block is connected, and whether it uses a result of the block
+// before.
 func (c *chain) block(start, period int) (isWhole, follows bool) {
-	piece := make([]int, period) // of each operator one that it is joined with
+	piece := make([]int, period) // a tree of connected operators: the parent of each
 	for i := range piece {
 		piece[i] = i
 	}

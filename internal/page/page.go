@@ -1,6 +1,6 @@
-// Package page gives what the page in the browser shows: the results of inspect and
-// model as JSON, whether a process serves them, WebAssembly computes them in the
-// browser, or a report carries them. The page itself is in web.
+// Package page computes what the page in the browser shows: results of the packages
+// inspect and model, as JSON. A process serves them, WebAssembly computes them in the
+// browser, or a report contains them. The page itself is in web.
 package page
 
 import (
@@ -21,29 +21,30 @@ import (
 // A Source is an open file that a page shows.
 type Source struct {
 	Name string
-	// Path is the path or address of the file, where it is not Name.
+	// Path is the path or address of the file, empty if it is Name.
 	Path string
 	// Remote says that reading the file takes requests over the network.
 	Remote bool
 	File   *tensorfile.File
-	// Model, if not nil, is the directory that File is of.
+	// Model, if not nil, is the directory of File.
 	Model *model.Model
-	// Config is what the configuration of the model says of quantised weights.
+	// Config, if not nil, describes quantised weights, from the configuration of the
+	// model.
 	Config *quant.Config
 	// External, if not nil, returns a tensor whose elements are in another file.
 	External func(name string) *tensor.Tensor
 	// Strict makes warnings of verify errors.
 	Strict bool
-	// Limits bound what reading decodes.
+	// Limits bound how much is decoded.
 	Limits tensor.Limits
 }
 
-// A Session is what one page shows: a file, and perhaps others to compare it with. It is
-// safe for concurrent use.
+// A Session has the files of one page: the file that it shows, and a file to compare it
+// with, if there is one. It is safe for concurrent use.
 type Session struct{ files []*file }
 
-// A file is a Source with its tensors in order, by whose indices the page names them.
-// Quantised weights follow.
+// A file is a Source with its tensors. The page refers to a tensor by its index, and to
+// quantised weights by the indices after the last tensor.
 type file struct {
 	Source
 	tensors []*tensor.Tensor
@@ -74,23 +75,25 @@ func NewSession(sources ...Source) *Session {
 	return s
 }
 
-// Progress is called with how much of a call is done.
+// Progress is called with the bytes of a call that are done, and with all bytes.
 type Progress func(done, total int64)
 
-// params are the parameters of all methods; zero where one is not used.
+// params are the parameters of all methods. A method ignores parameters that it does not
+// use.
 type params struct {
 	File   int     `json:"file"`
 	Tensor int     `json:"tensor"`
 	Part   string  `json:"part"`
 	Index  []int64 `json:"index"` // the first element shown, one for each dimension
-	Rows   int     `json:"rows"`  // dimension of the rows, and of the columns
-	Cols   int     `json:"cols"`
-	Plain  bool    `json:"plain"` // a picture has no channels of colour
+	Rows   int     `json:"rows"`  // dimension of the rows
+	Cols   int     `json:"cols"`  // dimension of the columns
+	Plain  bool    `json:"plain"` // a picture without colour channels
 	Open   []int   `json:"open"`  // blocks that are not collapsed
 }
 
-// Call computes the result of a method, as encoding/json can write it. progress may be
-// nil.
+// Call returns the result of a method, for encoding/json. args are its parameters as
+// JSON. progress may be nil. Call fails if there is no such method, file or tensor, and
+// if reading the file fails.
 func (s *Session) Call(ctx context.Context, method string, args []byte,
 	progress Progress) (any, error) {
 	var p params
@@ -107,7 +110,7 @@ func (s *Session) Call(ctx context.Context, method string, args []byte,
 		names := []string{}
 		for _, f := range s.files {
 			name := f.Name
-			if s.files[0].Name == s.files[len(s.files)-1].Name { // of two directories
+			if s.files[0].Name == s.files[len(s.files)-1].Name { // in two directories
 				name = cmp.Or(f.Path, name)
 			}
 			names = append(names, name)
@@ -142,7 +145,7 @@ func (s *Session) Call(ctx context.Context, method string, args []byte,
 	return nil, fmt.Errorf("page: no method %.40q", method)
 }
 
-// rarely passes on only what differs by a percent, so that messages stay few.
+// rarely returns a Progress that calls p at most once for each percent.
 func (p Progress) rarely() Progress {
 	last := int64(-1)
 	return func(done, total int64) {
@@ -156,7 +159,7 @@ func (p Progress) rarely() Progress {
 	}
 }
 
-// A difference is what differs between two files, and in one line how much.
+// A difference has the differences between two files, and a summary in one line.
 type difference struct {
 	*inspect.DiffReport
 	Summary string `json:"summary"`

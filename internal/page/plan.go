@@ -5,7 +5,8 @@ import "github.com/tensorfile/tensorfile/pte"
 // maxPlaces is how many places of a memory plan the page draws.
 const maxPlaces = 20_000
 
-// A place is where a tensor is in a memory plan, and from which instruction to which.
+// A place is the place of a tensor in a memory plan, and the first and last instruction
+// that need it.
 type place struct {
 	Value  int    `json:"value"`
 	Buffer uint32 `json:"buffer"`

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// For returns the page for another way to its data than WebAssembly.
+// For returns the page index with another backend than WebAssembly: http or report.
 func For(backend string, index []byte) []byte {
 	return bytes.Replace(index, []byte(`<meta name="backend" content="wasm">`),
 		[]byte(`<meta name="backend" content="`+backend+`">`), 1)
@@ -23,8 +23,9 @@ func For(backend string, index []byte) []byte {
 var modules = []string{"dom.js", "backend.js", "facts.js", "map.js", "tensor.js", "table.js",
 	"program.js", "graph.js", "diff.js", "main.js"}
 
-// Report returns the page of the first file as one file of HTML that has its data: what
-// the methods return that need no choice. Without verify the file is not read.
+// Report returns a page for the first file as one HTML file that contains its data: the
+// results of the methods without parameters, and if verify is set the findings. Without
+// verify no elements of tensors are read. web has the files of the page.
 func (s *Session) Report(ctx context.Context, web fs.FS, verify bool, progress Progress) ([]byte,
 	error) {
 	methods := []string{"files", "facts", "tensors", "weights", "plan", "graph", "blocks"}
@@ -78,11 +79,11 @@ func (s *Session) Report(ctx context.Context, web fs.FS, verify bool, progress P
 
 var (
 	csp = regexp.MustCompile(`content="default-src[^"]*"`)
-	// join matches what makes modules of several files one program.
+	// join matches import and export, which are removed to join modules in one script.
 	join = regexp.MustCompile(`(?m)^import [^\n]*\n|^export `)
 )
 
-// hash is how a policy names the content of a script or a style.
+// hash returns the hash of a script or a style for a Content-Security-Policy.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -13,17 +13,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// How many elements a grid and a picture have in each direction.
+// gridSize and pictureSize are the largest numbers of rows and columns that are shown.
 const (
 	gridSize    = 32
 	pictureSize = 256
-	// maxGap is how many bytes are between elements of a row of a picture: with larger
-	// gaps Slice reads them one by one.
+	// maxGap is the largest distance in bytes between elements of a row of a picture.
+	// Across larger gaps Slice would read elements one by one.
 	maxGap = 4096
 )
 
-// elements returns a tensor whose elements can be read: of a sparse one the dense form,
-// of quantised blocks their values, or the part of that role.
+// elements returns a dense tensor to show: the tensor, or a part of it, a sparse tensor
+// as dense, quantised blocks as numbers, an external tensor from its file.
 func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 	t, err := f.tensor(&p)
 	if err != nil {
@@ -57,8 +57,8 @@ func (f *file) elements(ctx context.Context, p params) (*tensor.Tensor, error) {
 	return t, t.Check()
 }
 
-// tensor returns a tensor, the values of a quantised weight, or the part of it that has
-// the role, of which p then asks for the whole.
+// tensor returns the tensor with the index in p, or the numbers or a part of a quantised
+// weight. It clears p.Part if it returns that part of a weight.
 func (f *file) tensor(p *params) (*tensor.Tensor, error) {
 	i := p.Tensor
 	if i >= 0 && i < len(f.tensors) {
@@ -83,14 +83,14 @@ func (f *file) tensor(p *params) (*tensor.Tensor, error) {
 // A grid is a part of a tensor as text.
 type grid struct {
 	Shape  tensor.Shape `json:"shape"` // of the whole tensor
-	Rows   int          `json:"rows"`  // dimension of the rows, -1 where there is none
+	Rows   int          `json:"rows"`  // dimension of the rows, -1 if there is none
 	Cols   int          `json:"cols"`
 	Index  []int64      `json:"index"`
 	Values [][]string   `json:"values"`
 }
 
-// window chooses the dimensions that a grid or a picture shows, by default the last two.
-// index has the first element in each dimension, within the tensor.
+// window returns the dimensions that are rows and columns, by default the last two, and
+// the index of the first element that is shown, which is inside the tensor.
 func window(t *tensor.Tensor, p params) (rows, cols int, index []int64) {
 	rank := len(t.Shape)
 	rows, cols = rank-2, rank-1
@@ -155,8 +155,7 @@ func (f *file) values(ctx context.Context, p params) (*grid, error) {
 	return g, nil
 }
 
-// textOf writes a value of inspect with all its digits, which numbers of JavaScript do
-// not have.
+// textOf returns a value as text with all its digits: a JavaScript number may have fewer.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -173,15 +172,15 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// A picture has a byte for each element: 0 where it is not finite, else from 1 for Low
-// to 255 for High. With three channels each pixel has its red, green and blue.
+// A picture has a byte for each element: 0 if it is not finite, else from 1 for Low to
+// 255 for High. With three channels a pixel has three bytes: red, green and blue.
 type picture struct {
 	Channels int     `json:"channels"`
 	Width    int     `json:"width"`
 	Height   int     `json:"height"`
-	RowStep  int64   `json:"row_step"` // one row of so many is shown
+	RowStep  int64   `json:"row_step"` // one of RowStep rows is shown
 	ColStep  int64   `json:"col_step"`
-	Cut      bool    `json:"cut"` // the tensor goes on to the right
+	Cut      bool    `json:"cut"` // columns at the right are not shown
 	Min      float64 `json:"min"` // of the elements shown
 	Max      float64 `json:"max"`
 	Low      float64 `json:"low"`
@@ -189,9 +188,9 @@ type picture struct {
 	Pixels   []byte  `json:"pixels"`
 }
 
-// colours returns the dimension of the three channels of an image, [n, h, w, 3] or
-// [3, h, w], and its dimensions of rows and columns; -1 where a tensor is none. Kernels
-// of three columns, [n, m, 3, 3], are none.
+// colours returns the dimensions of the three colour channels, rows and columns of an
+// image, [n, h, w, 3] or [3, h, w]; -1 if the shape is not an image. The shape of 3x3
+// kernels, [n, m, 3, 3], is not.
 func colours(shape tensor.Shape) (channel, rows, cols int) {
 	const least = 4
 	switch n := len(shape); {
@@ -266,8 +265,9 @@ func (f *file) picture(ctx context.Context, p params) (*picture, error) {
 	return out, nil
 }
 
-// paint sets the bytes of the pixels. Colours of bytes go from 0 to 255, others from 0 to
-// 1 unless elements are outside.
+// paint sets the range and the bytes of the pixels. The range of a colour image is 0 to
+// 255 for bytes, 0 to 1 if all elements are in it, else from the smallest to the largest
+// element.
 func (p *picture) paint(values []float64, d tensor.DType) {
 	p.Min, p.Max = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -299,8 +299,8 @@ func (p *picture) paint(values []float64, d tensor.DType) {
 	}
 }
 
-// A summary is the statistics of the elements of a tensor, or of one of its parts.
-// Numbers are text, with all their digits.
+// A summary has the statistics of a tensor or of one of its parts. Numbers are text, with
+// all their digits.
 type summary struct {
 	Role      string        `json:"role,omitempty"`
 	Facts     [][2]string   `json:"facts"`

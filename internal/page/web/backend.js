@@ -1,6 +1,6 @@
-// The three ways to the data. Each has can(method), and call(method, params, {signal, progress}).
+// The three backends. Each has can(method) and call(method, params, {signal, progress}).
 
-// report has the results in the page.
+// report takes the results from the page.
 export function report(results) {
   return {
     can: method => method in results,
@@ -11,7 +11,7 @@ export function report(results) {
   };
 }
 
-// http asks the process that serves the page; every line of its answer is a message.
+// http calls the process that serves the page. Each line of its response is a message.
 export function http() {
   return {
     can: () => true,
@@ -38,7 +38,7 @@ export function http() {
 
 const ended = 'tensorfile view has ended';
 
-// reached waits for the process, which has ended where the browser has an error of the network.
+// reached waits for the process. A network error means that the process has ended.
 async function reached(promise) {
   try {
     return await promise;
@@ -52,8 +52,8 @@ function answer(message) {
   return message.result;
 }
 
-// wasm starts the library as WebAssembly in a worker, after which the page and the worker
-// may send no request any more: the worker's address is a blob, which takes the page's policy.
+// wasm starts the library as WebAssembly in a worker. After that, neither the page nor the worker may send requests: the worker is
+// loaded from a blob, so the policy of the page applies to it too.
 export async function wasm() {
   const [module, ...sources] = await Promise.all([
     WebAssembly.compileStreaming(fetch('tensorfile.wasm')),
@@ -92,7 +92,7 @@ export async function wasm() {
   return {
     can: () => true,
     call: (method, params = {}, options) => post({method, params: JSON.stringify(params)}, options),
-    // open opens files as one model; with another true next to the one that is open.
+    // open opens files as one model. If another is true, the files that are open stay open.
     open: (files, another) => post({files: [...files], another}),
   };
 }

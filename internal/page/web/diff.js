@@ -1,7 +1,7 @@
 // The differences between two files.
 import { add, addName, count, round, run, section, table, visible } from './dom.js';
 
-// showDiff compares the first and the last file: at once where there are two, and with files that are chosen. openName opens the tensor
+// showDiff compares the first and the last file. If there is only one, the user chooses files to compare with. openName opens the tensor
 // of a name, from the last file if the first does not have it.
 export function showDiff(backend, names, openName) {
   const s = section('Difference');

@@ -1,9 +1,9 @@
-// Functions that all modules share. Text of files goes into the page as text, never as markup.
+// Functions that all modules use. Text from files is added to the page as text, never as markup.
 export const colours = ['#8fb8ff', '#ffd27f', '#a5e3a0', '#ffaaa5', '#d3b8ff', '#9fe6e6', '#ffc2ea', '#d8d8a0', '#b9c98f', '#f0b48c'];
 
 export const find = id => document.getElementById(id);
 
-// visible shows what would be invisible, or change the direction of text, as \u{…}.
+// visible replaces characters that are invisible or change the direction of text with \u{…}.
 export function visible(text) {
   return String(text).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, c => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
@@ -20,7 +20,7 @@ export function add(parent, tag, text, attributes = {}) {
   return e;
 }
 
-// addName appends an element with a name, which breaks after dots and slashes.
+// addName appends an element with a name, in which lines may break after dots and slashes.
 export function addName(parent, tag, name, attributes) {
   const e = add(parent, tag, undefined, attributes);
   visible(name).split(/(?<=[./])/).forEach((part, i) => e.append(...i ? [document.createElement('wbr'), part] : [part]));
@@ -46,7 +46,7 @@ export function human(n) {
 
 export const count = (n, word) => `${n.toLocaleString('en')} ${word}${n === 1 ? '' : 's'}`;
 
-// round shortens a number to four digits, and shows what JSON lacks: {$float: 'nan'}, and complex numbers as [real, imaginary].
+// round returns a number with four digits. It also takes {$float: 'nan'} for numbers that JSON lacks, and [real, imaginary].
 export function round(v) {
   if (v === undefined || v === null) return '';
   if (typeof v === 'number') return Number.isSafeInteger(v) ? v.toLocaleString('en') : String(Number(v.toPrecision(4)));
@@ -75,7 +75,7 @@ export function list(parent, pairs) {
   return dl;
 }
 
-// piece is how many rows of a table come at once.
+// piece is how many rows are added to a table at once.
 const piece = 100;
 
 // grow returns a function that shows rows in a table, by calling draw with a parent and a row: the first ones, and more when the end of

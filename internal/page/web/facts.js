@@ -30,20 +30,20 @@ export function showFacts(facts) {
   d.addEventListener('toggle', () => add(d, 'pre', undefined, {tabindex: 0}).append(JSON.stringify(info, null, 2)), {once: true});
 }
 
-// millions is 30.7M (30,745,088).
+// millions returns a number in the form 30.7M (30,745,088).
 function millions(n) {
   const all = n.toLocaleString('en'), i = Math.min(Math.floor((String(n).length - 1) / 3), 4);
   return i < 2 ? all : `${(n / 1000 ** i).toFixed(1)}${' KMBT'[i]} (${all})`;
 }
 
-// folded shows the beginning of a long text, which opens.
+// folded shows the beginning of a long text, and all of it when it is opened.
 function folded(parent, text) {
   const d = add(parent, 'details');
   add(d, 'summary', [...text].slice(0, 80).join('') + '…');
   add(d, 'span', text);
 }
 
-// small is up to which size a file is verified without being asked to.
+// small is the largest size in bytes of a file that is verified at once, without a click.
 const small = 16 << 20;
 
 export function showFindings(backend, facts) {

@@ -17,7 +17,7 @@ export function showGraph(backend) {
   load();
 }
 
-// short cuts a text to the width of a box.
+// short shortens a text to the width of a box.
 const short = (text, width) => {
   const n = Math.max(Math.floor((width - 12) / 6.6), 3), all = [...visible(text)];
   return all.length <= n ? all.join('') : all.slice(0, n - 1).join('') + '…';
@@ -174,7 +174,7 @@ function drawGroup(scene, group, number, nodes) {
   });
 }
 
-// showNode lists what is around a node, each a button that goes there.
+// showNode lists the nodes connected to a node, each as a button that selects it.
 function showNode(details, n, nodes, g, choose, openBlock) {
   details.replaceChildren();
   add(details, 'h3', `${n.label} ${n.detail}`);

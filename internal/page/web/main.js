@@ -1,4 +1,4 @@
-// The page: finds its way to the data, and shows it.
+// The page: it starts a backend and shows the data.
 import { add, find, visible } from './dom.js';
 import { http, report, wasm } from './backend.js';
 import { showFacts, showFindings } from './facts.js';
@@ -26,7 +26,7 @@ async function show(backend) {
   find('title').textContent = visible(facts.name);
   document.title = `${visible(facts.name)} – tensorfile`;
   say('');
-  // A tensor has an address: #tensor=NAME, with &index=N where it is not the first of that name, and with &file=1 in the second file.
+  // A tensor has an address: #tensor=NAME, with &index=N if it is not the first of that name, and &file=1 if it is in the second file.
   let left = null; // the address of a tensor, once its dialog is closed
   const openRow = async row => {
     await left;
@@ -52,7 +52,7 @@ async function show(backend) {
       history.back();
     } else history.replaceState(null, '', location.pathname + location.search);
   };
-  // openName opens the tensor that has a name, or a part of which has it, of the first file that has it.
+  // openName opens the tensor with that name, or with NAME for NAME:PART, in the first file that has it.
   const openName = async name => {
     for (const n of [name, name.replace(/:[^:]*$/, '')]) {
       for (const file of [0, 1]) {
@@ -73,7 +73,7 @@ async function show(backend) {
   await route();
 }
 
-// choose is the start of the static site: files are dropped or chosen, and stay on this machine.
+// choose is the start of the static site. The user drops or chooses files, which stay on this machine.
 function choose(backend) {
   const main = find('main');
   const drop = add(main, 'div', undefined, {class: 'drop'});

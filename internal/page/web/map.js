@@ -19,8 +19,8 @@ function bar(parent, label, parts) {
   });
 }
 
-// treeOf cuts names at dots and slashes, and names without any at underscores, colons and hyphens. A name that another one continues is
-// a leaf of its own.
+// treeOf splits names at dots and slashes, and names without these at underscores, colons and hyphens. A name that is the prefix of
+// another name is also a leaf.
 function treeOf(rows) {
   const root = {name: '', label: '', children: new Map(), bytes: 0};
   for (const r of rows) {
@@ -39,8 +39,8 @@ function treeOf(rows) {
   return root;
 }
 
-// strips places nodes in a square of 100, in their order: a strip from left to right takes nodes as long as the mean of the ratios of
-// their sides gets better.
+// strips places nodes in a square of 100 by 100, in their order. A strip from left to right takes nodes as long as the mean aspect ratio
+// improves.
 function strips(nodes, place) {
   const scale = 100 * 100 / nodes.reduce((s, n) => s + n.bytes, 0);
   for (let first = 0, y = 0, last; first < nodes.length; first = last) {
@@ -63,11 +63,11 @@ function strips(nodes, place) {
   }
 }
 
-// tiles are at most so many; the rest is one tile.
+// maxTiles is the largest number of tiles; other nodes share one tile.
 const maxTiles = 300;
 
-// level is what a map shows of a node: its children, and below those that have nearly all of
-// the space their children, until there are enough to say something.
+// level returns the nodes that a map shows for a node: its children. A child that has nearly all the space is replaced by its own
+// children, until there are several.
 function level(node) {
   const largest = n => [...n.children.values()].filter(c => c.bytes > 0);
   const nodes = largest(node);
@@ -84,7 +84,7 @@ function level(node) {
 const {compare} = new Intl.Collator('en', {numeric: true});
 const natural = (a, b) => compare(a.name, b.name);
 
-// group is the colour of a tile that opens.
+// group is the colour of a tile that can be opened.
 const group = '#dde3ea';
 
 export function showUsage(facts, rows, openRow) {

@@ -1,4 +1,4 @@
-// The parts of a program: inputs, outputs, operators, delegates, and its plan of memory.
+// The parts of a program: inputs, outputs, operators, delegates and the memory plan.
 import { add, addSVG, colours, count, human, section, titled } from './dom.js';
 
 const shape = v => v.shape ? '[' + v.shape.join(', ') + ']' : '';
@@ -34,7 +34,7 @@ function showPTE(s, pte, plans) {
   if (without.length) add(s, 'p', `Methods without a memory plan: ${without.join(', ')}`);
 }
 
-// plan draws the places of tensors in the buffers of memory: from left to right the instructions, from top to bottom the bytes.
+// plan draws the places of tensors in the buffers of a memory plan: instructions from left to right, bytes from top to bottom.
 function plan(parent, m, places) {
   const last = places.reduce((n, p) => Math.max(n, p.last), 0) + 1;
   m.memory.buffers.forEach((size, buffer) => {

@@ -6,7 +6,7 @@ const columns = [
   {key: 'offset', title: 'Offset', number: true}, {key: 'how', title: 'Layout'}, {key: 'shard', title: 'File'},
 ];
 
-// describe adds to rows what the table and the dialog show: text, the shape, and how they are stored.
+// describe adds to rows the texts that the table and the dialog show: the shape, and how a tensor is stored.
 export function describe(rows, file) {
   for (const r of rows) {
     r.file = file;
@@ -58,7 +58,7 @@ export function filterOf(text) {
   return r => (!globs.length || globs.some(w => w.test(r))) && others.every(w => w.test(r) !== w.isNot);
 }
 
-// whole has each quantised weight in the place of its parts.
+// whole replaces the parts of each quantised weight with the weight.
 function whole(rows, weights) {
   const at = new Map(weights.flatMap(w => w.of.map((index, i) => [index, i ? null : w])));
   return rows.map(r => at.has(r.index) ? at.get(r.index) : r).filter(Boolean);

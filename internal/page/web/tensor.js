@@ -1,7 +1,7 @@
-// One tensor: what is known of it, statistics, a picture and values.
+// The dialog of one tensor: its properties, statistics, a picture and values.
 import { add, addName, addSVG, count, find, human, list, round, run, table } from './dom.js';
 
-// atOnce is up to which size the statistics of a tensor on this machine are computed without being asked for.
+// atOnce is the largest size in bytes of a tensor on this machine whose statistics are computed without a click.
 const atOnce = 64 << 20;
 
 let shown = new AbortController(); // what is computed for the dialog ends with it
@@ -99,7 +99,7 @@ function grid(parent, backend, at, moved) {
   }, shown.signal);
 }
 
-// axes lets people choose which two dimensions are the rows and columns.
+// axes adds controls to choose the dimensions that are rows and columns.
 function axes(controls, parent, backend, at, g, moved) {
   const label = add(controls, 'label', 'show dimensions ');
   const choice = add(label, 'select', undefined, {change: async () => {
@@ -113,7 +113,7 @@ function axes(controls, parent, backend, at, g, moved) {
   }
 }
 
-// colourOf goes from blue by white to red where there are both signs, else from dark to light.
+// colourOf returns a colour: from blue over white to red if there are both signs, else from dark to light.
 function colourOf(v, p) {
   if (!v) return [255, 0, 255];
   const x = (v - 1) / 254;
@@ -122,7 +122,7 @@ function colourOf(v, p) {
   return y > 0 ? [255, 255 - 195 * y, 255 - 215 * y] : [255 + 215 * y, 255 + 155 * y, 255];
 }
 
-// picture draws an image in its colours, with a box that takes them away, and other tensors by value. again draws anew.
+// picture draws an image in its colours, with a checkbox to draw it by value, and other tensors by value. again draws it anew.
 function picture(parent, p, at, again) {
   if (!p.width) {
     add(parent, 'p', 'No elements.');

@@ -1,6 +1,6 @@
 // Package web holds the page that shows a tensor file in the browser: HTML, CSS and
-// modules of JavaScript, without anything that is generated or fetched. The same files
-// are the static site (build.sh), what tensorfile view serves, and a report.
+// JavaScript modules. Nothing is generated, and nothing is fetched from other sites. The
+// static site (build.sh), tensorfile view and tensorfile report use the same files.
 package web
 
 import "embed"

@@ -1,8 +1,8 @@
-// The worker of the static site, after Go's wasm_exec.js: runs the library and hands it messages.
+// The worker of the static site, after Go's wasm_exec.js. It runs the library and passes messages to it.
 const early = [];
 let handle = message => early.push(message);
 
-// ready is called by the library with what handles messages.
+// The library calls ready with its handler for messages.
 self.ready = handler => {
   handle = handler;
   early.splice(0).forEach(handler);

@@ -1,8 +1,7 @@
 //go:build js
 
-// Command wasm is the library as WebAssembly, in the worker of the static site: it opens
-// files that were dropped on the page, reading slices of them, and answers the page's
-// calls.
+// Command wasm is the library as WebAssembly, for the worker of the static site. It opens
+// files that were dropped on the page, reads slices of them, and runs the page's calls.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/tensorfile/tensorfile/internal/page"
 )
 
-// maxSlice is how much of a file is read at once.
+// maxSlice is the largest number of bytes of a file that are read at once.
 const maxSlice = 8 << 20
 
 func main() {
@@ -35,7 +34,8 @@ type worker struct {
 	calls   map[int]context.CancelFunc
 }
 
-// handle begins what a message asks for. Nothing here waits: the event loop would.
+// handle starts what a message requests. It must not wait, which would stop the event
+// loop.
 func (w *worker) handle(m js.Value) {
 	if c := m.Get("cancel"); c.Truthy() {
 		if cancel := w.calls[c.Int()]; cancel != nil {
@@ -75,7 +75,7 @@ func (w *worker) run(ctx context.Context, id int, m js.Value) (any, error) {
 		})
 }
 
-// open opens files in place of those that are open, or next to the first.
+// open opens files in place of the open files, or in addition to the first.
 func (w *worker) open(files js.Value, another bool) error {
 	var contents []page.Content
 	for i := range files.Length() {
@@ -99,7 +99,7 @@ func (w *worker) open(files js.Value, another bool) error {
 // A file is a File of the browser.
 type file struct{ js.Value }
 
-// ReadAt reads a slice, and lets the event loop go on meanwhile.
+// ReadAt reads a slice. The event loop runs meanwhile.
 func (f file) ReadAt(p []byte, off int64) (n int, err error) {
 	size := int64(f.Get("size").Float())
 	for n < len(p) {
