@@ -8,11 +8,11 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// codesOf is how many different codes an element of d has, where they can be counted.
+// codesOf returns how many codes an element of d, of 8 or 16 bits, may have.
 func codesOf(d tensor.DType) int { return 1 << d.Bits() }
 
-// tally counts how often each code occurs, and all elements.
-func (m *measuring) tally() (all []int64, count int64, err error) {
+// countCodes counts how often each code occurs, and all elements.
+func (m *measurement) countCodes() (all []int64, count int64, err error) {
 	all = make([]int64, codesOf(m.d))
 	wide := m.d.Bits() == 16
 	type tally struct {
@@ -59,15 +59,15 @@ func (m *measuring) tally() (all []int64, count int64, err error) {
 	return all, count, err
 }
 
-// A counted is a value and how many elements have it.
-type counted struct {
+// A valueCount is a value and how many elements have it.
+type valueCount struct {
 	value float64
 	n     int64
 }
 
-// byCodes measures the values of codes, by how often each occurs.
-func (m *measuring) byCodes() (*Summary, error) {
-	all, count, err := m.tally()
+// summaryByCodes returns the summary of all elements from the counts of their codes.
+func (m *measurement) summaryByCodes() (*Summary, error) {
+	all, count, err := m.countCodes()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (m *measuring) byCodes() (*Summary, error) {
 		return nil, err
 	}
 	s := &Summary{Count: count}
-	var sorted []counted
+	var sorted []valueCount
 	finite := int64(0)
 	for c, n := range all {
 		v := values[c]
@@ -93,7 +93,7 @@ func (m *measuring) byCodes() (*Summary, error) {
 			s.Zeros += n
 		}
 		finite += n
-		sorted = append(sorted, counted{v, n})
+		sorted = append(sorted, valueCount{v, n})
 	}
 	if finite == 0 {
 		return s, nil
@@ -105,7 +105,7 @@ func (m *measuring) byCodes() (*Summary, error) {
 	}
 	mean, m2 := sum/float64(finite), 0.0
 	lo, hi := sorted[0].value, sorted[len(sorted)-1].value
-	h := newBars(lo, hi, m.o.Bins)
+	h := newBinning(lo, hi, m.o.Bins)
 	for _, c := range sorted {
 		m2 += float64((c.value - mean) * (c.value - mean) * float64(c.n))
 		h.counts[h.index(c.value/h.scale)] += c.n
@@ -120,7 +120,7 @@ func (m *measuring) byCodes() (*Summary, error) {
 // valuesOf returns the value of each code of d.
 func valuesOf(d tensor.DType, codes int) ([]float64, error) {
 	if d == tensor.Bool {
-		d = tensor.U8 // bytes that are no bool are counted, then refused
+		d = tensor.U8 // countCodes refuses bytes that are not bools
 	}
 	b := make([]byte, 0, codes*d.Size())
 	for c := range codes {
@@ -130,7 +130,8 @@ func valuesOf(d tensor.DType, codes int) ([]float64, error) {
 		Data: tensor.BlobOf(b)})
 }
 
-func quantiles(sorted []counted, finite int64, shares []float64) []Quantile {
+// quantiles returns the quantiles of finite elements, whose values are sorted.
+func quantiles(sorted []valueCount, finite int64, shares []float64) []Quantile {
 	var out []Quantile
 	for _, share := range shares {
 		rank := max(1, int64(math.Ceil(share*float64(finite))))

@@ -15,12 +15,13 @@ import (
 
 // CompareOptions are options of [Compare]; nil is the zero value.
 type CompareOptions struct {
-	// Tolerance and Relative are how far values may be apart: Tolerance + Relative ×
-	// |value in b|; of complex numbers each part by itself.
+	// Tolerance and Relative are tolerances: values are equal if their distance is at
+	// most Tolerance + Relative × |value in b|. For complex numbers it applies to each
+	// part.
 	Tolerance, Relative float64
-	// Numeric compares values even where both tolerances are 0: then NaN equals NaN and
-	// 0 equals -0. Without it and without tolerances, elements of one dtype are equal
-	// when all their bits are.
+	// Numeric compares values if both tolerances are 0: NaN equals NaN and 0 equals -0.
+	// Without it and without tolerances, elements of one dtype are equal if all their
+	// bits are.
 	Numeric bool
 	// Figures asks for Mean, RMS, RelativeRMS and Cosine.
 	Figures bool
@@ -31,23 +32,23 @@ type CompareOptions struct {
 
 // A Comparison says how the values of two tensors of one shape differ.
 type Comparison struct {
-	Different int64 `json:"different"`
-	// NotFinite is how many of them have a NaN or an infinity on either side.
+	Different int64 `json:"different"` // number of elements that differ
+	// NotFinite is how many of these have a NaN or an infinity on either side.
 	NotFinite int64 `json:"not_finite,omitempty"`
-	Of        int64 `json:"of"`
-	// index of the first element that differs, row-major
+	Of        int64 `json:"of"` // number of elements
+	// First is the index of the first element that differs, in storage order.
 	First []int64 `json:"first,omitempty"`
 	A     any     `json:"a,omitempty"` // the first element that differs: see Value
 	B     any     `json:"b,omitempty"`
-	// Largest is the largest distance, within the tolerance or not; NaN where there is
-	// none.
+	// Largest is the largest distance, within the tolerance or not; NaN if no values
+	// differ.
 	Largest Float `json:"largest"`
-	// The figures are of the differences b - a of finite values; nil if there are none.
+	// Figures are nil without CompareOptions.Figures, or if no two values are finite.
 	*Figures
 }
 
-// Figures summarize the differences of two tensors. They are summed up in a fixed order
-// of pieces.
+// Figures summarize the differences b - a of finite values. Sums have a fixed order, so
+// that figures are the same for any number of cores.
 type Figures struct {
 	Mean        Float `json:"mean"`         // of b - a
 	RMS         Float `json:"rms"`          // root of the mean square of b - a
@@ -55,12 +56,13 @@ type Figures struct {
 	Cosine      Float `json:"cosine"`       // of the angle between a and b
 }
 
-// Equal reports whether nothing differs.
+// Equal reports whether no element differs.
 func (c *Comparison) Equal() bool { return c.Different == 0 }
 
-// Compare compares the values of two dense tensors of one shape, whose orders in memory
-// may differ. If the dtypes differ, the values are compared; for a complex and a real
-// tensor it fails with tensor.ErrDType.
+// Compare compares the values of two dense tensors. Their dtypes and their orders in
+// memory may differ. It fails if their shapes differ, with tensor.ErrDType if one is
+// complex and the other real or a dtype is unknown, with errors.ErrUnsupported if one is
+// not dense or its data is in another file.
 func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*Comparison, error) {
 	var o CompareOptions
 	if opts != nil {
@@ -77,7 +79,7 @@ func Compare(ctx context.Context, a, b *tensor.Tensor, opts *CompareOptions) (*C
 	return c, err
 }
 
-// compare is Compare that counts what it reads.
+// compare is Compare with a counter in place of Progress.
 func compare(ctx context.Context, a, b *tensor.Tensor, o CompareOptions,
 	read counter) (*Comparison, error) {
 	if !(o.Tolerance >= 0) || !(o.Relative >= 0) {
@@ -114,7 +116,7 @@ func compare(ctx context.Context, a, b *tensor.Tensor, o CompareOptions,
 		}
 	}
 	o.Numeric = o.Numeric || o.Tolerance > 0 || o.Relative > 0 || a.DType != b.DType
-	c := &comparing{ctx: ctx, a: a, b: b, o: &o, limits: o.limits(), read: read}
+	c := &comparer{ctx: ctx, a: a, b: b, o: &o, limits: o.limits(), read: read}
 	if c.usesTable() {
 		c.values = sync.OnceValue(func() []float64 {
 			values, _ := valuesOf(a.DType, codesOf(a.DType))
@@ -124,9 +126,9 @@ func compare(ctx context.Context, a, b *tensor.Tensor, o CompareOptions,
 	return c.run()
 }
 
-// usesTable reports whether values are looked up in a table of all codes, which is worth
-// its making above some 50,000 elements.
-func (c *comparing) usesTable() bool {
+// usesTable reports whether values are looked up in a table of all codes. For 16 bits it
+// pays above some 50,000 elements.
+func (c *comparer) usesTable() bool {
 	n, _ := c.a.Shape.Elements()
 	switch d := c.a.DType; {
 	case d != c.b.DType, d == tensor.Bool:
@@ -143,7 +145,7 @@ func rowMajor(t *tensor.Tensor) (*tensor.Tensor, error) {
 	return tensor.Slice(t)
 }
 
-type comparing struct {
+type comparer struct {
 	read counter
 	ctx  context.Context
 	a, b *tensor.Tensor
@@ -153,9 +155,9 @@ type comparing struct {
 	values func() []float64
 }
 
-// A compared is the result for a piece, or of all pieces so far.
-type compared struct {
-	of, different, first int64 // first is -1 where nothing differs
+// A pieceComparison is the result for a piece, or for all pieces so far.
+type pieceComparison struct {
+	of, different, first int64 // first is -1 if nothing differs
 	largest              float64
 	finite, notFinite    int64
 	sum, squares         float64 // of differences
@@ -163,10 +165,10 @@ type compared struct {
 	x, y                 []float64
 }
 
-func (c *comparing) run() (*Comparison, error) {
-	total := compared{first: -1, largest: math.NaN()}
+func (c *comparer) run() (*Comparison, error) {
+	total := pieceComparison{first: -1, largest: math.NaN()}
 	n, _ := c.a.Shape.Elements()
-	if err := c.eachPiece(n, func(r *compared) error {
+	if err := c.eachPiece(n, func(r *pieceComparison) error {
 		if r.different > 0 && total.first < 0 {
 			total.first = total.of + r.first
 		}
@@ -214,20 +216,20 @@ func (c *comparing) run() (*Comparison, error) {
 	return out, nil
 }
 
-// index is the index of the element with this place in storage.
-func (c *comparing) index(place int64) ([]int64, error) {
+// index returns the index of an element from its position in storage.
+func (c *comparer) index(position int64) ([]int64, error) {
 	index := make([]int64, len(c.a.Shape))
 	strides, ok := c.a.Order.Strides(c.a.Shape)
 	if !ok {
 		return nil, tensor.ErrMalformed
 	}
 	for d := range index {
-		index[d] = place / strides[d] % max(c.a.Shape[d], 1)
+		index[d] = position / strides[d] % max(c.a.Shape[d], 1)
 	}
 	return index, nil
 }
 
-// elementAt returns one element: see Value.
+// elementAt returns one element as Value does.
 func elementAt(t *tensor.Tensor, index []int64) (any, error) {
 	var at []tensor.Index
 	for _, i := range index {
@@ -241,17 +243,17 @@ func elementAt(t *tensor.Tensor, index []int64) (any, error) {
 }
 
 // eachPiece compares n elements piece by piece.
-func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
+func (c *comparer) eachPiece(n int64, use func(*pieceComparison) error) error {
 	if c.a.DType.Bits() == c.b.DType.Bits() {
 		return eachPiece(c.ctx, []tensor.Blob{c.a.Data, c.b.Data}, c.read,
-			func(off int64, ps [][]byte, r *compared) error {
+			func(off int64, ps [][]byte, r *pieceComparison) error {
 				bits := int64(c.a.DType.Bits())
 				k := min(int64(len(ps[0]))*8/bits, n-off*8/bits)
 				return c.piece(c.part(c.a, ps[0], k), c.part(c.b, ps[1], k), ps, r)
 			}, use)
 	}
-	// For different widths: both as the widest dtype of their kind, of which uint64 is
-	// one.
+	// Elements of different widths are converted to the widest dtype of their kind.
+	// uint64 stays as it is.
 	to := tensor.F64
 	switch a, b := c.a.DType, c.b.DType; {
 	case a.IsComplex():
@@ -273,20 +275,20 @@ func (c *comparing) eachPiece(n int64, use func(*compared) error) error {
 	if err != nil {
 		return err
 	}
-	wide := &comparing{ctx: c.ctx, a: x, b: y, o: c.o, limits: c.limits, read: c.read}
+	wide := &comparer{ctx: c.ctx, a: x, b: y, o: c.o, limits: c.limits, read: c.read}
 	return wide.eachPiece(n, use)
 }
 
-func (c *comparing) part(t *tensor.Tensor, p []byte, n int64) *tensor.Tensor {
+func (c *comparer) part(t *tensor.Tensor, p []byte, n int64) *tensor.Tensor {
 	size, _ := t.DType.Bytes(n)
 	return &tensor.Tensor{Name: t.Name, DType: t.DType, Shape: tensor.Shape{n},
 		Data: tensor.BlobOf(p[:size])}
 }
 
-// piece compares two pieces of as many elements.
-func (c *comparing) piece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
+// piece compares two pieces of the same number of elements.
+func (c *comparer) piece(a, b *tensor.Tensor, raw [][]byte, r *pieceComparison) error {
 	n, _ := a.Shape.Elements()
-	*r = compared{of: n, first: -1, largest: math.NaN(), x: r.x, y: r.y}
+	*r = pieceComparison{of: n, first: -1, largest: math.NaN(), x: r.x, y: r.y}
 	sameBits := a.DType == b.DType && bytes.Equal(raw[0], raw[1])
 	if sameBits && !c.o.Figures {
 		return nil
@@ -307,7 +309,7 @@ func resize[T any](s []T, n int64) []T {
 	return s[:n]
 }
 
-func (r *compared) differ(i int64) {
+func (r *pieceComparison) differ(i int64) {
 	if r.different++; r.first < 0 {
 		r.first = i
 	}
@@ -315,8 +317,9 @@ func (r *compared) differ(i int64) {
 
 func is64(d tensor.DType) bool { return d == tensor.I64 || d == tensor.U64 }
 
-// integerPiece compares integers that float64 does not hold, signed with unsigned too.
-func (c *comparing) integerPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
+// integerPiece compares int64 and uint64, which float64 cannot represent, with each
+// other.
+func (c *comparer) integerPiece(a, b *tensor.Tensor, raw [][]byte, r *pieceComparison) error {
 	y := typed[uint64](raw[1][:8*r.of])
 	for i, u := range typed[uint64](raw[0][:8*r.of]) {
 		v := y[i]
@@ -338,7 +341,7 @@ func (c *comparing) integerPiece(a, b *tensor.Tensor, raw [][]byte, r *compared)
 		if away == 0 {
 			continue
 		}
-		r.extend(away)
+		r.addDistance(away)
 		if !c.o.Numeric || !(away <= c.o.Tolerance+float64(c.o.Relative*float64(v))) {
 			r.differ(int64(i))
 		}
@@ -346,7 +349,7 @@ func (c *comparing) integerPiece(a, b *tensor.Tensor, raw [][]byte, r *compared)
 	return c.integerFigures(a, b, r)
 }
 
-func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
+func (c *comparer) integerFigures(a, b *tensor.Tensor, r *pieceComparison) error {
 	if !c.o.Figures {
 		return nil
 	}
@@ -361,7 +364,7 @@ func (c *comparing) integerFigures(a, b *tensor.Tensor, r *compared) error {
 	return nil
 }
 
-func (c *comparing) complexPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
+func (c *comparer) complexPiece(a, b *tensor.Tensor, raw [][]byte, r *pieceComparison) error {
 	x, err := tensor.Convert[complex128](a)
 	if err != nil {
 		return err
@@ -373,10 +376,10 @@ func (c *comparing) complexPiece(a, b *tensor.Tensor, raw [][]byte, r *compared)
 	w := a.DType.Size()
 	for i, u := range x {
 		v := y[i]
-		parts := compared{first: -1, largest: r.largest}
+		parts := pieceComparison{first: -1, largest: r.largest}
 		p, q := raw[0][i*w:(i+1)*w], raw[1][i*w:(i+1)*w]
-		exactly(c, &parts, []float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, p, q)
-		r.extend(parts.largest)
+		compareEach(c, &parts, []float64{real(u), imag(u)}, []float64{real(v), imag(v)}, 0, p, q)
+		r.addDistance(parts.largest)
 		if parts.different > 0 {
 			r.differ(int64(i))
 		}

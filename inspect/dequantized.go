@@ -9,17 +9,17 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// dequantized is a Reader of the weights that the tensors of a file make up.
+// dequantized is a file whose quantised weights are dense tensors.
 type dequantized struct {
 	*tensorfile.File
 	stale map[string]bool // attributes about how weights are stored
 }
 
-// Dequantized returns a File that has the weights of f as package quant finds them, and
-// quantised blocks, as elements of dtype d, which are computed as they are read; a weight
-// whose parts do not fit together fails to be read. Other tensors, blobs and attributes
-// are as in f. Scales of activations, and markers, are left out. cfg may be nil.
-// Closing the File closes f.
+// Dequantized returns a File in which the quantised weights of f, as package quant finds
+// them, are dense tensors of dtype d. Their elements are computed each time that they are
+// read; reading fails if the parts of a weight do not fit together. Other tensors, blobs
+// and attributes are as in f. Scales of activations, and markers, are left out. cfg may
+// be nil. Closing the File closes f.
 func Dequantized(f *tensorfile.File, cfg *quant.Config, d tensor.DType) (*tensorfile.File, error) {
 	set := quant.Find(f, cfg)
 	var ts []*tensor.Tensor

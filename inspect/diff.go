@@ -25,17 +25,18 @@ type DiffOptions struct {
 	// Tolerance, Relative, Numeric and Figures are as in CompareOptions.
 	Tolerance, Relative float64
 	Numeric, Figures    bool
-	// IgnoreDType compares the values of different dtypes.
+	// IgnoreDType compares values even if the dtypes differ.
 	IgnoreDType bool
-	// IgnoreBlobs, IgnoreAttributes and IgnorePrograms leave these out.
+	// IgnoreBlobs, IgnoreAttributes and IgnorePrograms say what is not compared.
 	IgnoreBlobs, IgnoreAttributes, IgnorePrograms bool
 	// RenameA, if not nil, returns the name under which a tensor or blob of a is
 	// compared, filtered and reported.
 	RenameA func(name string) string
-	// Filter, if not nil, says which names of tensors and blobs are compared; attributes
-	// and programs then are not.
+	// Filter, if not nil, reports which tensors and blobs are compared. Attributes and
+	// programs are not compared then.
 	Filter func(name string) bool
-	// External, if not nil, returns a tensor whose elements are in another file.
+	// External, if not nil, returns the tensor with the elements of a tensor whose data
+	// is in another file, or nil.
 	External func(name string) *tensor.Tensor
 	// Progress, if not nil, is called with the bytes of both sides read so far and in
 	// all, from one goroutine at a time; the last call has done = total.
@@ -45,10 +46,10 @@ type DiffOptions struct {
 // A DiffReport says what differs between two files.
 type DiffReport struct {
 	Equal   bool `json:"equal"`
-	Tensors int  `json:"tensors"` // that were compared, or are in one file only
-	Blobs   int  `json:"blobs"`
-	// Differ, OnlyA, OnlyB and NotCompared count tensors: that are in both files and
-	// differ, that one file has, and of which something could not be read.
+	Tensors int  `json:"tensors"` // pairs of tensors, and tensors that are in one file
+	Blobs   int  `json:"blobs"`   // as Tensors
+	// Differ counts tensors of both files that differ, OnlyA and OnlyB tensors of one
+	// file, NotCompared tensors of which something could not be compared.
 	Differ      int          `json:"differ"`
 	OnlyA       int          `json:"only_a"`
 	OnlyB       int          `json:"only_b"`
@@ -104,23 +105,24 @@ func (r *DiffReport) count(p *pair[*tensor.Tensor], list []Difference) {
 	}
 }
 
-// A Difference is one thing that differs.
+// A Difference is a difference of two tensors, blobs, attributes or programs.
 type Difference struct {
 	Kind   string `json:"kind"` // "tensor", "blob", "attribute" or "program"
 	Name   string `json:"name"` // "NAME:ROLE" for a part of a tensor
 	Change string `json:"change"`
-	// A and B are both sides; of values the first that differs: see Value.
+	// A and B are what differs in a and b; for ChangeValues the first values that differ,
+	// as Value returns them.
 	A any `json:"a,omitempty"`
 	B any `json:"b,omitempty"`
-	// Comparison is there when Change is ChangeValues.
+	// Comparison is not nil if Change is ChangeValues.
 	*Comparison
-	// Err is why there is no comparison, when Change is ChangeError.
+	// Err is not nil if Change is ChangeError.
 	Err   error  `json:"-"`
 	Error string `json:"error,omitempty"`
 }
 
-// The words for Difference.Change; of attributes, programs and tensors also what
-// differs: "value", "dtype", "shape", "scheme", "external", "initial value".
+// Values of Difference.Change. Others name what differs: "value", "dtype", "shape",
+// "scheme", "external", "initial value".
 const (
 	ChangeOnlyA  = "only_a"
 	ChangeOnlyB  = "only_b"
@@ -128,9 +130,9 @@ const (
 	ChangeError  = "error" // could not be compared
 )
 
-// Largest returns the n tensors whose values differ most: by their relative RMS where
-// there are figures, else by the largest distance. Tensors with elements that became NaN
-// or infinite are first.
+// Largest returns the n tensors whose values differ most: by their relative RMS if there
+// are figures, else by the largest distance. First are tensors of which an element that
+// differs is NaN or infinite in one file.
 func (r *DiffReport) Largest(n int) []Difference {
 	var all []Difference
 	for _, d := range r.Differences {
@@ -155,11 +157,11 @@ func (r *DiffReport) Largest(n int) []Difference {
 	return all[:min(n, len(all))]
 }
 
-// Diff compares two files by content: tensors and blobs by their names, values of tensors
-// with any order in memory, sparse tensors of different layouts as dense ones,
-// attributes, and the programs of two files of one format. Neither the order of tensors
-// nor the format counts. A tensor that cannot be read is a Difference of its own; the
-// error is one of the options or of the context.
+// Diff compares the content of two files: tensors and blobs by name, attributes, and
+// programs if the formats are the same. It ignores the order of tensors, their order in
+// memory, and the formats. Sparse tensors of different schemes are compared as dense
+// ones. A tensor that cannot be read is a Difference. Diff fails only for invalid options
+// and when ctx ends.
 func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffReport, error) {
 	d := differ{a: a, b: b}
 	if opts != nil {
@@ -194,7 +196,7 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		if !p.both() {
 			return 0
 		}
-		return max(payload(p.a), payload(p.b))
+		return max(sizeOrMax(p.a), sizeOrMax(p.b))
 	}
 	i := 0
 	for list, err := range inOrder(ctx, slices.Values(pairs), size, d.compareTensors, m.Add) {
@@ -216,7 +218,7 @@ func Diff(ctx context.Context, a, b *tensorfile.File, opts *DiffOptions) (*DiffR
 		}
 	}
 	if d.Filter == nil {
-		report.Differences = append(report.Differences, d.compareWords()...)
+		report.Differences = append(report.Differences, d.compareAttributes()...)
 	}
 	report.Equal = len(report.Differences) == 0
 	m.End()
@@ -228,7 +230,7 @@ type differ struct {
 	a, b *tensorfile.File
 }
 
-// A pair is what has the same name in both files, or what one of them has.
+// A pair has the items of one name in both files, or the item of one file.
 type pair[T any] struct {
 	name     string
 	a, b     T
@@ -237,8 +239,8 @@ type pair[T any] struct {
 
 func (p *pair[T]) both() bool { return p.inA && p.inB }
 
-// pairsOf joins two lists by name, in the order of the first, then what only the second
-// has. Among duplicate names the first goes with the first.
+// pairsOf joins two lists by name: in the order of the first list, then the rest of the
+// second. Items of duplicate names are joined in order.
 func pairsOf[T any](as, bs []T, name func(T) string) []pair[T] {
 	rest := map[string][]int{}
 	for i, b := range bs {
@@ -262,7 +264,7 @@ func pairsOf[T any](as, bs []T, name func(T) string) []pair[T] {
 	return all
 }
 
-// nameOf is the name under which what is named name in a or b is compared.
+// nameOf returns the name under which an item of a or b is compared.
 func (d *differ) nameOf(name string, inA bool) string {
 	if inA && d.RenameA != nil {
 		return d.RenameA(name)
@@ -315,7 +317,7 @@ func (d *differences) add(name string, x Difference) {
 	d.list = append(d.list, x)
 }
 
-// oneSided notes what only one file has.
+// oneSided adds the difference of an item that only one file has.
 func (d *differences) oneSided(name string, inA bool) {
 	what := ChangeOnlyB
 	if inA {
@@ -324,8 +326,8 @@ func (d *differences) oneSided(name string, inA bool) {
 	d.change(name, what, nil, nil)
 }
 
-// compared notes a comparison in which something differs, or why there is none.
-func (d *differences) compared(name string, c *Comparison, err error) {
+// addComparison adds a comparison if it is not equal, or the error of comparing.
+func (d *differences) addComparison(name string, c *Comparison, err error) {
 	switch {
 	case err != nil:
 		d.add(name, Difference{Change: ChangeError, Err: err, Error: err.Error()})
@@ -351,7 +353,7 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
 		out.oneSided(p.name, p.inA)
 		return out.list
 	}
-	p.a, p.b = blocksAlike(p.a), blocksAlike(p.b)
+	p.a, p.b = normalizeBlocks(p.a), normalizeBlocks(p.b)
 	u, v := dtypeName(p.a.DType, p.a.Data), dtypeName(p.b.DType, p.b.Data)
 	ofParts := !p.a.Dense() && !p.b.Dense() && (u == "" || v == "") // and compared there
 	if u != v && !ofParts && !d.IgnoreDType {
@@ -374,7 +376,7 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
 		}
 		return out.list
 	}
-	if x.Scheme != y.Scheme { // of two layouts, the dense one is compared
+	if x.Scheme != y.Scheme {
 		u, err := densify(ctx, x)
 		if err == nil {
 			x = u
@@ -388,7 +390,7 @@ func (d *differ) compareTensors(ctx context.Context, p pair[*tensor.Tensor],
 	}
 	if x.Dense() {
 		c, err := d.values(ctx, x, y, read)
-		out.compared(p.name, c, err)
+		out.addComparison(p.name, c, err)
 	}
 	d.compareParts(ctx, out, p.name, x, y, read)
 	return out.list
@@ -411,7 +413,7 @@ func scheme(t *tensor.Tensor) string {
 	return t.Scheme
 }
 
-// dtypeName is the name of a dtype, or the file's own word for one without.
+// dtypeName returns the name of a dtype; the file's name for an unknown one.
 func dtypeName(d tensor.DType, b tensor.Blob) string {
 	if d.Known() {
 		return d.String()
@@ -420,7 +422,7 @@ func dtypeName(d tensor.DType, b tensor.Blob) string {
 	return st.Type
 }
 
-// compareParts compares what is not dense, and what a dense tensor has in addition.
+// compareParts compares the parts of two tensors.
 func (d *differ) compareParts(ctx context.Context, out *differences, name string, x,
 	y *tensor.Tensor, read counter) {
 	for _, q := range pairsOf(x.Parts, y.Parts, func(p tensor.Part) string { return p.Role }) {
@@ -435,7 +437,7 @@ func (d *differ) compareParts(ctx context.Context, out *differences, name string
 			ty, err = Part(ctx, y, &q.b)
 		}
 		if err != nil {
-			out.compared(name, nil, err)
+			out.addComparison(name, nil, err)
 			continue
 		}
 		// Indices are numbers: their width differs from format to format.
@@ -447,12 +449,12 @@ func (d *differ) compareParts(ctx context.Context, out *differences, name string
 			out.change(name, "dtype", tx.DType, ty.DType)
 		default:
 			c, err := d.values(ctx, tx, ty, read)
-			out.compared(name, c, err)
+			out.addComparison(name, c, err)
 		}
 	}
 }
 
-// values compares dense tensors of one shape: those without values by their bytes.
+// values compares dense tensors of one shape; if both dtypes are unknown, their bytes.
 func (d *differ) values(ctx context.Context, x, y *tensor.Tensor,
 	read counter) (*Comparison, error) {
 	for _, t := range []*tensor.Tensor{x, y} {
@@ -475,14 +477,14 @@ func (d *differ) compareBlobs(ctx context.Context, p pair[namedBlob],
 		return out.list
 	}
 	c, err := compareBytes(ctx, p.a.data, p.b.data, read)
-	out.compared(p.name, c, err)
+	out.addComparison(p.name, c, err)
 	return out.list
 }
 
-// compareBytes compares blobs; all that only the longer one has differs.
+// compareBytes compares blobs. Bytes that only the longer one has differ.
 func compareBytes(ctx context.Context, x, y tensor.Blob, read counter) (*Comparison, error) {
 	n, m := x.Size(), y.Size()
-	if n < 0 || m < 0 { // only decoding shows the size
+	if n < 0 || m < 0 { // known only after decoding
 		var both [2]tensor.Blob
 		for i, b := range []tensor.Blob{x, y} {
 			all, err := b.ReadAll()
@@ -521,8 +523,8 @@ func compareBytes(ctx context.Context, x, y tensor.Blob, read counter) (*Compari
 	return c, err
 }
 
-// compareWords compares attributes and programs.
-func (d *differ) compareWords() []Difference {
+// compareAttributes compares attributes and programs.
+func (d *differ) compareAttributes() []Difference {
 	var all []Difference
 	inA, inB := modulesOf(d.a), modulesOf(d.b)
 	add := func(kind string, x, y []Attribute) {
@@ -562,8 +564,8 @@ func modulesOf(f *tensorfile.File) map[string]bool {
 	return names
 }
 
-// inModule reports whether an attribute is of a module: a state_dict, which has the same
-// tensors, does not have it.
+// inModule reports whether an attribute is of a pickled module. A state_dict with the
+// same tensors does not have it.
 func inModule(key string, modules map[string]bool) bool {
 	for i := range len(key) {
 		if key[i] == '.' && modules[key[:i]] {
@@ -573,8 +575,8 @@ func inModule(key string, modules map[string]bool) bool {
 	return modules[""]
 }
 
-// withoutLibrary leaves out the library that metadata of safetensors names for readers of
-// that format, where the other file has another format.
+// withoutLibrary leaves out the attribute format of a safetensors file, which names a
+// library for readers of that format.
 func withoutLibrary(d *differ, all []Attribute) []Attribute {
 	if d.a.Format() != tensorfile.Safetensors && d.b.Format() != tensorfile.Safetensors {
 		return all

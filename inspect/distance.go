@@ -8,11 +8,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// compareBlock is how many elements are compared at a time, so that both sides stay in
-// the cache.
+// compareBlock is how many elements are compared at a time: both sides stay in the cache.
 const compareBlock = 4096
 
-// infinite is the bits of the infinity; the bits of a NaN without its sign are greater.
+// infinite is the bits of infinity; the bits of a NaN without its sign are greater.
 const infinite = 0x7ff << 52
 
 // A number is a type of elements that are compared in place, without decoding.
@@ -20,8 +19,8 @@ type number interface {
 	float32 | float64 | int32 | uint32
 }
 
-// realPiece compares elements that float64 holds.
-func (c *comparing) realPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) error {
+// realPiece compares elements that float64 can represent.
+func (c *comparer) realPiece(a, b *tensor.Tensor, raw [][]byte, r *pieceComparison) error {
 	same := a.DType == b.DType
 	for at := int64(0); at < r.of; at += compareBlock {
 		n := min(compareBlock, r.of-at)
@@ -53,13 +52,14 @@ func (c *comparing) realPiece(a, b *tensor.Tensor, raw [][]byte, r *compared) er
 	return nil
 }
 
-// blockOf is the bytes of n elements from index at on.
+// blockOf returns the bytes of n elements from index at on.
 func blockOf(d tensor.DType, p []byte, at, n int64) []byte {
 	bits := int64(d.Bits())
 	return p[at*bits/8 : ((at+n)*bits+7)/8]
 }
 
-// typed is the elements in p, in place where the machine can.
+// typed returns the elements in p: in place if the host is little-endian and p is
+// aligned.
 func typed[T le.Fixed](p []byte) []T {
 	if le.HostIsLittle {
 		if s, ok := le.Cast[T](p); ok {
@@ -80,21 +80,20 @@ func convertBlock[T tensor.Element](dst []T, t *tensor.Tensor, p []byte) error {
 			Data: tensor.BlobOf(p)})
 }
 
-// limits are how far values may be apart.
+// limits say which values are equal.
 type limits struct {
 	tolerance, relative float64
 	bits                uint64 // of tolerance
-	bitwise             bool   // not at all
+	bitwise             bool   // all bits must be equal
 }
 
 func (o *CompareOptions) limits() limits {
 	return limits{o.Tolerance, o.Relative, math.Float64bits(o.Tolerance), !o.Numeric}
 }
 
-// exceed returns a number whose sign bit says that u and v are too far apart.
-// Distances, such as away for u and v, are compared as the bits of float64,
-// whose order is the order of the numbers: without branches, and NaN is beyond every
-// tolerance. It has to be inlined.
+// exceed returns a number whose sign bit is set if u and v differ. away has the bits of
+// their distance. Bits of positive floats have the order of the floats, so that it
+// compares without branches; NaN exceeds every tolerance. It must be inlined.
 func (l *limits) exceed(u, v float64, away uint64) uint64 {
 	switch {
 	case l.bitwise:
@@ -106,7 +105,7 @@ func (l *limits) exceed(u, v float64, away uint64) uint64 {
 	return l.bits - away
 }
 
-// distances returns the largest distance, as bits, and how many exceed the limits.
+// distances returns the bits of the largest distance, and how many values differ.
 func distances[T number](x, y []T, l *limits) (largest uint64, different int64) {
 	y = y[:len(x)]
 	for i := range x {
@@ -140,9 +139,10 @@ func codeDistances[C uint8 | uint16](x, y []C, values []float64,
 }
 
 // compareCodes is compareBlocks for codes.
-func compareCodes[C uint8 | uint16](c *comparing, r *compared, x, y []C, at int64, p, q []byte) {
+func compareCodes[C uint8 | uint16](c *comparer, r *pieceComparison, x, y []C, at int64,
+	p, q []byte) {
 	values := c.values()
-	if !c.o.Figures && r.note(codeDistances(x, y, values, &c.limits)) {
+	if !c.o.Figures && r.addBlock(codeDistances(x, y, values, &c.limits)) {
 		return
 	}
 	r.x, r.y = lookUp(r.x, x, values), lookUp(r.y, y, values)
@@ -158,30 +158,30 @@ func lookUp[C uint8 | uint16](dst []float64, x []C, values []float64) []float64 
 	return dst
 }
 
-// note adds what was found in a block, unless that has values that are not finite, or
-// the first element that differs.
-func (r *compared) note(largest uint64, different int64) bool {
+// addBlock adds the result of a block. It returns false, and adds nothing, if the block
+// has values that are not finite, or the first element that differs.
+func (r *pieceComparison) addBlock(largest uint64, different int64) bool {
 	if largest >= infinite || r.first < 0 && different > 0 {
 		return false
 	}
 	r.different += different
-	r.extend(math.Float64frombits(largest))
+	r.addDistance(math.Float64frombits(largest))
 	return true
 }
 
 // compareBlocks compares a block of values, the first of which has index at, and which
 // are stored as the bytes p and q.
-func compareBlocks[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byte) {
-	if !r.note(distances(x, y, &c.limits)) {
-		exactly(c, r, x, y, at, p, q)
+func compareBlocks[T number](c *comparer, r *pieceComparison, x, y []T, at int64, p, q []byte) {
+	if !r.addBlock(distances(x, y, &c.limits)) {
+		compareEach(c, r, x, y, at, p, q)
 	}
 	if c.o.Figures {
 		addFigures(r, x, y)
 	}
 }
 
-// exactly compares any values one by one, and finds the first that differs.
-func exactly[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byte) {
+// compareEach compares values one by one, and finds the first that differs.
+func compareEach[T number](c *comparer, r *pieceComparison, x, y []T, at int64, p, q []byte) {
 	w := 0 // the size of a value in bytes, or 0
 	if c.a.DType.Bits()%8 == 0 {
 		w = len(p) / len(x)
@@ -189,7 +189,7 @@ func exactly[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byt
 	for i := range x {
 		u, v := float64(x[i]), float64(y[i])
 		away := math.Abs(u - v)
-		r.extend(away)
+		r.addDistance(away)
 		var same bool
 		switch {
 		case !c.o.Numeric && w > 0: // decoding does not keep the bits of a NaN
@@ -210,15 +210,15 @@ func exactly[T number](c *comparing, r *compared, x, y []T, at int64, p, q []byt
 	}
 }
 
-// extend notes a distance.
-func (r *compared) extend(away float64) {
+// addDistance updates the largest distance.
+func (r *pieceComparison) addDistance(away float64) {
 	if away > 0 && !(away <= r.largest) {
 		r.largest = away
 	}
 }
 
 // addFigures sums up the differences where both values are finite.
-func addFigures[T number](r *compared, x, y []T) {
+func addFigures[T number](r *pieceComparison, x, y []T) {
 	var n int64
 	var sum, squares, aa, bb, ab float64
 	y = y[:len(x)]

@@ -1,7 +1,7 @@
 // Package inspect computes what the command tensorfile shows: statistics, hashes and
 // differences of tensors, summaries, usage and graphs of files. A call that reads tensors
 // takes a context, uses all cores, holds a few MiB in addition to its result and reports
-// progress. Results are structs with JSON tags, the same on every machine.
+// progress. Results are structs with JSON tags. They are the same on every machine.
 //
 // Begin with one of these calls; most other types are parts of their results:
 //

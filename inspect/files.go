@@ -10,15 +10,15 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// A joined file is several, as package model makes of a directory.
+// A joined file is a Reader of several files, as package model makes it of a directory.
 type joined interface {
 	Files() []*tensorfile.File
 	Names() []string     // of the files
-	FileOf(i int) string // of a tensor
-	IndexSize() int64    // of what names the files
+	FileOf(i int) string // name of the file of tensor i
+	IndexSize() int64    // size of the index that names the files
 }
 
-// A sharded file, an index or a root, names others that have its tensors.
+// A sharded file is an index or a root, which names the files that have its tensors.
 type sharded interface {
 	ShardSpans() iter.Seq2[string, iter.Seq[tensor.Span]]
 }
@@ -31,7 +31,7 @@ func Shards(f *tensorfile.File) (names []string) {
 		for name := range r.Shards() {
 			names = append(names, name)
 		}
-	case *ztensor.Reader: // whose shards are not opened for that
+	case *ztensor.Reader: // without opening the shards
 		for s := range r.Shards() {
 			names = append(names, s.Name)
 		}
@@ -53,14 +53,14 @@ func Shards(f *tensorfile.File) (names []string) {
 	return names
 }
 
-// isUnpacked reports whether a file is the directory of an archive: its files are members
-// of the archive, not shards.
+// isUnpacked reports whether a file is the directory of an unpacked archive: its files
+// are members, not shards.
 func isUnpacked(f *tensorfile.File) bool {
 	return f.Format() == tensorfile.Torch && f.Version() == "unpacked"
 }
 
-// FileOf returns the name of the file that has the bytes of a tensor, the tensor at i of
-// f, which are stored as st says; "" if that is f.
+// FileOf returns the name of the file that has bytes of tensor i of f. st says where they
+// are stored. It returns "" if the file is f.
 func FileOf(f *tensorfile.File, i int, st tensor.Stored) string {
 	if r, ok := f.Sys().(joined); ok && st.File == "" {
 		return r.FileOf(i)
@@ -86,7 +86,7 @@ func shardGroups(f *tensorfile.File) []UsageGroup {
 		if isUnpacked(f) {
 			break
 		}
-		isStored := true // each payload is at a place of its own
+		isStored := true // each payload is one range of a file
 		for t := range f.Tensors() {
 			last := ""
 			for b := range format.Blobs(t) {
@@ -161,8 +161,8 @@ func tensorBytes(spans iter.Seq[tensor.Span]) (n int64) {
 	return n
 }
 
-// storedSize returns how many bytes of a file a blob takes: elements
-// that are gathered count with as many as they have.
+// storedSize returns how many bytes of a file a blob takes. For elements that are
+// gathered from several ranges it is their size.
 func storedSize(b tensor.Blob) int64 {
 	if st, ok := b.Stored(); ok && (st.Offset >= 0 || st.File != "") {
 		return st.Size

@@ -87,7 +87,8 @@ func (g *Graph) Len() int {
 	return n
 }
 
-// Select returns the groups whose names isWanted, and the links between them.
+// Select returns the groups for whose names isWanted returns true, and the links between
+// them.
 func (g *Graph) Select(isWanted func(name string) bool) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
 	at := map[int]int{}
@@ -107,11 +108,12 @@ func (g *Graph) Select(isWanted func(name string) bool) *Graph {
 	return out
 }
 
-// DOT writes the graph in the language of Graphviz.
+// DOT returns the graph in the language of Graphviz.
 func (g *Graph) DOT() []byte {
 	var b []byte
 	str := func(s string) string {
-		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(clean(s)) + `"`
+		escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+		return `"` + escape.Replace(printable(s)) + `"`
 	}
 	add := func(format string, args ...any) { b = fmt.Appendf(b, format+"\n", args...) }
 	add("digraph {")
@@ -152,17 +154,17 @@ func (g *Graph) DOT() []byte {
 	return b
 }
 
-// Mermaid writes the graph in the language that GitHub and others draw.
+// Mermaid returns the graph in the language of Mermaid, which GitHub draws.
 func (g *Graph) Mermaid() []byte {
 	var b []byte
 	str := func(s string) string {
 		var q strings.Builder
 		q.WriteByte('"')
-		for _, r := range clean(s) {
+		for _, r := range printable(s) {
 			switch {
 			case r == '\n':
 				q.WriteString("<br/>")
-			case strings.ContainsRune("\"#<>&;`\\{}|", r): // all of which it gives a meaning
+			case strings.ContainsRune("\"#<>&;`\\{}|", r): // syntax of Mermaid
 				fmt.Fprintf(&q, "#%d;", r)
 			default:
 				q.WriteRune(r)
@@ -202,13 +204,14 @@ func (g *Graph) Mermaid() []byte {
 	return b
 }
 
-// clean replaces what is not printable, and cuts what is too long to draw.
-func clean(s string) string {
-	const most = 120
+// printable replaces runes that are not printable, and cuts text that is too long to
+// draw.
+func printable(s string) string {
+	const maxRunes = 120
 	var b strings.Builder
 	n := 0
 	for _, r := range s {
-		if n++; n > most {
+		if n++; n > maxRunes {
 			b.WriteString("…")
 			break
 		}

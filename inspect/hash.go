@@ -29,7 +29,7 @@ func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Hash returns the SHA-256 of the decoded bytes of a blob, such as the data of a dense
-// tensor in storage order. One blob is hashed by one core. progress, if not nil, gets the
+// tensor in storage order. It uses one core. progress, if not nil, is called with the
 // bytes read so far and in all; the last call has done = total.
 func Hash(ctx context.Context, b tensor.Blob, progress func(done, total int64)) (Sum, error) {
 	m := format.NewMeter(progress, max(b.Size(), 0))
@@ -73,15 +73,17 @@ func stream(ctx context.Context, h hash.Hash, b tensor.Blob, read counter) error
 	}
 }
 
-// Content returns an id of tensors that is the same for every file, format, order and set
-// of shards: the SHA-256 of a line for each tensor, sorted by name,
+// Content returns a hash of tensors that does not depend on their file, format, order and
+// shards: the SHA-256 of a line for each tensor, sorted by name,
 //
 //	"name" dtype [dimensions] sha256 …
 //
-// with the name quoted as in Go and the SHA-256 of the row-major, little-endian elements:
-// of each part by role if the tensor is sparse, the word none for state without an
-// initial value. External tensors and duplicate names are errors. progress, if not nil,
-// gets the bytes read so far and in all; the last call has done = total.
+// with the name quoted as in Go and the SHA-256 of the row-major, little-endian elements.
+// If the tensor is not dense, the scheme stands there and then the role, dtype and
+// SHA-256 of each part, sorted by role; for state without an initial value "none".
+// Content fails with errors.ErrUnsupported for external tensors, with tensor.ErrDuplicate
+// for duplicate names. progress, if not nil, is called with the bytes read so far and in
+// all; the last call has done = total.
 func Content(ctx context.Context, ts []*tensor.Tensor,
 	progress func(done, total int64)) (Sum, error) {
 	sorted := slices.SortedFunc(slices.Values(ts),
@@ -127,7 +129,7 @@ func Content(ctx context.Context, ts []*tensor.Tensor,
 }
 
 func contentLine(ctx context.Context, t *tensor.Tensor, read counter) (string, error) {
-	t = blocksAlike(t)
+	t = normalizeBlocks(t)
 	s := fmt.Sprintf("%q %v %v", t.Name, t.DType, t.Shape)
 	fail := func(err error) (string, error) {
 		return "", fmt.Errorf("tensor %s: %w", naming.Quote(t.Name), err)

@@ -13,10 +13,10 @@ import (
 
 // HistogramOptions are options of [Histogram]; nil is the zero value.
 type HistogramOptions struct {
-	// Bins is their number; 0 means 10, at most 10,000.
+	// Bins is the number of bins, at most 10,000; 0 means 10.
 	Bins int
-	// Min and Max are the range, so that histograms of several tensors are comparable.
-	// If both are 0, it is the range of the finite elements.
+	// Min and Max are the range of the bins. If both are 0, it is the range of the finite
+	// elements.
 	Min, Max float64
 	// Progress, if not nil, is called with the bytes read so far and in all, from one
 	// goroutine at a time; the last call has done = total.
@@ -24,8 +24,8 @@ type HistogramOptions struct {
 	Progress func(done, total int64)
 }
 
-// Bins count finite elements from Min to Max, in bins of equal width: each includes its
-// lower edge and the last also its upper one, as NumPy's do.
+// Bins count finite elements from Min to Max, in bins of equal width. As in NumPy, each
+// bin includes its lower edge, and the last also its upper edge.
 type Bins struct {
 	Min    Float   `json:"min"`
 	Max    Float   `json:"max"`
@@ -35,14 +35,14 @@ type Bins struct {
 // A Distribution is the result of [Histogram].
 type Distribution struct {
 	Bins
-	// Below and Above count the finite elements outside of a range that was given.
+	// Below and Above count the finite elements outside of HistogramOptions.Min and Max.
 	Below int64 `json:"below"`
 	Above int64 `json:"above"`
 }
 
-// Histogram counts the elements of a dense tensor in bins of equal width. It leaves out
-// elements that are not finite. If no element is left and no range is given, all counts
-// are 0. It fails with tensor.ErrDType if the elements are not real numbers.
+// Histogram counts the finite elements of a dense tensor, or of quantised blocks, in bins
+// of equal width. It fails with tensor.ErrDType if the elements are not real numbers,
+// with errors.ErrUnsupported if t is not dense or its data is in another file.
 func Histogram(ctx context.Context, t *tensor.Tensor,
 	opts *HistogramOptions) (*Distribution, error) {
 	var o HistogramOptions
@@ -63,7 +63,7 @@ func Histogram(ctx context.Context, t *tensor.Tensor,
 
 func histogram(ctx context.Context, t *tensor.Tensor, o *HistogramOptions,
 	read counter) (*Distribution, error) {
-	m, err := newMeasuring(ctx, t, &StatsOptions{Bins: o.Bins}, read)
+	m, err := newMeasurement(ctx, t, &StatsOptions{Bins: o.Bins}, read)
 	switch {
 	case err != nil:
 		return nil, err
@@ -73,7 +73,7 @@ func histogram(ctx context.Context, t *tensor.Tensor, o *HistogramOptions,
 		return nil, fmt.Errorf("%w: a histogram of tensor %s, which is %v", tensor.ErrDType,
 			naming.Quote(t.Name), m.d)
 	case o.Min != 0 || o.Max != 0:
-		return m.within(o.Min, o.Max)
+		return m.histogramOf(o.Min, o.Max)
 	}
 	s, err := m.summary()
 	if err != nil {
@@ -85,12 +85,12 @@ func histogram(ctx context.Context, t *tensor.Tensor, o *HistogramOptions,
 	return &Distribution{Bins: *s.Histogram}, nil
 }
 
-// within makes the histogram of a range.
-func (m *measuring) within(lo, hi float64) (*Distribution, error) {
-	h := newBars(lo, hi, m.o.Bins)
+// histogramOf returns the histogram of a given range.
+func (m *measurement) histogramOf(lo, hi float64) (*Distribution, error) {
+	h := newBinning(lo, hi, m.o.Bins)
 	out := &Distribution{Bins: Bins{Min: Float(lo), Max: Float(hi), Counts: h.counts}}
 	if m.countsCodes() {
-		all, _, err := m.tally()
+		all, _, err := m.countCodes()
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (m *measuring) within(lo, hi float64) (*Distribution, error) {
 		}
 		return out, err
 	}
-	err := m.eachBlock(func(_ int64, _ []byte, r *passed) error {
+	err := m.eachBlock(func(_ int64, _ []byte, r *pieceResult) error {
 		inside := r.block[:0]
 		for _, v := range r.block {
 			switch {
@@ -122,7 +122,7 @@ func (m *measuring) within(lo, hi float64) (*Distribution, error) {
 		}
 		h.add(r.bars, inside)
 		return nil
-	}, func(r *passed) error {
+	}, func(r *pieceResult) error {
 		out.Below += r.below
 		out.Above += r.above
 		for i, n := range r.bars {
@@ -133,16 +133,16 @@ func (m *measuring) within(lo, hi float64) (*Distribution, error) {
 	return out, err
 }
 
-// bars are the bins of a histogram while they are filled, between edges.
-type bars struct {
-	scale       float64 // of values whose squares, or bins per unit, would not be float64s
+// A binning counts values in the bins of a histogram.
+type binning struct {
+	scale       float64 // values are divided by it, so that no result overflows; mostly 1
 	lo, perUnit float64
 	edges       []float64
 	counts      []int64
 }
 
-func newBars(lo, hi float64, bins int) *bars {
-	b := &bars{scale: 1, counts: make([]int64, bins), edges: make([]float64, bins+1)}
+func newBinning(lo, hi float64, bins int) *binning {
+	b := &binning{scale: 1, counts: make([]int64, bins), edges: make([]float64, bins+1)}
 	if a := max(math.Abs(lo), math.Abs(hi)); a > 1e150 || a > 0 && a < 1e-140 {
 		b.scale = a
 	}
@@ -163,7 +163,7 @@ func newBars(lo, hi float64, bins int) *bars {
 }
 
 // add counts the values of a block.
-func (b *bars) add(counts []int64, x []float64) {
+func (b *binning) add(counts []int64, x []float64) {
 	if b.scale != 1 {
 		for i := range x {
 			x[i] /= b.scale
@@ -174,9 +174,9 @@ func (b *bars) add(counts []int64, x []float64) {
 	}
 }
 
-// index returns the bar of a scaled value. The product is rounded; what counts are the
-// edges.
-func (b *bars) index(v float64) int {
+// index returns the bin of a scaled value. The product is rounded, so that it compares
+// the edges.
+func (b *binning) index(v float64) int {
 	at := min(int((v-b.lo)*b.perUnit), len(b.counts)-1)
 	if v < b.edges[at] {
 		at--
@@ -186,8 +186,8 @@ func (b *bars) index(v float64) int {
 	return at
 }
 
-// squares sums up the distances from the mean, in units of the scale.
-func (b *bars) squares(x []float64, mean float64) (sum float64) {
+// squares returns the sum of the squared distances from the mean, divided by scale².
+func (b *binning) squares(x []float64, mean float64) (sum float64) {
 	for _, v := range x {
 		d := v/b.scale - mean/b.scale
 		sum += float64(d * d)

@@ -17,19 +17,20 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// An Info summarises a file: its sizes, its attributes, and in one field the facts that
-// only its format has. That field is not nil.
+// An Info summarises a file: its sizes, its attributes, and in the field named after its
+// format, if there is one, the facts that only this format has.
 type Info struct {
 	Format  string `json:"format"`
 	Version string `json:"version"`
 	Size    int64  `json:"size"`
 	InfoTotal
-	// StoredElements counts the elements of all tensors as they are stored, Parameters
-	// the elements of weights, of which some are stored as several tensors.
+	// Parameters counts the elements of weights. StoredElements counts the elements of
+	// all tensors as they are stored: a quantised weight may be stored as several
+	// tensors.
 	StoredElements int64                 `json:"stored_elements"`
 	Schemes        []quant.Total         `json:"schemes,omitempty"` // of quantised weights
 	Totals         InfoTotals            `json:"totals"`
-	DTypes         map[string]*InfoTotal `json:"dtypes"` // by name, or the file's word for it
+	DTypes         map[string]*InfoTotal `json:"dtypes"` // by Tensor.DTypeName
 	Attributes     AttributeList         `json:"attributes"`
 	PTD            *PTDInfo              `json:"ptd,omitempty"`
 	PTE            *PTEInfo              `json:"pte,omitempty"`
@@ -45,7 +46,7 @@ type Info struct {
 // An InfoTotal sums up tensors.
 type InfoTotal struct {
 	Tensors    int64 `json:"tensors"`
-	Parameters int64 `json:"parameters"` // elements; of one dtype, as they are stored
+	Parameters int64 `json:"parameters"` // elements
 	Bytes      int64 `json:"bytes"`      // decoded
 }
 
@@ -56,8 +57,8 @@ type InfoTotals struct {
 	BlobBytes int64 `json:"blob_bytes"`
 }
 
-// FormatName returns the word for the format of a file in JSON: the name of its Format,
-// or dcp for a checkpoint of torch.distributed.
+// FormatName returns the name of the format of a file in JSON: the name of its Format, or
+// dcp for a checkpoint of torch.distributed.
 func FormatName(f *tensorfile.File) string {
 	const distributed = "dcp"
 	if f.Format() == tensorfile.Torch && f.Version() == distributed {
@@ -66,9 +67,9 @@ func FormatName(f *tensorfile.File) string {
 	return f.Format().String()
 }
 
-// NewInfo summarises a file from its metadata. It also reads the start of each blob of a
-// .pte, to recognise the blob, and the tensors that quant.Find reads. cfg is the part of
-// the model's configuration that describes quantised weights, and may be nil.
+// NewInfo summarises a file. It reads metadata, the start of each blob of a .pte, and the
+// tensors that quant.Find reads. cfg is the part of the model's configuration that
+// describes quantised weights, and may be nil.
 func NewInfo(f *tensorfile.File, cfg *quant.Config) *Info {
 	d := &Info{Format: FormatName(f), Version: f.Version(), Size: f.TotalSize(),
 		DTypes: map[string]*InfoTotal{}, Attributes: Attributes(f), Warnings: []string{}}
@@ -119,8 +120,8 @@ func NewInfo(f *tensorfile.File, cfg *quant.Config) *Info {
 	return d
 }
 
-// DecodedSize returns how many bytes a tensor's elements have, or all parts of one that
-// is not dense; -1 where it is known only after decoding.
+// DecodedSize returns the size in bytes of the elements of a tensor, or of all its parts
+// if it is not dense; -1 if it is known only after decoding.
 func DecodedSize(t *tensor.Tensor) int64 {
 	switch {
 	case t.External:

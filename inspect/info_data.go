@@ -36,7 +36,8 @@ func ptdInfo(r *ptd.Reader) *PTDInfo {
 // A ZTensorInfo has the facts that only a .zt has.
 type ZTensorInfo struct {
 	Generator *string `json:"generator"` // nil where the file has none
-	// the algorithms in use, as the file spells them
+	// Digest names the algorithms of the digests, separated by commas; nil if there is
+	// none.
 	Digest        *string        `json:"digest"`
 	ContentDigest *string        `json:"content_digest,omitempty"` // of version 2
 	Shards        []ZTensorShard `json:"shards,omitempty"`         // of version 2

@@ -25,7 +25,7 @@ type RTenValue struct {
 	Shape []any  `json:"shape,omitzero"`
 }
 
-// An RTenRequirement is why a model requires a release of RTen.
+// An RTenRequirement says why a model requires a release of RTen.
 type RTenRequirement struct {
 	Release string `json:"release"`
 	What    string `json:"what"`

@@ -22,11 +22,11 @@ const (
 	svgLane   = 10 // of an edge that passes a layer
 )
 
-// maxBends bounds the places at which edges pass layers, whatever the file says.
+// maxBends is the max number of bends of a group.
 const maxBends = 1 << 18
 
-// A layered group has its nodes in layers, each edge from one layer to the next: where
-// one passes a layer it has a bend, which takes a place among the nodes.
+// A layered group has its nodes in layers. An edge that passes a layer has a bend there,
+// so that each step goes from one layer to the next.
 type layered struct {
 	group  *Group
 	boxes  []box   // the nodes of the group, then the bends
@@ -35,17 +35,18 @@ type layered struct {
 	width  float64
 }
 
-// A box is a node or a bend. up and down are linked boxes of the layers above and below.
+// A box is a node or a bend. up and down are the boxes that steps link it to, in the
+// layers above and below.
 type box struct {
 	layer    int
-	place    int // in its layer
+	position int // in its layer
 	x, w     float64
 	up, down []int
 }
 
 // A step is the part of an edge between adjacent layers.
 type step struct {
-	from, to int // boxes, from is above to, or both are in one layer
+	from, to int // boxes: from is in the layer above to, or both are in one layer
 	edge     int
 	back     bool // the edge goes from a lower layer to a higher one
 }
@@ -62,13 +63,13 @@ func newLayered(gr *Group) (*layered, error) {
 		for b.layer >= len(l.layers) {
 			l.layers = append(l.layers, nil)
 		}
-		b.place = len(l.layers[b.layer])
+		b.position = len(l.layers[b.layer])
 		l.layers[b.layer] = append(l.layers[b.layer], i)
 		b.w = svgLane
 		if i < len(gr.Nodes) {
 			n := &gr.Nodes[i]
-			text := max(utf8.RuneCountInString(clean(n.Label)),
-				utf8.RuneCountInString(clean(n.Detail))*9/svgFont)
+			text := max(utf8.RuneCountInString(printable(n.Label)),
+				utf8.RuneCountInString(printable(n.Detail))*9/svgFont)
 			b.w = max(float64(text)*svgChar+16, 48)
 		}
 	}
@@ -77,10 +78,10 @@ func newLayered(gr *Group) (*layered, error) {
 	return l, nil
 }
 
-// assignLayers gives every node a layer: the longest way from a node without
-// predecessors. In a cycle the first node is taken as if nothing came before it. An
-// input, and what no input reaches, such as constants and what is made of them alone, is
-// right above its first use.
+// assignLayers sets the layer of every node: the length of the longest path from a node
+// without predecessors. In a cycle the first node counts as one without predecessors.
+// Nodes that no path links to an input, such as constants, and inputs go to the layer
+// above their first use.
 func (l *layered) assignLayers() {
 	n := len(l.boxes)
 	next, waiting := make([][]int, n), make([]int, n)
@@ -94,9 +95,9 @@ func (l *layered) assignLayers() {
 			ready = append(ready, i)
 		}
 	}
-	taken, isReached := make([]int, 0, n), make([]bool, n) // in order, and from an input
+	sorted, isReached := make([]int, 0, n), make([]bool, n) // isReached: from an input
 	done, first := make([]bool, n), 0
-	for len(taken) < n {
+	for len(sorted) < n {
 		if len(ready) == 0 {
 			for done[first] {
 				first++
@@ -108,7 +109,7 @@ func (l *layered) assignLayers() {
 			continue
 		}
 		done[i] = true
-		taken = append(taken, i)
+		sorted = append(sorted, i)
 		for _, j := range next[i] {
 			if done[j] {
 				continue
@@ -121,8 +122,8 @@ func (l *layered) assignLayers() {
 			}
 		}
 	}
-	for _, i := range slices.Backward(taken) {
-		done[i] = false // what is not done from here on comes later
+	for _, i := range slices.Backward(sorted) {
+		done[i] = false // from here on: nodes that are not done come after i
 		low := n
 		for _, j := range next[i] {
 			if !done[j] && j != i {
@@ -135,8 +136,8 @@ func (l *layered) assignLayers() {
 	}
 }
 
-// addSteps cuts edges at the layers that they pass. Edges from one node share their
-// bends as far as they go together.
+// addSteps splits edges into steps. Edges from one node share the bends of the layers
+// that they all pass. It fails with tensor.ErrLimit beyond maxBends.
 func (l *layered) addSteps() error {
 	type key struct {
 		node int
@@ -180,25 +181,25 @@ func (l *layered) join(from, to, edge int, back bool) {
 	l.boxes[to].up = append(l.boxes[to].up, from)
 }
 
-// order sorts the layers so that few edges cross: each box goes to the mean place of
-// the boxes it is linked to, a few times down and up.
+// order sorts the boxes of each layer so that few edges cross: by the mean position of
+// linked boxes, a few times down and up.
 func (l *layered) order() {
 	sort := func(layer []int, linked func(*box) []int) {
 		mean := make(map[int]float64, len(layer))
 		for _, i := range layer {
 			b := &l.boxes[i]
-			mean[i] = float64(b.place)
+			mean[i] = float64(b.position)
 			if near := linked(b); len(near) > 0 {
 				sum := 0
 				for _, j := range near {
-					sum += l.boxes[j].place
+					sum += l.boxes[j].position
 				}
 				mean[i] = float64(sum) / float64(len(near))
 			}
 		}
 		slices.SortStableFunc(layer, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 		for k, i := range layer {
-			l.boxes[i].place = k
+			l.boxes[i].position = k
 		}
 	}
 	for range 4 {
@@ -211,8 +212,7 @@ func (l *layered) order() {
 	}
 }
 
-// spread gives every box its place from left to right: near those it is linked to, with
-// gaps between boxes.
+// spread sets the x of every box: near the boxes it is linked to, with gaps between them.
 func (l *layered) spread() {
 	place := func(layer []int, wanted func(b *box) float64) {
 		shift, at := 0.0, 0.0
@@ -264,15 +264,15 @@ func (l *layered) spread() {
 		l.boxes[i].x += svgGapX - left
 	}
 	l.width = max(right-left,
-		float64(8+utf8.RuneCountInString(clean(l.group.Name)))*svgChar) + 2*svgGapX
+		float64(8+utf8.RuneCountInString(printable(l.group.Name)))*svgChar) + 2*svgGapX
 }
 
-// height is the height of the whole group.
+// height returns the height of the whole group.
 func (l *layered) height() float64 {
 	return svgTitle + svgMargin + float64(len(l.layers))*(svgNodeH+svgGapY)
 }
 
-// top is where a layer begins, below the top of the group.
+// top returns the y of a layer, below the top of the group.
 func (l *layered) top(layer int) float64 {
 	return svgTitle + svgMargin/2 + float64(layer)*(svgNodeH+svgGapY)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// moments are the sums over a piece, and over all of them.
+// moments are the counts, extremes and sums of a piece, or of all pieces so far.
 type moments struct {
 	zeros, nan, inf, finite int64
 	min, max                float64
 	mean, m2                float64 // m2: the sum of squared distances from the mean
-	minInt, maxInt          int64   // of int64 and uint64, which float64 does not hold
+	minInt, maxInt          int64   // of int64 and uint64, exactly
 	minUint, maxUint        uint64
 }
 
@@ -21,28 +21,28 @@ func noMoments() moments {
 		minUint: math.MaxUint64}
 }
 
-// A passed is what a pass over a piece has found.
-type passed struct {
+// A pieceResult is the result of a pass over a piece, and its buffers.
+type pieceResult struct {
 	moments
-	codes  []uint32 // by coarse
-	bars   []int64
-	below  int64 // of the range of a histogram
-	above  int64
-	block  []float64
-	signed []int64
-	plain  []uint64
+	codes    []uint32 // counts by quantileCode
+	bars     []int64
+	below    int64 // of the range of a histogram
+	above    int64
+	block    []float64
+	signed   []int64
+	unsigned []uint64
 }
 
-// inTwoPasses measures what needs no knowledge of other elements, then the histogram.
-func (m *measuring) inTwoPasses() (*Summary, error) {
+// summaryInTwoPasses computes moments in the first pass, the histogram in the second.
+func (m *measurement) summaryInTwoPasses() (*Summary, error) {
 	all, count := noMoments(), int64(0)
 	var codes []int64
 	if len(m.o.Quantiles) > 0 {
 		codes = make([]int64, 1<<16)
 	}
-	err := m.eachBlock(func(first int64, p []byte, r *passed) error {
+	err := m.eachBlock(func(first int64, p []byte, r *pieceResult) error {
 		return m.measure(p, first, r)
-	}, func(r *passed) error {
+	}, func(r *pieceResult) error {
 		all.join(&r.moments)
 		for i, c := range r.codes {
 			codes[i] += int64(c)
@@ -57,15 +57,15 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 	if all.finite == 0 {
 		return s, nil
 	}
-	h := newBars(all.min, all.max, m.o.Bins)
+	h := newBinning(all.min, all.max, m.o.Bins)
 	m2 := 0.0
-	err = m.eachBlock(func(_ int64, _ []byte, r *passed) error {
+	err = m.eachBlock(func(_ int64, _ []byte, r *pieceResult) error {
 		if h.scale != 1 {
 			r.m2 += h.squares(r.block, all.mean)
 		}
 		h.add(r.bars, r.block)
 		return nil
-	}, func(r *passed) error {
+	}, func(r *pieceResult) error {
 		m2 += r.m2
 		for i, n := range r.bars {
 			h.counts[i] += n
@@ -89,14 +89,14 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 		s.Min, s.Max = m.number(all.min), m.number(all.max)
 	}
 	if len(m.o.Quantiles) > 0 {
-		var sorted []counted
+		var sorted []valueCount
 		for code, n := range codes {
 			if n > 0 {
-				v := middle(uint16(code))
+				v := quantileValue(uint16(code))
 				if m.d.IsInt() {
 					v = math.Trunc(v)
 				}
-				sorted = append(sorted, counted{min(max(v, all.min), all.max), n})
+				sorted = append(sorted, valueCount{min(max(v, all.min), all.max), n})
 			}
 		}
 		s.Quantiles = quantiles(sorted, all.finite, m.o.Quantiles)
@@ -112,12 +112,13 @@ func (m *measuring) inTwoPasses() (*Summary, error) {
 	return s, nil
 }
 
-// eachBlock calls work with blocks of elements, from index first of the bytes p on, as
-// r.block, finite ones only, and use with the result of each piece, in order.
-func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error,
-	use func(r *passed) error) error {
+// eachBlock calls work for each block of elements of a piece p: r.block has the finite
+// elements, first is the index of the block in p. It calls use with the result of each
+// piece, in order.
+func (m *measurement) eachBlock(work func(first int64, p []byte, r *pieceResult) error,
+	use func(r *pieceResult) error) error {
 	return eachPiece(m.ctx, []tensor.Blob{m.data}, m.read,
-		func(off int64, ps [][]byte, r *passed) error {
+		func(off int64, ps [][]byte, r *pieceResult) error {
 			if r.block == nil {
 				r.block, r.bars = make([]float64, compareBlock), make([]int64, m.o.Bins)
 				if len(m.o.Quantiles) > 0 {
@@ -145,8 +146,8 @@ func (m *measuring) eachBlock(work func(first int64, p []byte, r *passed) error,
 		}, use)
 }
 
-// dropSpecial counts what is not finite, and drops it from the block.
-func (r *passed) dropSpecial() {
+// dropSpecial counts elements that are not finite, and removes them from the block.
+func (r *pieceResult) dropSpecial() {
 	var largest uint64
 	for _, v := range r.block {
 		largest = max(largest, math.Float64bits(v)&^(1<<63))
@@ -168,8 +169,8 @@ func (r *passed) dropSpecial() {
 	r.block = finite
 }
 
-// measure adds a block.
-func (m *measuring) measure(p []byte, first int64, r *passed) error {
+// measure adds the moments and codes of a block to r.
+func (m *measurement) measure(p []byte, first int64, r *pieceResult) error {
 	switch n := int64(len(r.block)); m.d { // integers are all finite
 	case tensor.I64:
 		r.signed = resize(r.signed, n)
@@ -180,11 +181,11 @@ func (m *measuring) measure(p []byte, first int64, r *passed) error {
 			r.minInt, r.maxInt = min(r.minInt, v), max(r.maxInt, v)
 		}
 	case tensor.U64:
-		r.plain = resize(r.plain, n)
-		if err := convertBlock(r.plain, m.tensor(p, 0), blockOf(m.d, p, first, n)); err != nil {
+		r.unsigned = resize(r.unsigned, n)
+		if err := convertBlock(r.unsigned, m.tensor(p, 0), blockOf(m.d, p, first, n)); err != nil {
 			return err
 		}
-		for _, v := range r.plain {
+		for _, v := range r.unsigned {
 			r.minUint, r.maxUint = min(r.minUint, v), max(r.maxUint, v)
 		}
 	}
@@ -192,15 +193,15 @@ func (m *measuring) measure(p []byte, first int64, r *passed) error {
 		if r.codes == nil {
 			break
 		}
-		r.codes[coarse(v)]++
+		r.codes[quantileCode(v)]++
 	}
 	one := momentsOf(r.block)
 	r.join(&one)
 	return nil
 }
 
-// momentsOf returns the moments of finite values. Sums have two halves, so that one
-// addition need not wait for another.
+// momentsOf returns the moments of finite values. It sums in two halves: the processor
+// adds to both at once.
 func momentsOf(x []float64) moments {
 	r := noMoments()
 	if len(x) == 0 {
@@ -242,7 +243,7 @@ func momentsOf(x []float64) moments {
 	return r
 }
 
-// join adds what was measured of later elements.
+// join adds the moments of later elements.
 func (a *moments) join(r *moments) {
 	a.zeros += r.zeros
 	a.nan += r.nan
@@ -261,9 +262,9 @@ func (a *moments) join(r *moments) {
 	a.m2 += r.m2 + float64(float64(away*away)*float64(before*w))
 }
 
-// coarse is the code of v among 65,536 that are in the order of the values: the upper
-// half of its float32.
-func coarse(v float64) uint16 {
+// quantileCode returns the upper half of v as float32, changed so that codes have the
+// order of the values.
+func quantileCode(v float64) uint16 {
 	b := math.Float32bits(float32(v)) >> 16
 	if b&0x8000 != 0 {
 		return ^uint16(b)
@@ -271,8 +272,8 @@ func coarse(v float64) uint16 {
 	return uint16(b) | 0x8000
 }
 
-// middle is the value in the middle of those with that code, 0 for the smallest.
-func middle(code uint16) float64 {
+// quantileValue returns the middle of the values of a code, 0 for the smallest values.
+func quantileValue(code uint16) float64 {
 	b := uint32(code &^ 0x8000)
 	if code&0x8000 == 0 {
 		b = uint32(^code)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CutNumbers splits a name at its numbers, such as numbers of layers: texts has one
-// element more than numbers.
+// CutNumbers splits a name at its numbers, such as numbers of layers. texts has one
+// element more than numbers. Digits with a leading zero, or more than nine, are text.
 func CutNumbers(name string) (texts []string, numbers []int64) {
 	start := 0
 	for i := 0; i < len(name); {
@@ -16,7 +16,7 @@ func CutNumbers(name string) (texts []string, numbers []int64) {
 		for j < len(name) && name[j] >= '0' && name[j] <= '9' {
 			j++
 		}
-		// A leading zero, or more digits than fit, is a name and no number.
+
 		if j == i || j-i > 9 || (name[i] == '0' && j-i > 1) {
 			i = max(j, i+1)
 			continue
@@ -32,8 +32,9 @@ func CutNumbers(name string) (texts []string, numbers []int64) {
 	return append(texts, name[start:]), numbers
 }
 
-// JoinNumbers joins names that differ in their numbers alone, with ranges in place of the
-// numbers: {0-31}, or with steps of 4 {3-31/4}. all has the numbers of each name.
+// JoinNumbers joins names that differ only in their numbers to one name with ranges:
+// {0-31}, or {3-31/4} with steps of 4. all has the numbers of each name; texts is from
+// CutNumbers.
 func JoinNumbers(texts []string, all [][]int64) string {
 	var b strings.Builder
 	for i, text := range texts {

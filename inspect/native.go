@@ -7,8 +7,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// nativeProgram returns the program that the payload of a delegate of ExecuTorch's native
-// runtime is, nil for other delegates and for a payload that is not sound.
+// nativeProgram returns the program in the payload of a delegate of ExecuTorch's native
+// runtime; nil for other delegates and invalid payloads.
 func nativeProgram(d pte.Delegate) *ptn.Reader {
 	if d.ID != "NativeBackend" {
 		return nil
@@ -20,10 +20,10 @@ func nativeProgram(d pte.Delegate) *ptn.Reader {
 	return r
 }
 
-// BlobTensors returns the blobs of a .pte that are weights of a native delegate, as
-// tensors with the dtypes and shapes that the program of the delegate has, by the names
-// of the blobs. Packed weights, whose blobs have other sizes, are left out. It is nil
-// for other formats.
+// BlobTensors returns the blobs of a .pte that are weights of a native delegate, by the
+// names of the blobs, as tensors with the dtypes and shapes of the delegate's program. It
+// leaves out packed weights, whose blobs have other sizes. It returns nil for other
+// formats.
 func BlobTensors(f *tensorfile.File) map[string]*tensor.Tensor {
 	r, ok := f.Sys().(*pte.Reader)
 	if !ok {

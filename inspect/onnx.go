@@ -91,10 +91,10 @@ func onnxValue(v onnx.Value) ONNXValue {
 	return d
 }
 
-// onnxContent is everything that the graphs say, in whatever order the file has it.
-func onnxContent(r *onnx.Reader) words {
+// onnxContent describes the graphs of a model, without the order of their storage.
+func onnxContent(r *onnx.Reader) programText {
 	m := r.Model()
-	var o words
+	var o programText
 	for _, s := range m.Opsets {
 		o.set("opset "+strconv.Quote(s.Domain), strconv.FormatInt(s.Version, 10))
 	}
@@ -129,8 +129,8 @@ func onnxContent(r *onnx.Reader) words {
 	return o
 }
 
-// onnxAttribute is the value of an attribute; tensors and graphs are told apart on their
-// own.
+// onnxAttribute describes the value of an attribute. Tensors and graphs are compared on
+// their own.
 func onnxAttribute(a *onnx.Attribute) string {
 	switch v := a.Value.(type) {
 	case *tensor.Tensor, []*tensor.Tensor:
@@ -145,8 +145,8 @@ func onnxAttribute(a *onnx.Attribute) string {
 	return fmt.Sprint(a.Value)
 }
 
-// onnxGraph draws a group a graph, with a node for each of the graph's in front. Values
-// in between are edges, with the name of the value.
+// onnxGraph returns a group for each graph, in which the nodes of the graph come first.
+// Values between nodes are edges, labelled with the name of the value.
 func onnxGraph(r *onnx.Reader) *Graph {
 	m := r.Model()
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
@@ -199,10 +199,10 @@ func onnxGroup(g *onnx.Graph, isMain bool) Group {
 			}
 		}
 	}
-	constants := map[string]Node{} // which are drawn where they are used
+	constants := map[string]Node{} // added when they are used
 	for name, t := range g.Initializers() {
-		word := dtypeName(t.DType, t.Data)
-		constants[name] = Node{name, word + " " + t.Shape.String(), NodeConstant}
+		detail := dtypeName(t.DType, t.Data) + " " + t.Shape.String()
+		constants[name] = Node{name, detail, NodeConstant}
 	}
 	for _, v := range g.Inputs {
 		_, isConstant := constants[v.Name]
@@ -210,7 +210,8 @@ func onnxGroup(g *onnx.Graph, isMain bool) Group {
 			from[v.Name] = add(Node{v.Name, types[v.Name], NodeInput})
 		}
 	}
-	// source is where a value comes from, which for values of a graph around is an input.
+	// source returns the node that a value comes from; for a value of an outer graph a
+	// new input.
 	source := func(name string) (at int, label string) {
 		at, ok := from[name]
 		if !ok {

@@ -16,9 +16,10 @@ import (
 // ErrExternal is the error of reading a tensor whose elements are in another file.
 var ErrExternal = fmt.Errorf("%w: the elements are in another file", errors.ErrUnsupported)
 
-// inOrder yields the results of work for all jobs, in order. Jobs of up to one piece
-// run side by side, whichever of a larger size alone, since work then uses all cores
-// itself. The last error is the error of the context. Several jobs call progress at once.
+// inOrder yields the results of work for all jobs, in order. Jobs of up to pieceSize
+// bytes run at the same time. A larger job runs alone, because its work uses all cores.
+// Several jobs may call progress at the same time. An error of ctx is yielded, and is the
+// last.
 func inOrder[J, R any](ctx context.Context, jobs iter.Seq[J], size func(J) int64,
 	work func(context.Context, J, counter) R, progress counter) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
@@ -68,9 +69,9 @@ func inOrder[J, R any](ctx context.Context, jobs iter.Seq[J], size func(J) int64
 
 var errStopped = errors.New("inspect: stopped")
 
-// Part returns a part of a tensor as a tensor of one dimension named "NAME:ROLE": of
-// uint8 where its bytes are not a whole number of elements. A part whose size only
-// decoding shows is decoded into memory.
+// Part returns a part of a tensor as a tensor of one dimension named "NAME:ROLE". If its
+// bytes are not a whole number of elements, the dtype is uint8. A part whose size is not
+// known is decoded into memory.
 func Part(ctx context.Context, t *tensor.Tensor, p *tensor.Part) (*tensor.Tensor, error) {
 	out := &tensor.Tensor{Name: t.Name + ":" + p.Role, DType: partType(t, p), Data: p.Data}
 	if out.Data.Size() < 0 {
@@ -94,8 +95,8 @@ func Part(ctx context.Context, t *tensor.Tensor, p *tensor.Part) (*tensor.Tensor
 	return out, nil
 }
 
-// partType is the dtype of a part: zTensor 1.0 gives none for indices, which are
-// uint64.
+// partType returns the dtype of a part: uint64 for indices of zTensor 1.0, which have
+// none in the file.
 func partType(t *tensor.Tensor, p *tensor.Part) tensor.DType {
 	if st, _ := p.Data.Stored(); p.DType == tensor.Unknown && st.Type == "" &&
 		(t.Scheme == "sparse_csr" || t.Scheme == "sparse_coo") {
@@ -104,8 +105,9 @@ func partType(t *tensor.Tensor, p *tensor.Part) tensor.DType {
 	return p.DType
 }
 
-// blocksAlike returns quantised blocks as a .gguf has them, whatever the layout.
-func blocksAlike(t *tensor.Tensor) *tensor.Tensor {
+// normalizeBlocks returns quantised blocks with the scheme and role that a .gguf has;
+// other tensors stay as they are.
+func normalizeBlocks(t *tensor.Tensor) *tensor.Tensor {
 	kind, ok := format.BlocksOf(t)
 	if !ok {
 		return t
@@ -114,14 +116,14 @@ func blocksAlike(t *tensor.Tensor) *tensor.Tensor {
 		Parts: []tensor.Part{{Role: "blocks", Data: t.Parts[0].Data}}}
 }
 
-// lacksData reports a tensor that has elements and no bytes.
+// lacksData reports whether a dense tensor has elements and no bytes.
 func lacksData(t *tensor.Tensor) bool {
 	n, _ := t.Shape.Elements()
 	return t.Dense() && !t.External && n != 0 && t.Data.Size() == 0
 }
 
-// payload is the number of bytes of a tensor, math.MaxInt64 where it is not known.
-func payload(t *tensor.Tensor) int64 {
+// sizeOrMax returns the number of bytes of a tensor; math.MaxInt64 if it is not known.
+func sizeOrMax(t *tensor.Tensor) int64 {
 	if n := t.Size(); n >= 0 {
 		return n
 	}
@@ -138,8 +140,8 @@ type PayloadStats struct {
 
 // StatsEach yields the statistics of many tensors, in order: for a dense tensor, and for
 // quantised blocks, one entry for its elements; for another tensor one entry for each
-// part. An error of one tensor is in its entry. The context's error is yielded, and is
-// the last. For Progress all tensors are taken from ts first.
+// part. An error of a tensor is in its entry. An error of ctx is yielded, and is the
+// last. With Progress, it collects all tensors of ts first.
 func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	opts *StatsOptions) iter.Seq2[[]PayloadStats, error] {
 	var o StatsOptions
@@ -171,12 +173,12 @@ func StatsEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	}
 	return metered(o.Progress, ts, sizeRead, func(ts iter.Seq[*tensor.Tensor],
 		read counter) iter.Seq2[[]PayloadStats, error] {
-		return inOrder(ctx, ts, payload, work, read)
+		return inOrder(ctx, ts, sizeOrMax, work, read)
 	})
 }
 
-// metered yields what each yields, and reports the progress: then it takes all tensors
-// from their sequence first.
+// metered yields the results of each. If progress is not nil, it collects all tensors
+// first, and reports the progress.
 func metered[R any](progress func(done, total int64), ts iter.Seq[*tensor.Tensor],
 	size func(*tensor.Tensor) int64, each func(iter.Seq[*tensor.Tensor],
 		counter) iter.Seq2[R, error]) iter.Seq2[R, error] {
@@ -198,8 +200,8 @@ func metered[R any](progress func(done, total int64), ts iter.Seq[*tensor.Tensor
 	}
 }
 
-// sizeRead is about how many bytes statistics of a tensor read: of dtypes of more than 16
-// bits all of them twice.
+// sizeRead returns about how many bytes statistics of a tensor read: dtypes of more than
+// 16 bits are read twice.
 func sizeRead(t *tensor.Tensor) int64 {
 	size := func(d tensor.DType, n int64) int64 {
 		if n = max(n, 0); d.Bits() > 16 {
@@ -225,10 +227,10 @@ type PayloadHash struct {
 	Err  error
 }
 
-// HashEach yields the hashes of many tensors, in order: of a dense tensor the hash of its
-// bytes in storage order, then the hashes of the parts, if any. An error of one tensor is
-// in its entry. The context's error is yielded, and is the last. progress, if not nil,
-// gets the bytes read so far and in all; then all tensors are taken from ts first.
+// HashEach yields the hashes of many tensors, in order: for a dense tensor the hash of
+// its bytes in storage order, then the hashes of the parts, if any. An error of a tensor
+// is in its entry. An error of ctx is yielded, and is the last. progress, if not nil, is
+// called with the bytes read so far and in all; all tensors of ts are collected first.
 func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	progress func(done, total int64)) iter.Seq2[[]PayloadHash, error] {
 	work := func(ctx context.Context, t *tensor.Tensor, read counter) (all []PayloadHash) {
@@ -252,7 +254,7 @@ func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 		}
 		return all
 	}
-	// One blob is hashed by one core, so that large tensors run side by side too.
+	// One core hashes a blob, so that large tensors run at the same time too.
 	size := func(*tensor.Tensor) int64 { return pieceSize }
 	return metered(progress, ts, sizeStored, func(ts iter.Seq[*tensor.Tensor],
 		read counter) iter.Seq2[[]PayloadHash, error] {
@@ -260,8 +262,8 @@ func HashEach(ctx context.Context, ts iter.Seq[*tensor.Tensor],
 	})
 }
 
-// sizeStored is how many bytes the data and the parts of a tensor have, as far as it is
-// known.
+// sizeStored returns the size of the data and the parts of a tensor, without parts of
+// unknown size.
 func sizeStored(t *tensor.Tensor) int64 {
 	n := max(t.Data.Size(), 0)
 	for i := range t.Parts {

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// pieceSize is how many bytes are read at a time: whole elements of every width, 6
-	// bits too.
+	// pieceSize is how many bytes are read at a time: a whole number of elements of every
+	// dtype, also of 6 bits.
 	pieceSize = 3 << 18
-	// budget bounds the bytes of pieces under way.
+	// budget bounds the bytes of all pieces at a time.
 	budget = 16 << 20
 )
 
-// eachPiece reads blobs of the same size, at least one, in pieces side by side; work
-// gets one piece of each and runs on all cores, use gets its results in order. Blobs
-// with a digest are streamed, so that it is checked; of others the workers read their
-// own pieces.
+// eachPiece reads one or more blobs of the same size in pieces. It calls work on all
+// cores with a piece of each blob, and use with the results in order. Blobs with a digest
+// are streamed, which checks it; workers read the pieces of other blobs at random.
 func eachPiece[R any](ctx context.Context, blobs []tensor.Blob, progress counter,
 	work func(off int64, ps [][]byte, r *R) error, use func(r *R) error) error {
 	return readPieces(ctx, blobs, progress, func() any { return new(R) },
@@ -43,7 +42,7 @@ func readPieces(ctx context.Context, blobs []tensor.Blob, progress counter, resu
 		return err
 	}
 	if p.size <= pieceSize && len(p.closers) == 0 {
-		return p.one(ctx)
+		return p.processSingle(ctx)
 	}
 	line := parallel.New(ctx, budget, p.process, p.finish)
 	defer line.Close()
@@ -66,13 +65,13 @@ func readPieces(ctx context.Context, blobs []tensor.Blob, progress counter, resu
 	return p.checkEnds()
 }
 
-// A pieceReader is a call of readPieces.
+// A pieceReader is the state of a call of readPieces.
 type pieceReader struct {
 	blobs    []tensor.Blob
-	size     int64       // of each blob; math.MaxInt64 where it is not known
-	streams  []io.Reader // nil: read at random
+	size     int64       // of each blob; math.MaxInt64 if it is not known
+	streams  []io.Reader // by blob; nil: read at random
 	closers  []io.Closer // of the streams
-	borrowed [][]byte    // in memory, or mapped
+	borrowed [][]byte    // by blob: its bytes, if they are in memory or mapped
 	mapped   [][]byte    // slices of borrowed that can fault
 	free     []*pieceJob
 
@@ -121,8 +120,8 @@ func (p *pieceReader) close() {
 	}
 }
 
-// one does the work for blobs of one piece that are not streamed.
-func (p *pieceReader) one(ctx context.Context) error {
+// processSingle does the work for blobs of one piece that are not streamed.
+func (p *pieceReader) processSingle(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || p.size == 0 {
 		return err
 	}
@@ -136,8 +135,8 @@ func (p *pieceReader) one(ctx context.Context) error {
 	return p.finish(j)
 }
 
-// next returns the job from off on, with what streams have for it. For a stream of
-// unknown size it finds the end.
+// next returns the job at off, with the pieces of streams. At the end of a stream of
+// unknown size it sets p.size.
 func (p *pieceReader) next(off int64) (*pieceJob, error) {
 	var j *pieceJob
 	if k := len(p.free); k > 0 {
@@ -199,7 +198,7 @@ func (p *pieceReader) finish(j *pieceJob) error {
 	return err
 }
 
-// checkEnds reads the ends of the streams, where digests are checked.
+// checkEnds fails if a stream has more data. Reading to the end checks digests.
 func (p *pieceReader) checkEnds() error {
 	for _, r := range p.streams {
 		if r == nil {
@@ -215,7 +214,7 @@ func (p *pieceReader) checkEnds() error {
 	return nil
 }
 
-// readsAtRandom reports whether b is stored plain and has no digest to check.
+// readsAtRandom reports whether b is stored raw and has no digest.
 func readsAtRandom(b tensor.Blob) bool {
 	st, ok := b.Stored()
 	return ok && st.Encoding == "raw" && st.Digest == "" && b.Size() >= 0

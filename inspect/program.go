@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/ztensor"
 )
 
-// An Attribute is a key of a file and its value: a string, or in a zTensor file a
-// ztensor.Value that is not text.
+// An Attribute is an attribute of a file. Value is a string, or in a zTensor file a
+// ztensor.Value that is not a string.
 type Attribute struct {
 	Key   string
 	Value any
@@ -51,8 +51,9 @@ func ztensorAttribute(k string, v ztensor.Value) Attribute {
 	return Attribute{k, v}
 }
 
-// contentAttributes leaves out what an index says about its shards, and keeps apart
-// numbers, bools and arrays of a .gguf from strings.
+// contentAttributes returns the attributes to compare: without total_size of an index,
+// and with numbers, bools and arrays of a .gguf as JSON, so that they differ from
+// strings.
 func contentAttributes(f *tensorfile.File) []Attribute {
 	files := []*tensorfile.File{f}
 	if r, ok := f.Sys().(joined); ok {
@@ -80,10 +81,10 @@ func contentAttributes(f *tensorfile.File) []Attribute {
 	return all
 }
 
-// Program returns the content of a program, without tensors, blobs and attributes: one
-// entry for each value and instruction, or node, and nothing about how it is stored. It
-// knows .pte and .bpte with its test cases, .ptn, .rten and .onnx, and returns nil for
-// other formats.
+// Program returns the content of a program, without tensors, blobs and attributes: an
+// entry for each value and instruction, or node. It does not depend on how the program is
+// stored. It supports .pte, .bpte with its test cases, .ptn, .rten and .onnx, and returns
+// nil for other formats.
 func Program(f *tensorfile.File) []Attribute {
 	switch r := f.Sys().(type) {
 	case *pte.Reader:
@@ -102,7 +103,7 @@ func Program(f *tensorfile.File) []Attribute {
 	return nil
 }
 
-// words are attributes in the making.
-type words []Attribute
+// programText collects the entries of Program.
+type programText []Attribute
 
-func (w *words) set(key string, value string) { *w = append(*w, Attribute{key, value}) }
+func (w *programText) set(key string, value string) { *w = append(*w, Attribute{key, value}) }

@@ -10,15 +10,15 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// pteContent describes every value and instruction of every method, one field each.
-func pteContent(r *pte.Reader) words {
-	var o words
+// pteContent describes every value and instruction of every method, one entry each.
+func pteContent(r *pte.Reader) programText {
+	var o programText
 	o.set("version", r.Version())
 	for m := range r.Program().Methods() {
 		at := func(format string, args ...any) string {
 			return m.Name() + " " + fmt.Sprintf(format, args...)
 		}
-		// as they stand: they may name nothing
+		// The indices of the file, which may be out of range.
 		indices := func(n int, index func(int) int32) []int32 {
 			all := make([]int32, n)
 			for i := range all {
@@ -46,7 +46,7 @@ func pteContent(r *pte.Reader) words {
 	return o
 }
 
-// pteDescription is a value with everything but where its bytes are stored.
+// pteDescription describes a value, without where its bytes are stored.
 func pteDescription(v pte.Value) string {
 	switch t, ok := v.Tensor(); {
 	case ok:
@@ -99,10 +99,9 @@ func pteDescription(v pte.Value) string {
 	return v.String()
 }
 
-// pteCases describes every value of a bundle's test cases, a tensor's bytes by their
-// digest.
-func pteCases(b *pte.Bundle) words {
-	var o words
+// pteCases describes every value of a bundle's test cases. Data of tensors is hashed.
+func pteCases(b *pte.Bundle) programText {
+	var o programText
 	for i, s := range b.Suites {
 		for k, c := range s.Cases {
 			for _, side := range []struct {
@@ -134,8 +133,8 @@ func pteCaseTensor(t *tensor.Tensor) string {
 	return fmt.Sprintf("%s sha256 %x", text, h.Sum(nil))
 }
 
-// pteGraph draws a group a method: calls as nodes in the order in which they run,
-// values as edges. Programs of native delegates are groups, after the methods.
+// pteGraph returns a group for each method: nodes are calls, in the order in which they
+// run, edges are values. Programs of native delegates are groups after the methods.
 func pteGraph(r *pte.Reader) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
 	type call struct {

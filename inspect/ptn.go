@@ -122,7 +122,7 @@ func (d *PTNMethod) count(g *ptn.Graph) {
 	}
 }
 
-// ptnValues are the tensors of a method's own graph, by name.
+// ptnValues returns the tensors of a method's graph, without inner graphs, by name.
 func ptnValues(m ptn.Method) map[string]ptn.TensorInfo {
 	values := maps.Collect(m.Graph().Values())
 	for c := range m.Constants() {
@@ -156,8 +156,8 @@ func ptnValueInfo(name string, values map[string]ptn.TensorInfo) PTNValue {
 }
 
 // ptnContent describes every value and node of every method.
-func ptnContent(r *ptn.Reader) words {
-	var o words
+func ptnContent(r *ptn.Reader) programText {
+	var o programText
 	for m := range r.Methods() {
 		for c := range m.Constants() {
 			o.set(m.Name()+" constant "+c.Name,
@@ -182,7 +182,7 @@ func quantOf(i ptn.TensorInfo) ptn.Quant {
 	return *i.Quant
 }
 
-func ptnGraphContent(o words, path string, g *ptn.Graph) words {
+func ptnGraphContent(o programText, path string, g *ptn.Graph) programText {
 	o.set(path+" inputs", fmt.Sprintf("%q", g.Inputs))
 	o.set(path+" outputs", fmt.Sprintf("%q", g.Outputs))
 	for name, info := range g.Values() {
@@ -204,7 +204,8 @@ func ptnGraphContent(o words, path string, g *ptn.Graph) words {
 	return o
 }
 
-// ptnGraph draws a group a method and a group a body: calls as nodes, values as edges.
+// ptnGraph returns a group for each method and for each inner graph: nodes are calls,
+// edges are values.
 func ptnGraph(r *ptn.Reader) *Graph {
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
 	for m := range r.Methods() {
@@ -213,8 +214,8 @@ func ptnGraph(r *ptn.Reader) *Graph {
 	return out
 }
 
-// ptnMethod adds the groups of a method, the first under that name, and returns its
-// number.
+// ptnMethod adds the groups of a method, the first with that name, and returns the index
+// of the first.
 func ptnMethod(out *Graph, name string, m ptn.Method) int {
 	kinds := map[string]NodeKind{}
 	for c := range m.Constants() {
@@ -228,8 +229,8 @@ func ptnMethod(out *Graph, name string, m ptn.Method) int {
 	return ptnGroup(out, name, m.Graph(), ptnValues(m), kinds)
 }
 
-// ptnGroup adds the group of a graph, and the groups of the graphs inside it. It returns
-// its number.
+// ptnGroup adds the group of a graph, and the groups of its inner graphs. It returns the
+// index of the first.
 func ptnGroup(out *Graph, name string, g *ptn.Graph, values map[string]ptn.TensorInfo,
 	kinds map[string]NodeKind) int {
 	number := len(out.Groups)

@@ -9,10 +9,9 @@ import (
 	"github.com/tensorfile/tensorfile/rten"
 )
 
-// rtenContent is everything that the graphs say, whatever the version and place
-// of it.
-func rtenContent(r *rten.Reader) words {
-	var o words
+// rtenContent describes the graphs of a model, without their version and storage.
+func rtenContent(r *rten.Reader) programText {
+	var o programText
 	for g := range r.Model().Graphs() {
 		at := func(what string) string {
 			if g.Path() == "" {
@@ -30,7 +29,7 @@ func rtenContent(r *rten.Reader) words {
 	return o
 }
 
-// rtenDescription is a node without the elements of a constant.
+// rtenDescription describes a node, without the elements of a constant.
 func rtenDescription(n rten.Node) string {
 	s := n.Kind().String()
 	if name, named := n.Name(); named {
@@ -48,15 +47,15 @@ func rtenDescription(n rten.Node) string {
 		s += " " + t
 	}
 	for a := range op.Attributes() {
-		if _, graph := a.Value.(*rten.Graph); !graph { // graphs are told apart on their own
+		if _, graph := a.Value.(*rten.Graph); !graph { // graphs have entries of their own
 			s += fmt.Sprintf(" %s=%v", a.Name, a.Value)
 		}
 	}
 	return s
 }
 
-// rtenGraph draws a group a graph. Values in between are edges, with the name of
-// the value.
+// rtenGraph returns a group for each graph. Values between nodes are edges, labelled with
+// the name of the value.
 func rtenGraph(r *rten.Reader) *Graph {
 	m := r.Model()
 	out := &Graph{Groups: []Group{}, Links: []Link{}}
@@ -80,7 +79,7 @@ func rtenGraph(r *rten.Reader) *Graph {
 	return out
 }
 
-// rtenNodeOf is the place of an operator in its group: operators come first.
+// rtenNodeOf returns the index of an operator in its group: operators come first.
 func rtenNodeOf(g *rten.Graph, index int) int {
 	at := 0
 	for n := range g.Nodes() {
@@ -108,7 +107,7 @@ func rtenGroup(g *rten.Graph, name string) Group {
 		}
 		return add(Node{n.Label(), rtenShape(n), kind})
 	}
-	// Indices may be missing, or what verify reports.
+	// Indices may be missing (-1) or invalid, which Verify reports.
 	within := func(i int) bool { return i >= 0 && i < len(from) }
 	for n := range g.Nodes() {
 		if op, ok := n.Operator(); ok {
@@ -159,7 +158,7 @@ func rtenGroup(g *rten.Graph, name string) Group {
 	return gr
 }
 
-// rtenShape is the dtype and shape of a value or constant, as far as known.
+// rtenShape returns the dtype and shape of a value or constant, as far as they are known.
 func rtenShape(n rten.Node) string {
 	if c, ok := n.Constant(); ok {
 		return c.Tensor().DType.String() + " " + c.Tensor().Shape.String()

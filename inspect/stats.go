@@ -24,16 +24,16 @@ type StatsOptions struct {
 	Progress func(done, total int64)
 }
 
-// A Summary is the statistics of elements. All but the counts are over the finite ones;
-// complex numbers have counts only.
+// A Summary is the statistics of elements. All fields but the counts are of the finite
+// elements; for complex numbers there are only counts.
 type Summary struct {
 	Count int64 `json:"count"`
-	// Min and Max are a bool, int64, uint64, float32 or float64, whichever has all
-	// digits; nil where there are no finite elements.
+	// Min and Max are a bool, int64, uint64, float32 or float64, as the dtype requires;
+	// nil if there are no finite elements.
 	Min any `json:"min"`
 	Max any `json:"max"`
-	// Mean and Std, the standard deviation of the population, are nil where there are
-	// no finite elements.
+	// Mean and Std, the standard deviation of the population, are nil if there are no
+	// finite elements.
 	Mean  *Float `json:"mean"`
 	Std   *Float `json:"std"`
 	Zeros int64  `json:"zeros"`
@@ -47,14 +47,15 @@ type Summary struct {
 	Histogram *Bins      `json:"histogram,omitempty"`
 }
 
-// A Quantile is the value below or at which a share of the elements is.
+// A Quantile is the smallest value that a share of the elements does not exceed.
 type Quantile struct {
 	Share float64 `json:"share"`
 	Value Float   `json:"value"`
 }
 
-// Stats returns the statistics of the elements of a dense tensor. It fails with
-// tensor.ErrDType if the elements are not numbers.
+// Stats returns the statistics of the elements of a dense tensor, or of quantised blocks.
+// It fails with tensor.ErrDType if the elements are not numbers, with
+// errors.ErrUnsupported if t is not dense or its data is in another file.
 func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary, error) {
 	if opts == nil || t == nil {
 		return stats(ctx, t, opts, nil)
@@ -67,18 +68,18 @@ func Stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions) (*Summary,
 	return s, err
 }
 
-// stats is Stats that counts what it reads.
+// stats is Stats with a counter in place of Progress.
 func stats(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
 	read counter) (*Summary, error) {
-	m, err := newMeasuring(ctx, t, opts, read)
+	m, err := newMeasurement(ctx, t, opts, read)
 	if err != nil {
 		return nil, err
 	}
 	return m.summary()
 }
 
-func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
-	read counter) (*measuring, error) {
+func newMeasurement(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
+	read counter) (*measurement, error) {
 	var o StatsOptions
 	if opts != nil {
 		o = *opts
@@ -112,25 +113,26 @@ func newMeasuring(ctx context.Context, t *tensor.Tensor, opts *StatsOptions,
 		return nil, err
 	}
 	n, _ := t.Shape.Elements()
-	return &measuring{ctx: ctx, d: t.DType, data: t.Data, n: n, o: &o, read: read}, nil
+	return &measurement{ctx: ctx, d: t.DType, data: t.Data, n: n, o: &o, read: read}, nil
 }
 
-func (m *measuring) summary() (*Summary, error) {
+func (m *measurement) summary() (*Summary, error) {
 	switch {
 	case m.d.IsComplex():
 		return m.complexNumbers()
 	case m.countsCodes() || m.d.Bits() == 16 && len(m.o.Quantiles) > 0:
-		return m.byCodes()
+		return m.summaryByCodes()
 	}
-	return m.inTwoPasses()
+	return m.summaryInTwoPasses()
 }
 
-// countsCodes reports whether there are more elements than a table of all codes takes.
-func (m *measuring) countsCodes() bool {
+// countsCodes reports whether summaries are computed from counts of codes, which pays for
+// many elements of 16 bits.
+func (m *measurement) countsCodes() bool {
 	return m.d.Bits() == 8 || m.d.Bits() == 16 && m.n >= 1<<14
 }
 
-type measuring struct {
+type measurement struct {
 	ctx  context.Context
 	d    tensor.DType
 	data tensor.Blob
@@ -139,14 +141,15 @@ type measuring struct {
 	read counter
 }
 
-// elements is how many whole elements of the first n a piece of that size at off has.
-func (m *measuring) elements(off int64, size int) int {
+// elements returns how many of the first m.n elements a piece of that size at off has.
+func (m *measurement) elements(off int64, size int) int {
 	bits := int64(m.d.Bits())
 	return int(max(0, min(int64(size)*8/bits, m.n-off*8/bits)))
 }
 
-// number is a value of a dtype of up to 32 bits with all its digits.
-func (m *measuring) number(v float64) any {
+// number returns a value in the Go type that Summary.Min has for the dtype. It is not for
+// int64 and uint64, which float64 cannot represent.
+func (m *measurement) number(v float64) any {
 	switch {
 	case m.d == tensor.Bool:
 		return v == 1
@@ -174,7 +177,7 @@ func (s *Summary) setMoments(mean, std float64) {
 	s.Mean, s.Std = &a, &b
 }
 
-func (m *measuring) complexNumbers() (*Summary, error) {
+func (m *measurement) complexNumbers() (*Summary, error) {
 	s := new(Summary)
 	err := eachPiece(m.ctx, []tensor.Blob{m.data}, m.read,
 		func(off int64, ps [][]byte, r *Summary) error {
@@ -202,8 +205,8 @@ func (m *measuring) complexNumbers() (*Summary, error) {
 	return s, err
 }
 
-// tensor is n elements of p.
-func (m *measuring) tensor(p []byte, n int) *tensor.Tensor {
+// tensor returns the first n elements of p as a tensor.
+func (m *measurement) tensor(p []byte, n int) *tensor.Tensor {
 	size, _ := m.d.Bytes(int64(n))
 	return &tensor.Tensor{DType: m.d, Shape: tensor.Shape{int64(n)}, Data: tensor.BlobOf(p[:size])}
 }

@@ -14,9 +14,9 @@ const svgStyle = `<style>
 <defs><marker id="to" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" fill="#888"/></marker></defs>
 `
 
-// SVG draws the groups one below the other, each in layers from its inputs down to its
-// outputs. Edges pass layers between the nodes, and links between the layers and at the
-// right. It fails with tensor.ErrLimit if a group has too many edges to draw.
+// SVG returns a drawing of the groups, one below the other, each in layers from its
+// inputs down to its outputs. It fails with tensor.ErrLimit if a group has too many edges
+// to draw.
 func (g *Graph) SVG() ([]byte, error) {
 	groups, tops := make([]*layered, len(g.Groups)), make([]float64, len(g.Groups))
 	width, y := 0.0, float64(svgMargin)
@@ -47,8 +47,8 @@ func (g *Graph) SVG() ([]byte, error) {
 	return append(b, "</svg>\n"...), nil
 }
 
-// drawLink goes from below a node between the layers to the right, there to the title
-// of the group.
+// drawLink draws a link: from below a node to the right, along lane, and to the title of
+// a group.
 func drawLink(b []byte, groups []*layered, tops []float64, l Link, lane float64) []byte {
 	from := groups[l.Group]
 	node := &from.boxes[l.Node]
@@ -120,9 +120,8 @@ func (l *layered) drawStep(b []byte, s step, x, y float64) []byte {
 	return fmt.Appendf(b, `"%s/>`+"\n", marker)
 }
 
-// appendPath writes a part of an edge as paths of SVG are: a curve in the gap between two
-// layers, and straight on where it passes the lower one; between nodes of one layer a
-// curve below both.
+// appendPath appends a step as a path of SVG: a curve in the gap between two layers, then
+// a straight line if it ends in a bend; between nodes of one layer a curve below both.
 func (l *layered) appendPath(b []byte, s step, x, y float64) []byte {
 	f, t := &l.boxes[s.from], &l.boxes[s.to]
 	x1, y1 := x+f.x+f.w/2, y+l.top(f.layer)+svgNodeH
@@ -140,18 +139,18 @@ func (l *layered) appendPath(b []byte, s step, x, y float64) []byte {
 	return b
 }
 
-// A Layout is where the drawing of a group has its nodes and edges, in pixels from its
-// top left corner.
+// A Layout has the positions of the nodes and edges of a group, in pixels from its top
+// left corner.
 type Layout struct {
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
 	Nodes  []Box   `json:"nodes"` // in the order of the group
-	// Edges is the edges as one path of SVG, and Back the path of the edges that go up.
+	// Edges is a path of SVG of all edges that go down, Back of the others.
 	Edges string `json:"edges"`
 	Back  string `json:"back"`
 }
 
-// A Box is the place of a node.
+// A Box is the position and size of a node.
 type Box struct {
 	X float64 `json:"x"`
 	Y float64 `json:"y"`
@@ -183,4 +182,4 @@ func (gr *Group) Layout() (*Layout, error) {
 	return out, nil
 }
 
-func svgText(s string) string { return html.EscapeString(clean(s)) }
+func svgText(s string) string { return html.EscapeString(printable(s)) }

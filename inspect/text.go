@@ -22,12 +22,12 @@ func IsText(t *tensor.Tensor) bool {
 	return ok
 }
 
-// SliceText returns a part of text of NumPy, as [tensor.Slice] does of numbers. It is an
-// ErrDType where [IsText] is false.
+// SliceText returns a slice of text of NumPy, as [tensor.Slice] does of numbers. It fails
+// with tensor.ErrDType if [IsText] is false.
 func SliceText(t *tensor.Tensor, index ...tensor.Index) (*tensor.Tensor, error) {
 	c, ok := charactersOf(t)
 	if !ok || len(index) > len(t.Shape) {
-		return nil, fmt.Errorf("%w: tensor %s is no text of %d dimensions", tensor.ErrDType,
+		return nil, fmt.Errorf("%w: tensor %s is not text of %d dimensions", tensor.ErrDType,
 			naming.Quote(t.Name), len(index))
 	}
 	part, err := tensor.Slice(c.Tensor, index...)
@@ -39,26 +39,26 @@ func SliceText(t *tensor.Tensor, index ...tensor.Index) (*tensor.Tensor, error) 
 		Data: tensor.NewBlob(&textSource{part.Data.Source(), st.Type})}, nil
 }
 
-// A textSource is the bytes of text, which has a type of NumPy.
+// A textSource is the data of text, which has a type of NumPy.
 type textSource struct {
 	tensor.Source
-	word string
+	typeName string
 }
 
 // Stored is for tensor.Blob.
 func (s *textSource) Stored() (tensor.Stored, bool) {
-	return tensor.Stored{Offset: -1, Type: s.word}, true
+	return tensor.Stored{Offset: -1, Type: s.typeName}, true
 }
 
-// characters are the elements of text.
+// characters are the elements of text, with the characters as the last dimension.
 type characters struct {
-	*tensor.Tensor      // the characters, or the bytes, as one more dimension
-	length         int  // of each text
-	isBig          bool // the other byte order
+	*tensor.Tensor      // uint32 code points, or bytes
+	length         int  // characters of each element
+	isBig          bool // code points are big-endian
 }
 
-// charactersOf returns the characters of text: of "<U5" and ">U5" code points, of "|S5"
-// bytes.
+// charactersOf returns the characters of text: code points of "<U5" and ">U5", bytes of
+// "|S5". ok is false if t is not text.
 func charactersOf(t *tensor.Tensor) (c characters, ok bool) {
 	st, _ := t.Data.Stored()
 	word := st.Type
@@ -81,7 +81,7 @@ func charactersOf(t *tensor.Tensor) (c characters, ok bool) {
 	return characters{chars, int(n), word[0] == '>'}, fits && isSized && size == t.Data.Size()
 }
 
-// texts calls use with each text, in quotes.
+// texts calls use with each element, in quotes.
 func (c *characters) texts(v *valueWriter, t *tensor.Tensor, use func(text []byte) error) error {
 	var one, quoted []byte
 	n := 0
@@ -114,8 +114,8 @@ func (c *characters) texts(v *valueWriter, t *tensor.Tensor, use func(text []byt
 	return nil
 }
 
-// appendQuoted writes text as a string of JSON, for programs fit for HTML too. Bytes that
-// are no UTF-8 become U+FFFD.
+// appendQuoted appends text as a JSON string. If isJSON is set, it escapes < and > for
+// HTML. Bytes that are not UTF-8 become U+FFFD.
 func appendQuoted(b, text []byte, isJSON bool) []byte {
 	b = append(b, '"')
 	for _, r := range string(text) {

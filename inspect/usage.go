@@ -14,14 +14,14 @@ import (
 
 // UsageOptions are options of [NewUsage]; nil is the zero value.
 type UsageOptions struct {
-	// Depth is after how many parts names are cut, to sum tensors up; dots and slashes
-	// end a part. 0 goes as deep as it takes for no group to have nearly everything.
+	// Depth is the number of parts of a name that name its group; dots and slashes
+	// separate parts. 0 chooses a depth at which no group has nearly all bytes.
 	Depth int
 	// Config is the part of the model's configuration that describes quantised weights.
 	Config *quant.Config
-	// Filter, if not nil, says which names of tensors Groups and Shards sum up. The other
-	// fields stay sums of the whole file. Shards is nil if a tensor that is chosen is
-	// gathered from several files.
+	// Filter, if not nil, reports which tensors Groups and Shards sum up. Other fields
+	// are sums of the whole file. Shards is nil if such a tensor is gathered from several
+	// files.
 	Filter func(name string) bool
 }
 
@@ -84,8 +84,8 @@ func NewUsage(f *tensorfile.File, opts *UsageOptions) *Usage {
 	return u
 }
 
-// add adds what the bytes of a file and of its shards are for. Gaps are gaps of the file
-// alone, since they have offsets in it.
+// add adds the bytes of a file and of its shards by their role. Gaps has gaps of the file
+// only, because shards have offsets of their own.
 func (u *Usage) add(f *tensorfile.File) {
 	if r, ok := f.Sys().(joined); ok {
 		u.Metadata += r.IndexSize()
@@ -145,7 +145,7 @@ func (u *Usage) addSpans(spans iter.Seq[tensor.Span]) (payload int64) {
 	return payload
 }
 
-// maxAutomaticDepth bounds how deep names are cut without being asked to.
+// maxAutomaticDepth bounds the depth that UsageOptions.Depth 0 chooses.
 const maxAutomaticDepth = 6
 
 // groupsOf sums tensors up by the first parts of their names.
@@ -198,7 +198,7 @@ func (g *grouping) sorted() []UsageGroup {
 	return list
 }
 
-// prefix cuts a name after its first depth parts.
+// prefix returns the first depth parts of a name, and "*" if there are more.
 func prefix(name string, depth int) string {
 	at := 0
 	for range depth {

@@ -7,9 +7,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Value returns the single element of a tensor with all its digits, as encoding/json
-// can write it: a bool, int64, uint64, float32, float64 or Complex, or a Float where it
-// is not finite.
+// Value returns the single element of a tensor as a bool, int64, uint64, float32, float64
+// or Complex; a Float if it is NaN or infinite. encoding/json encodes all of these with
+// all digits.
 func Value(t *tensor.Tensor) (any, error) {
 	if n, ok := t.Shape.Elements(); !ok || n != 1 {
 		return nil, fmt.Errorf("inspect: tensor %s of shape %v is not one element",

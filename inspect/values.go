@@ -11,10 +11,11 @@ import (
 
 // ValuesOptions control [WriteValues].
 type ValuesOptions struct {
-	// JSON writes what encoding/json reads, on one line: NaN and infinities as [Float]
-	// has them, complex numbers as lists.
+	// JSON writes JSON on one line: NaN and infinities as [Float] does, complex numbers
+	// as lists.
 	JSON bool
-	// Abbreviate leaves out the middle of long dimensions of more than 1000 elements.
+	// Abbreviate leaves out the middle of long dimensions if there are more than 1000
+	// elements.
 	Abbreviate bool
 }
 
@@ -41,7 +42,7 @@ func WriteValues(ctx context.Context, w io.Writer, t *tensor.Tensor, opts *Value
 	return v.all(t)
 }
 
-// A valueWriter is a call of WriteValues.
+// A valueWriter is the state of a call of WriteValues.
 type valueWriter struct {
 	ValuesOptions
 	ctx  context.Context
@@ -58,7 +59,7 @@ type valueWriter struct {
 // shownEdges is how many indices of an abbreviated dimension are shown at each end.
 const shownEdges = 3
 
-// maxShown is up to how many elements nothing is abbreviated.
+// maxShown is the max number of elements that are not abbreviated.
 const maxShown = 1000
 
 // all prints every element of a row-major tensor.
@@ -76,7 +77,7 @@ func (v *valueWriter) abbreviate(t *tensor.Tensor) error {
 	if len(whole) > 3 {
 		edges = 1
 	}
-	// Each long dimension has two segments that are read, whichever other has one.
+	// Of each long dimension two segments are read, of others one.
 	shown, gaps := make(tensor.Shape, len(whole)), make([]int64, len(whole))
 	segments := 1
 	for d, n := range whole {
@@ -198,7 +199,7 @@ func (v *valueWriter) end() error {
 	return err
 }
 
-// emptyLists is the lists of a tensor without elements: very many are not written out.
+// emptyLists returns the lists of a tensor without elements; "[]" for very many.
 func emptyLists(shape tensor.Shape) string {
 	if shape[0] == 0 || len(shape) == 1 || shape[0] > 1<<10 {
 		return "[]"

@@ -10,14 +10,15 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Densify returns the dense tensor that a sparse one stands for. It reads and checks
-// the indices as [Check] does, and keeps them, 8 bytes each. The dense bytes are
-// computed each time that they are read; values that are in order are read anew for
-// that, others are kept as well.
+// Densify returns t as a dense tensor. It reads and checks the indices as [Check] does,
+// and keeps them, 8 bytes each; values that are not in order it keeps too. The dense
+// bytes are computed each time that they are read, from values of t that are read again.
+// It fails with errors.ErrUnsupported for other schemes, with a [DuplicateError] as opts
+// say.
 func Densify(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor, error) {
 	d, err := newDense(ctx, t, opts)
 	if err != nil {
-		return nil, failed(t, err)
+		return nil, tensorError(t, err)
 	}
 	out := &tensor.Tensor{Name: t.Name, DType: t.Part("values").DType, Shape: t.Shape}
 	out.Data = tensor.BlobFunc(d.size,
@@ -25,21 +26,21 @@ func Densify(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tens
 	return out, nil
 }
 
-// Open streams the bytes of the tensor that [Densify] returns, until ctx ends, and
-// holds the indices no longer than the stream is open.
+// Open streams the bytes of the tensor that [Densify] returns, until ctx ends. It holds
+// the indices while the stream is open.
 func Open(ctx context.Context, t *tensor.Tensor, opts *Options) (io.ReadCloser, error) {
 	d, err := newDense(ctx, t, opts)
 	if err != nil {
-		return nil, failed(t, err)
+		return nil, tensorError(t, err)
 	}
 	return d.open(ctx)
 }
 
-// A dense is what the dense bytes are made of. It does not change.
+// A dense has what a denseStream reads. It is immutable.
 type dense struct {
 	t      *tensor.Tensor
-	at     []uint64    // elements, which ascend
-	values tensor.Blob // of all of them
+	at     []uint64    // the element of each value; they ascend
+	values tensor.Blob // one value for each element in at
 	width  int64       // bytes of an element
 	size   int64
 }
@@ -65,7 +66,7 @@ func newDense(ctx context.Context, t *tensor.Tensor, opts *Options) (*dense, err
 func (d *dense) open(ctx context.Context) (io.ReadCloser, error) {
 	in, err := d.values.Open()
 	if err != nil {
-		return nil, failed(d.t, err)
+		return nil, tensorError(d.t, err)
 	}
 	size := min(max(d.width, d.width*int64(len(d.at))), 64<<10)
 	return &denseStream{dense: d, ctx: ctx, in: in, values: bufio.NewReaderSize(in, int(size)),
@@ -78,9 +79,9 @@ type denseStream struct {
 	ctx    context.Context
 	in     io.Closer // of values
 	values *bufio.Reader
-	next   int // in at
+	next   int // index in at
 	value  []byte
-	rest   []byte // of value, which the last read cut
+	rest   []byte // bytes of value for the next Read
 	off    int64
 	err    error
 }
@@ -108,7 +109,7 @@ func (s *denseStream) Read(p []byte) (int, error) {
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
 				err = malformed("fewer than %d values", len(s.at))
 			}
-			s.err = failed(s.t, err)
+			s.err = tensorError(s.t, err)
 			return 0, s.err
 		}
 		s.next++
@@ -118,14 +119,14 @@ func (s *denseStream) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end reads the values to their end, where a digest is checked.
+// end fails if there are more values. It reads to their end, which checks a digest.
 func (s *denseStream) end() error {
 	n, err := io.Copy(io.Discard, s.values)
 	if err == nil && n > 0 {
 		err = malformed("more than %d values", len(s.at))
 	}
 	if err != nil {
-		return failed(s.t, err)
+		return tensorError(s.t, err)
 	}
 	return io.EOF
 }

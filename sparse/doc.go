@@ -1,20 +1,21 @@
-// Package sparse checks sparse tensors, makes them dense, and dense ones sparse.
+// Package sparse checks and sorts sparse tensors, and converts them to and from dense
+// tensors.
 //
 //	dense, err := sparse.Densify(ctx, t, nil)
 //
 // See the examples of [Check], [Densify] and [Sparsify].
 //
-// The two schemes of zTensor are known. A compressed matrix (scheme "sparse_csr" or
-// "zt.sparse_csr/1") has the parts values, indices (the column of each value) and indptr
-// (where the values of each row begin, and at last their number). A tensor of coordinates
+// It knows two schemes. A compressed matrix (scheme "sparse_csr" or "zt.sparse_csr/1")
+// has the parts values, indices (the column of each value) and indptr (for each row the
+// index of its first value, and last the number of values). A tensor of coordinates
 // ("sparse_coo" or "zt.sparse_coo/1") has the parts values and coords: the coordinates of
-// all values in dimension 0, then their coordinates in dimension 1, and so on. ONNX has
-// them in the part indices instead: the coordinates of one value after the other, or for
-// each value the number of its element in row-major order. Index parts may be of any
-// integer type, and of an unknown one where the format fixes uint64.
+// all values in dimension 0, then their coordinates in dimension 1, and so on. A tensor
+// of ONNX has the part indices instead of coords: the coordinates of each value, or the
+// number of its element in row-major order. Index parts may be of any integer type; an
+// unknown dtype is uint64.
 //
-// All operations hold the indices in memory, as 8 bytes each, and values that are not in
-// order. [Options.MaxMemory] bounds that.
+// All operations hold the indices in memory, 8 bytes each, and the values too if they are
+// not in order. [Options.MaxMemory] bounds this memory.
 package sparse
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The schemes of sparse tensors; zTensor 2 has other names for the same.
+// The schemes of sparse tensors; zTensor 2 has other names for them.
 const (
 	CSR = "sparse_csr"
 	COO = "sparse_coo"
@@ -40,16 +41,16 @@ const (
 
 // Options control an operation. nil is the zero value.
 type Options struct {
-	// MaxMemory is how many bytes the indices of one tensor may take, together with
-	// values that are not in order. Beyond it, an operation fails with tensor.ErrLimit. 0
-	// is 64 MiB and 128 times the size of the tensor in its file, which valid tensors do
-	// not reach.
+	// MaxMemory is the max number of bytes for the indices of one tensor, and for values
+	// that are not in order. Beyond it, an operation fails with tensor.ErrLimit. 0 means
+	// 64 MiB plus 128 times the size of the tensor in its file, which is enough for valid
+	// tensors.
 	MaxMemory int64
-	// Ordered makes Check require what zTensor 2 and ONNX do: columns that ascend in each
-	// row of a compressed matrix, coordinates that are distinct, and indices of ONNX that
+	// Ordered makes Check require, as zTensor 2 and ONNX do, that columns ascend in each
+	// row of a compressed matrix, that coordinates are distinct, and that indices of ONNX
 	// ascend.
 	Ordered bool
-	// Duplicates says what several values for one element mean. Check ignores it.
+	// Duplicates says how several values for one element are combined. Check ignores it.
 	Duplicates Duplicates
 }
 
@@ -84,16 +85,18 @@ func storedSize(t *tensor.Tensor) (sum int64) {
 	return sum
 }
 
-// Duplicates says what several values for one element mean, which formats leave open.
+// Duplicates says how several values for one element are combined. Formats do not define
+// it.
 type Duplicates uint8
 
 const (
-	Refuse Duplicates = iota // they are a *DuplicateError
-	First                    // the first one counts
-	Sum                      // their sum counts, in the arithmetic of the dtype
+	Refuse Duplicates = iota // the operation fails with a *DuplicateError
+	First                    // the first value is the element
+	Sum                      // the sum, in the arithmetic of the dtype, is the element
 )
 
-// A DuplicateError is a second value for one element.
+// A DuplicateError is the error of a second value for an element. It wraps
+// errors.ErrUnsupported.
 type DuplicateError struct {
 	Element uint64 // in row-major order
 }
@@ -104,7 +107,7 @@ func (e *DuplicateError) Error() string {
 
 func (e *DuplicateError) Unwrap() error { return errors.ErrUnsupported }
 
-// An Error says which tensor an operation failed for.
+// An Error adds the name of a tensor to the error of an operation.
 type Error struct {
 	Tensor string // its name
 	Err    error
@@ -118,7 +121,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 var errNil = fmt.Errorf("sparse: %w: a nil *Tensor: %w", fs.ErrInvalid, tensor.ErrNoTensor)
 
-func failed(t *tensor.Tensor, err error) error {
+// tensorError adds the name of t to an error; nil stays nil.
+func tensorError(t *tensor.Tensor, err error) error {
 	if err == nil || t == nil {
 		return err
 	}
@@ -129,7 +133,7 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{tensor.ErrMalformed}, args...)...)
 }
 
-// Known reports whether a scheme is one of this package.
+// Known reports whether this package supports a scheme.
 func Known(scheme string) bool { return isCSR(scheme) || isCOO(scheme) }
 
 func isCSR(scheme string) bool { return scheme == CSR || scheme == registeredCSR }

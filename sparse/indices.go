@@ -20,29 +20,30 @@ import (
 type indices struct {
 	t        *tensor.Tensor
 	options  Options
-	used     int64    // bytes of memory
-	at       []uint64 // the element of each value, in row-major order
-	disorder int      // the first value that does not come after its predecessor; 0 for none
+	used     int64    // bytes of memory, for MaxMemory
+	at       []uint64 // for each value the number of its element in row-major order
+	disorder int      // first index in at that is not above its predecessor; 0 if none
 }
 
-// Check reads the indices of a sparse tensor and reports what does not fit: rows that
-// do not go from 0 to the number of values, indices outside of the shape, lengths that
-// disagree. It requires sorted or distinct indices only where opts say so.
+// Check reads the indices of a sparse tensor and fails if they are invalid: indptr does
+// not ascend from 0 to the number of values, indices are outside of the shape, numbers of
+// values and indices differ. It requires sorted or distinct indices only if opts.Ordered
+// is set. opts may be nil.
 func Check(ctx context.Context, t *tensor.Tensor, opts *Options) error {
 	x, err := read(ctx, t, opts)
 	if err == nil && x.options.Ordered {
-		err = x.ordered()
+		err = x.checkOrder()
 	}
-	return failed(t, err)
+	return tensorError(t, err)
 }
 
-// ordered requires columns that ascend, or distinct coordinates.
-func (x *indices) ordered() error {
+// checkOrder checks the order as Options.Ordered says.
+func (x *indices) checkOrder() error {
 	if i := x.disorder; i > 0 && isCSR(x.t.Scheme) {
 		columns := uint64(x.t.Shape[1])
 		return malformed("column %d does not come after column %d in row %d",
 			x.at[i]%columns, x.at[i-1]%columns, x.at[i]/columns)
-	} else if i > 0 && isRows(x.t) {
+	} else if i > 0 && isONNX(x.t) {
 		return malformed("the index of value %d, element %d, does not come after element %d", i,
 			x.at[i], x.at[i-1])
 	} else if i > 0 {
@@ -74,10 +75,10 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 	case values == nil:
 		return nil, malformed("no component values")
 	}
-	n := int64(-1) // where their dtype is not known
+	n := int64(-1) // number of values; -1 if their dtype is unknown
 	if width := int64(values.DType.Size()); width > 0 {
 		size := values.Data.Size()
-		if size < 0 { // only decoding shows it
+		if size < 0 { // known only after decoding
 			var err error
 			size, err = values.Data.WriteTo(format.Until(ctx, io.Discard))
 			if err != nil {
@@ -91,8 +92,8 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 	var err error
 	if isCSR(t.Scheme) {
 		err = x.readCSR(ctx, n)
-	} else if isRows(t) {
-		err = x.readRows(ctx, n)
+	} else if isONNX(t) {
+		err = x.readONNX(ctx, n)
 	} else {
 		err = x.readCOO(ctx, n)
 	}
@@ -104,6 +105,7 @@ func read(ctx context.Context, t *tensor.Tensor, opts *Options) (*indices, error
 	return x, err
 }
 
+// readCSR reads the indices of a compressed matrix of n values; -1 if n is not known.
 func (x *indices) readCSR(ctx context.Context, n int64) error {
 	rows, width := uint64(x.t.Shape[0]), uint64(x.t.Shape[1])
 	indptr, err := x.integers(ctx, "indptr", rows+1)
@@ -144,6 +146,7 @@ func (x *indices) readCSR(ctx context.Context, n int64) error {
 	return nil
 }
 
+// readCOO reads the coords of n values; -1 if n is not known.
 func (x *indices) readCOO(ctx context.Context, n int64) error {
 	rank := len(x.t.Shape)
 	want, ok := align.Mul(n, int64(rank))
@@ -161,7 +164,7 @@ func (x *indices) readCOO(ctx context.Context, n int64) error {
 	if int64(len(coords)) != want {
 		return malformed("%d coords for %d values of %d dimensions", len(coords), n, rank)
 	}
-	if rank == 0 { // every value is for the only element
+	if rank == 0 { // all values are for the only element
 		if err := x.reserve(n, 8); err != nil {
 			return err
 		}
@@ -181,20 +184,20 @@ func (x *indices) readCOO(ctx context.Context, n int64) error {
 	return nil
 }
 
-// isRows reports whether a tensor of coordinates has them as ONNX does.
-func isRows(t *tensor.Tensor) bool {
+// isONNX reports whether a tensor of coordinates has indices, as in ONNX, not coords.
+func isONNX(t *tensor.Tensor) bool {
 	return isCOO(t.Scheme) && t.Part("coords") == nil && t.Part("indices") != nil
 }
 
-// readRows reads the indices of ONNX for n values: the element of each, or its
-// coordinates.
-func (x *indices) readRows(ctx context.Context, n int64) error {
+// readONNX reads the indices of n values, -1 if n is not known: the number of the
+// element, or the coordinates, of each value.
+func (x *indices) readONNX(ctx context.Context, n int64) error {
 	rank := int64(max(1, len(x.t.Shape)))
-	most, ok := align.Mul(n, rank)
+	limit, ok := align.Mul(n, rank)
 	if !ok {
-		most = math.MaxInt64
+		limit = math.MaxInt64
 	}
-	all, err := x.integers(ctx, "indices", uint64(most))
+	all, err := x.integers(ctx, "indices", uint64(limit))
 	if err != nil {
 		return err
 	}
@@ -229,8 +232,8 @@ func (x *indices) readRows(ctx context.Context, n int64) error {
 	return nil
 }
 
-// indexWidth returns the size of an index in bytes; 0 for other types. An unknown type is
-// uint64, the only one of zTensor 1.0, which does not name it.
+// indexWidth returns the size of an index in bytes; 0 for types that are not integers. An
+// unknown type is uint64: zTensor 1.0 has no other and does not name it.
 func indexWidth(d tensor.DType) (width int, signed bool) {
 	switch d {
 	case tensor.Unknown, tensor.U64:
@@ -243,8 +246,8 @@ func indexWidth(d tensor.DType) (width int, signed bool) {
 	return 0, false
 }
 
-// integers reads an index part of at most so many indices to its end, where a digest is
-// checked.
+// integers reads an index part of at most limit indices. It reads to the end, which
+// checks a digest.
 func (x *indices) integers(ctx context.Context, role string,
 	limit uint64) (all []uint64, err error) {
 	p := x.t.Part(role)
@@ -298,7 +301,7 @@ func (x *indices) integers(ctx context.Context, role string,
 	return all, nil
 }
 
-// appendIntegers decodes little-endian integers, in place before they are appended.
+// appendIntegers appends little-endian integers. It changes b.
 func appendIntegers[T uint8 | uint16 | uint32 | uint64](all []uint64, b []byte) []uint64 {
 	le.ToHost(b, le.Size[T]())
 	values, _ := le.Cast[T](b)
@@ -309,8 +312,8 @@ func appendIntegers[T uint8 | uint16 | uint32 | uint64](all []uint64, b []byte) 
 	return all
 }
 
-// Widen returns an index part as uint64, which it converts when it is opened. A part of
-// another type stays as it is.
+// Widen returns an index part as uint64. Its indices are converted each time that it is
+// opened, which reads them into memory. A part that is not of integers stays as it is.
 func Widen(ctx context.Context, p tensor.Part) tensor.Part {
 	width, _ := indexWidth(p.DType)
 	if width == 0 {
@@ -318,7 +321,7 @@ func Widen(ctx context.Context, p tensor.Part) tensor.Part {
 	}
 	wide := p
 	wide.DType = tensor.U64
-	if width == 8 { // a negative one is an error of Check
+	if width == 8 { // Check refuses negative indices
 		return wide
 	}
 	size := int64(-1)
@@ -341,7 +344,8 @@ func integerBlob(all []uint64) tensor.Blob {
 	return tensor.New("", tensor.Shape{int64(len(all))}, all).Data
 }
 
-// reserve counts memory for n items of so many bytes before it is needed.
+// reserve counts memory for n items of each bytes. It fails with tensor.ErrLimit beyond
+// MaxMemory.
 func (x *indices) reserve(n, each int64) error {
 	size, ok := align.Mul(n, each)
 	if !ok {

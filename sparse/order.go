@@ -14,8 +14,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// load reads the indices and, where they are not in order, the values. Afterwards at
-// ascends; values are nil where they can be streamed.
+// load reads the indices and, if they are not in order, the values, and sorts both.
+// Afterwards x.at ascends. values is nil if the values are in order.
 func load(ctx context.Context, t *tensor.Tensor,
 	opts *Options) (x *indices, values []byte, err error) {
 	if x, err = read(ctx, t, opts); err != nil {
@@ -36,7 +36,7 @@ func load(ctx context.Context, t *tensor.Tensor,
 
 // readValues reads all values.
 func (x *indices) readValues(ctx context.Context, width int64) ([]byte, error) {
-	size := int64(len(x.at)) * width // fits: read has compared the two
+	size := int64(len(x.at)) * width // fits: read has compared the numbers
 	if err := x.reserve(int64(len(x.at)), width); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (x *indices) readValues(ctx context.Context, width int64) ([]byte, error) {
 	}
 	defer in.Close()
 	var values bytes.Buffer
-	// One byte more, to where a digest is checked.
+	// One byte more: the end of the stream checks a digest.
 	_, err = io.Copy(format.Until(ctx, &values), io.LimitReader(in, size+1))
 	if err == nil && int64(values.Len()) != size {
 		err = malformed("other than %d bytes of values", size)
@@ -54,7 +54,7 @@ func (x *indices) readValues(ctx context.Context, width int64) ([]byte, error) {
 	return values.Bytes(), err
 }
 
-// order sorts at, and returns the values in that order, with one for each element.
+// order sorts x.at, and returns the values in that order, combined by Options.Duplicates.
 func (x *indices) order(values []byte, width int64, d tensor.DType) ([]byte, error) {
 	if err := x.reserve(int64(len(x.at)), 16+width); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (x *indices) order(values []byte, width int64, d tensor.DType) ([]byte, err
 	return sorted, nil
 }
 
-// add adds b to a, integers modulo 2^n and floats with the rounding of their type.
+// add adds b to a: integers modulo 2^n, floats rounded to their type.
 func add(d tensor.DType, a, b []byte) error {
 	le := binary.LittleEndian
 	switch d {
@@ -121,24 +121,25 @@ func add(d tensor.DType, a, b []byte) error {
 	return nil
 }
 
-// Sort returns t with its values in row-major order, which is t itself where they are
-// so already, and else a tensor in memory with uint64 indices; indices of ONNX become
-// coords. It checks the indices as [Check] does.
+// Sort returns t with its values in row-major order. If they are in that order, it
+// returns t itself, else a tensor in memory with uint64 indices. Indices of ONNX become
+// coords. It checks the indices as [Check] does, and fails with a [DuplicateError] as
+// opts say.
 func Sort(ctx context.Context, t *tensor.Tensor, opts *Options) (*tensor.Tensor, error) {
 	x, values, err := load(ctx, t, opts)
 	if err != nil {
-		return nil, failed(t, err)
+		return nil, tensorError(t, err)
 	}
-	if x.disorder == 0 && !isRows(t) {
+	if x.disorder == 0 && !isONNX(t) {
 		return t, nil
 	}
 	parts, err := x.parts(t.Scheme, t.Part("values").DType, values)
 	if err != nil {
-		return nil, failed(t, err)
+		return nil, tensorError(t, err)
 	}
 	sorted := *t
 	sorted.Parts = slices.DeleteFunc(slices.Clone(t.Parts),
-		func(p tensor.Part) bool { return isRows(t) && p.Role == "indices" })
+		func(p tensor.Part) bool { return isONNX(t) && p.Role == "indices" })
 	for _, p := range parts {
 		switch old := sorted.Part(p.Role); {
 		case old == nil:

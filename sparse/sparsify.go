@@ -11,10 +11,10 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// Sparsify returns a sparse tensor, in memory, of the elements of t that are not zero, in
-// row-major order. scheme is CSR, for two dimensions, or COO. An element is zero if none
-// of its bits is set: -0 is kept. t must be dense, row-major and of whole bytes an
-// element.
+// Sparsify returns a sparse tensor, in memory, of the elements of t that have a bit set
+// (-0 has one), in row-major order. scheme is CSR, for two dimensions, or COO. It fails
+// with errors.ErrUnsupported if t is not dense and row-major, with tensor.ErrDType if its
+// elements are not whole bytes, with tensor.ErrLimit beyond opts.MaxMemory.
 func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string,
 	opts *Options) (*tensor.Tensor, error) {
 	if t == nil {
@@ -42,14 +42,14 @@ func Sparsify(ctx context.Context, t *tensor.Tensor, scheme string,
 		}
 	}
 	if err != nil {
-		return nil, failed(t, err)
+		return nil, tensorError(t, err)
 	}
 	return out, nil
 }
 
-// collect returns the elements of a dense tensor that have a bit set, and puts their
-// places into at. A blob of unknown size shows only here whether it has as many as the
-// shape.
+// collect returns the elements of a dense tensor that have a bit set, and appends their
+// numbers to x.at. It fails if the data does not have the size that the shape requires:
+// the size of a blob may be unknown before.
 func (x *indices) collect(ctx context.Context) (values []byte, err error) {
 	in, err := x.t.Data.Open()
 	if err != nil {
@@ -86,7 +86,8 @@ func (x *indices) collect(ctx context.Context) (values []byte, err error) {
 	return values, nil
 }
 
-// parts makes the parts of a sparse tensor: values of the elements in at, which ascend.
+// parts returns the parts of a sparse tensor with values for the elements in x.at, which
+// ascend.
 func (x *indices) parts(scheme string, d tensor.DType, values []byte) ([]tensor.Part, error) {
 	shape := x.t.Shape
 	all := []tensor.Part{{Role: "values", DType: d, Data: tensor.BlobOf(values)}}
@@ -99,9 +100,9 @@ func (x *indices) parts(scheme string, d tensor.DType, values []byte) ([]tensor.
 		}
 		coords := make([]uint64, 0, len(x.at)*len(shape))
 		for d := range shape {
-			slower, _ := shape[d+1:].Elements() // for each coordinate of dimension d
+			stride, _ := shape[d+1:].Elements()
 			for _, at := range x.at {
-				coords = append(coords, at/uint64(slower)%uint64(shape[d]))
+				coords = append(coords, at/uint64(stride)%uint64(shape[d]))
 			}
 		}
 		add("coords", coords)
