@@ -77,7 +77,7 @@ func (v *valueWriter) abbreviate(t *tensor.Tensor) error {
 	if len(whole) > 3 {
 		edges = 1
 	}
-	// Of each long dimension two segments are read, of others one.
+	// Long dimensions have two segments that are read, others have one.
 	shown, gaps := make(tensor.Shape, len(whole)), make([]int64, len(whole))
 	segments := 1
 	for d, n := range whole {
