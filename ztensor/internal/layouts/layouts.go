@@ -103,6 +103,8 @@ func Normalize(t *tensor.Tensor) *tensor.Tensor {
 	return &out
 }
 
+// A layoutCheck checks a tensor against the rules of its layout, and keeps the first
+// error.
 type layoutCheck struct {
 	t          *tensor.Tensor
 	elements   uint64
@@ -110,6 +112,7 @@ type layoutCheck struct {
 	err        error
 }
 
+// require fails with a message unless ok is set. It returns false after the first error.
 func (c *layoutCheck) require(ok bool, format string, args ...any) bool {
 	if !ok && c.err == nil {
 		c.err = rule.Broken(rule.LayoutRule, format, args...)
@@ -209,94 +212,6 @@ func (c *layoutCheck) checkMX() {
 	c.require(c.t.Part("scales").DType == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
 	c.requireElements("data", c.elements)
 	c.requireElements("scales", c.elements/block)
-}
-
-func (c *layoutCheck) checkQuantGroup() {
-	point := layoutCheck{attributes: c.raw("zero_point")}
-	form, _ := point.text("form")
-	roles := []string{"data", "scales"}
-	if form == "tensor" {
-		roles = append(roles, "zeros")
-	}
-	if !c.require(form == "none" || form == "implied" || form == "tensor", "zero_point.form is %s",
-		naming.Quote(form)) || !c.requireParts(roles...) {
-		return
-	}
-	if form == "implied" {
-		v := point.raw("value")
-		c.require(len(v) > 0 && v[0]>>5 <= cbor.Negint, "zero_point.value is no integer")
-	}
-	bits, _ := c.uint("bits")
-	group, hasGroup := c.uint("group_size")
-	axis, hasAxis := c.uint("axis")
-	packing := layoutCheck{attributes: c.raw("packing")}
-	word, _ := packing.text("word")
-	order, _ := packing.text("order")
-	per, _ := packing.uint("per_word")
-	scale, _ := c.text("scale_form")
-	width, ok := map[string]uint64{"u8": 1, "u16": 2, "u32": 4, "u64": 8}[word]
-	switch {
-	case !c.require(slices.Contains([]uint64{2, 3, 4, 5, 6, 8}, bits), "%d bits", bits):
-	case !c.require(hasGroup, "group_size is missing"):
-	case !c.require(hasAxis && axis < uint64(len(c.t.Shape)), "axis %d of %d", axis,
-		len(c.t.Shape)):
-	case !c.require(ok, "packing.word is %s", naming.Quote(word)):
-	case !c.require(order == "lsb_first" || order == "msb_first", "packing.order is %s",
-		naming.Quote(order)):
-	case !c.require(8*width%bits == 0 && per == 8*width/bits,
-		"%d values of %d bits in a word of %d",
-		per, bits, 8*width):
-	case !c.require(group == 0 || uint64(c.t.Shape[axis])%group == 0,
-		"a dimension of %d in groups of %d", c.t.Shape[axis], group):
-	}
-	if c.err != nil {
-		return
-	}
-	d := c.t.Part("data").DType
-	c.require(slices.Contains(map[uint64][]tensor.DType{
-		1: {tensor.U8, tensor.I8}, 2: {tensor.U16, tensor.I16}, 4: {tensor.U32, tensor.I32},
-		8: {tensor.U64, tensor.I64},
-	}[width], d), "data of %s in words of %s", c.dtype("data"), word)
-	switch s := c.t.Part("scales").DType; scale {
-	case "e8m0_exponent":
-		c.require(s == tensor.F8E8M0FNU, "scales of %s", c.dtype("scales"))
-	case "f32_factors":
-		c.require(slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32,
-			tensor.F64}, s), "scales of %s", c.dtype("scales"))
-	case "f16_factors":
-		c.require(s == tensor.F16 || s == tensor.BF16, "scales of %s", c.dtype("scales"))
-	default:
-		c.require(false, "scale_form is %s", naming.Quote(scale))
-	}
-	along := uint64(c.t.Shape[axis])
-	if !c.require(along > 0 && c.elements%per == 0, "%d values in words of %d", c.elements, per) {
-		return
-	}
-	lanes := c.elements / along
-	// Without groups the equation of §7 gives each element a scale, and its prose gives
-	// each row one: both are accepted.
-	counts := []uint64{along * lanes, lanes}
-	if group > 0 {
-		counts = []uint64{along / group * lanes}
-	}
-	c.require(c.size("data") == c.elements/per*width, "%d bytes of data", c.size("data"))
-	each := uint64(c.t.Part("scales").DType.Size())
-	c.require(each > 0 && slices.ContainsFunc(counts,
-		func(n uint64) bool { return c.size("scales") == n*each }), "%d bytes of scales",
-		c.size("scales"))
-	if form != "tensor" {
-		return
-	}
-	zeros := uint64(c.t.Part("zeros").DType.Size())
-	packed, _ := point.text("packing")
-	c.require(packed == "plain" || packed == "same_as_data", "zero_point.packing is %s",
-		naming.Quote(packed))
-	c.require(slices.ContainsFunc(counts, func(n uint64) bool {
-		if packed == "plain" {
-			return c.size("zeros") == n*zeros
-		}
-		return n%per == 0 && c.size("zeros") == n/per*width
-	}), "%d bytes of zeros", c.size("zeros"))
 }
 
 var ggufTypes = []string{
