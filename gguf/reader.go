@@ -120,6 +120,9 @@ func build(in *format.Input, h *header) (*Reader, error) {
 	for _, w := range h.warnings.All() {
 		format.Warn(&r.Base, w)
 	}
+	if err := h.checkDuplicates(); err != nil {
+		return nil, err
+	}
 	if err := r.list(in.Source); err != nil {
 		return nil, err
 	}
@@ -127,9 +130,8 @@ func build(in *format.Input, h *header) (*Reader, error) {
 	return r, nil
 }
 
-// list makes the tensors, after checking names, keys and extents.
-func (r *Reader) list(src *source.Source) error {
-	h := r.h
+// checkDuplicates fails if two keys, or two names of tensors, are the same.
+func (h *header) checkDuplicates() error {
 	if _, dup := naming.Build(len(h.metadata),
 		func(i int) string { return h.metadata[i].key }); dup >= 0 {
 		a := &h.metadata[dup]
@@ -137,9 +139,15 @@ func (r *Reader) list(src *source.Source) error {
 	}
 	if _, dup := naming.Build(len(h.entries),
 		func(i int) string { return h.entries[i].name }); dup >= 0 {
-		return errs.At(h.entries[dup].at, h.entries[dup].field(""), tensor.ErrMalformed,
-			"duplicate name")
+		e := &h.entries[dup]
+		return errs.At(e.at, e.field(""), tensor.ErrMalformed, "duplicate name")
 	}
+	return nil
+}
+
+// list makes the tensors, sorted by offset, and checks their extents.
+func (r *Reader) list(src *source.Source) error {
+	h := r.h
 	dataAt, ok := align.Up(h.end, h.alignment)
 	r.dataAt = dataAt
 	if len(h.entries) == 0 {

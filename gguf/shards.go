@@ -61,11 +61,11 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 	if opts != nil {
 		o = *opts
 	}
-	var wo WriterOptions
+	var writerOptions WriterOptions
 	if o.Writer != nil {
-		wo = *o.Writer
+		writerOptions = *o.Writer
 	}
-	metadata, alignment, err := wo.metadata(carriesNothing)
+	metadata, alignment, err := writerOptions.metadata(carriesNothing)
 	if err != nil {
 		return nil, err
 	}
@@ -113,17 +113,17 @@ func WriteShards(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, 
 		if err != nil {
 			return nil, err
 		}
-		so := WriterOptions{Alignment: alignment}
+		shardOptions := WriterOptions{Alignment: alignment}
 		if i == 0 {
-			so.Metadata = metadata
+			shardOptions.Metadata = slices.Clip(metadata)
 		}
-		so.Metadata = append(so.Metadata[:len(so.Metadata):len(so.Metadata)],
+		shardOptions.Metadata = append(shardOptions.Metadata,
 			entryOf(splitNo, uint16(i)), entryOf(splitTensors, int32(total)),
 			entryOf(splitCount, uint16(len(shards))))
 		if o.ID != "" {
-			so.Metadata = append(so.Metadata, KeyValue{splitID, id})
+			shardOptions.Metadata = append(shardOptions.Metadata, KeyValue{splitID, id})
 		}
-		w := format.OfFile(f, so.encoding(carriesNothing))
+		w := format.OfFile(f, shardOptions.encoding(carriesNothing))
 		if err := format.WriteAll(ctx, &w, tensor.Of(shard...)); err != nil {
 			return nil, err
 		}

@@ -88,28 +88,32 @@ func (m *measurement) summaryInTwoPasses() (*Summary, error) {
 	default:
 		s.Min, s.Max = m.number(all.min), m.number(all.max)
 	}
-	if len(m.o.Quantiles) > 0 {
-		var sorted []valueCount
-		for code, n := range codes {
-			if n > 0 {
-				v := quantileValue(uint16(code))
-				if m.d.IsInt() {
-					v = math.Trunc(v)
-				}
-				sorted = append(sorted, valueCount{min(max(v, all.min), all.max), n})
+	s.Quantiles = m.quantiles(codes, &all)
+	return s, nil
+}
+
+// quantiles returns the quantiles from the counts of each quantileCode.
+func (m *measurement) quantiles(codes []int64, all *moments) []Quantile {
+	var sorted []valueCount
+	for code, n := range codes {
+		if n > 0 {
+			v := quantileValue(uint16(code))
+			if m.d.IsInt() {
+				v = math.Trunc(v)
 			}
-		}
-		s.Quantiles = quantiles(sorted, all.finite, m.o.Quantiles)
-		for i, q := range s.Quantiles {
-			switch q.Share {
-			case 0:
-				s.Quantiles[i].Value = Float(all.min)
-			case 1:
-				s.Quantiles[i].Value = Float(all.max)
-			}
+			sorted = append(sorted, valueCount{min(max(v, all.min), all.max), n})
 		}
 	}
-	return s, nil
+	list := quantiles(sorted, all.finite, m.o.Quantiles)
+	for i, q := range list {
+		switch q.Share {
+		case 0:
+			list[i].Value = Float(all.min)
+		case 1:
+			list[i].Value = Float(all.max)
+		}
+	}
+	return list
 }
 
 // eachBlock calls work for each block of elements of a piece p: r.block has the finite

@@ -17,7 +17,7 @@
 //
 // A Reader reads the versions 0.1, 1.0, 1.1, 1.2 and 2; [Reader.Version] returns the
 // version of a file. A Writer writes 2, or 1.0 if [WriterOptions.Version] asks for it;
-// package convert converts any version to these two. Each version can hold:
+// package convert converts any version to these two. The versions differ in:
 //
 //	                        0.1      1.0      1.1      1.2      2
 //	written                 no       yes      no       no       yes, the default
@@ -42,7 +42,7 @@
 //
 // A file of version 1 is
 //
-//	offset 0       "ZTEN1000"
+//	offset 0       "ZTEN1000", in 0.1 "ZTEN0001"
 //	multiple of 64 components: the stored bytes of tensors, with zeros between them
 //	               manifest: one CBOR map
 //	               its size, 8 bytes little-endian
