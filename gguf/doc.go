@@ -14,7 +14,7 @@
 //	offset 0    "GGUF", version, number of tensors, number of metadata entries
 //	then        metadata: key, type, value
 //	then        tensors: name, dimensions (the fastest first), type, offset of data
-//	then        padding to general.alignment (32 where it is not given), and the data
+//	then        padding to general.alignment (32 if it is not given), and the data
 //
 // A Reader reads versions 1 to 3. It reads big-endian files of version 3 whose tensors
 // are dense or of a block type that gguf-convert-endian converts. F32, F16, BF16, F64 and

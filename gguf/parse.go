@@ -395,7 +395,7 @@ func appendFloat(b []byte, v float64, bits int) []byte {
 	return append(b, text...)
 }
 
-// appendJSON quotes a string. encoding/json does it where escapes are needed.
+// appendJSON quotes a string, by encoding/json if it needs escapes.
 func appendJSON(b []byte, v string) []byte {
 	plain := true
 	for i := range len(v) {

@@ -17,8 +17,8 @@ import (
 
 const errs = format.Errors("gguf")
 
-// ReaderOptions control how a file is read. nil is the zero value. With Strict, each of
-// Warnings is an error.
+// ReaderOptions control how a file is read. nil is the zero value. With Strict,
+// opening fails for a deviation that is a warning otherwise.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open file, with the methods of every Reader: Close, Size, Len, Tensors,

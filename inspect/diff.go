@@ -336,7 +336,7 @@ func (d *differences) addComparison(name string, c *Comparison, err error) {
 	}
 }
 
-// resolve returns the tensor that has the elements, where External knows it.
+// resolve returns the tensor that has the elements: the result of External, or t.
 func (d *differ) resolve(t *tensor.Tensor) *tensor.Tensor {
 	if t.External && d.External != nil {
 		if e := d.External(t.Name); e != nil {

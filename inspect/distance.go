@@ -169,8 +169,8 @@ func (r *pieceComparison) addBlock(largest uint64, different int64) bool {
 	return true
 }
 
-// compareBlocks compares a block of values, the first of which has index at, and which
-// are stored as the bytes p and q.
+// compareBlocks compares a block of values, whose first has index at. p and q are the
+// stored bytes.
 func compareBlocks[T number](c *comparer, r *pieceComparison, x, y []T, at int64, p, q []byte) {
 	if !r.addBlock(distances(x, y, &c.limits)) {
 		compareEach(c, r, x, y, at, p, q)
@@ -217,7 +217,7 @@ func (r *pieceComparison) addDistance(away float64) {
 	}
 }
 
-// addFigures sums up the differences where both values are finite.
+// addFigures sums up the differences of values that are both finite.
 func addFigures[T number](r *pieceComparison, x, y []T) {
 	var n int64
 	var sum, squares, aa, bb, ab float64

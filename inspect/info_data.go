@@ -35,7 +35,7 @@ func ptdInfo(r *ptd.Reader) *PTDInfo {
 
 // A ZTensorInfo has the facts that only a .zt has.
 type ZTensorInfo struct {
-	Generator *string `json:"generator"` // nil where the file has none
+	Generator *string `json:"generator"` // nil if the file has none
 	// Digest names the algorithms of the digests, separated by commas; nil if there is
 	// none.
 	Digest        *string        `json:"digest"`
@@ -96,7 +96,7 @@ type PrimitivInfo struct {
 
 // A PrimitivOptimizer is an optimizer file.
 type PrimitivOptimizer struct {
-	Name     *string       `json:"name"` // nil where the settings do not show it
+	Name     *string       `json:"name"` // nil if the settings do not show it
 	Settings AttributeList `json:"settings"`
 }
 

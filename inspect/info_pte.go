@@ -79,7 +79,7 @@ type PTENamedData struct {
 	Payload string       `json:"payload,omitempty"` // what it is recognised as
 }
 
-// A PTEHeader is the extended header; Length is 0 where there is none.
+// A PTEHeader is the extended header; Length is 0 if there is none.
 type PTEHeader struct {
 	Length          int64 `json:"length"`
 	ProgramSize     int64 `json:"program_size"`
@@ -137,7 +137,8 @@ func pteInfo(f *tensorfile.File, r *pte.Reader) *PTEInfo {
 	return d
 }
 
-// recognize returns what the start of a payload shows it to be.
+// recognize returns the name of the kind of a payload, from its start; "" if it is
+// unknown.
 func recognize(b tensor.Blob) string {
 	head := make([]byte, min(max(b.Size(), 0), 16))
 	if n, _ := b.ReadAt(head, 0); n < len(head) || n == 0 {

@@ -14,7 +14,7 @@ type RTenInfo struct {
 	Metadata  map[string]string `json:"metadata"`
 	Graphs    int               `json:"graphs"`
 	Values    []RTenValue       `json:"values"`  // inputs and outputs
-	Release   *string           `json:"release"` // nil where an operator is unknown
+	Release   *string           `json:"release"` // nil if an operator is unknown
 	Requires  []RTenRequirement `json:"requires"`
 }
 

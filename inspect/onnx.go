@@ -26,8 +26,8 @@ type ONNXInfo struct {
 	Files           []ONNXFile       `json:"files"`
 }
 
-// An ONNXValue is an input or output. A symbolic size in its shape is a string, "?" where
-// the model says nothing.
+// An ONNXValue is an input or output. A symbolic size in its shape is a string, "?" if
+// the model gives none.
 type ONNXValue struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
@@ -38,7 +38,7 @@ type ONNXValue struct {
 // An ONNXFile is a file with elements of tensors.
 type ONNXFile struct {
 	Name      string `json:"name"`
-	Size      int64  `json:"size"` // -1 where it is missing
+	Size      int64  `json:"size"` // -1 if it is missing
 	Tensors   int    `json:"tensors"`
 	Bytes     int64  `json:"bytes"`
 	Alignment int64  `json:"alignment"`

@@ -77,7 +77,7 @@ const (
 	Magic1 = "ZTEN1000"
 )
 
-// alignment is what the offsets of components are multiples of; the first is 64.
+// alignment is the alignment of components; the first is at 64.
 const alignment = 64
 
 // minFooter is the size of the footer of 1.0: the size of the manifest.

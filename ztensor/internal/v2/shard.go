@@ -30,7 +30,7 @@ type shard struct {
 	once    sync.Once
 	src     *source.Source
 	foundAs string    // the name under which it was found
-	file    io.Closer // what is closed with the Reader; nil where that is nothing
+	file    io.Closer // what is closed with the Reader; nil if nothing is
 	err     error
 }
 
