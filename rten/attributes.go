@@ -15,13 +15,13 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An Enum is a number with a name: one of the schema's enums, such as PadMode.
+// An Enum is a number of one of the schema's enums, such as PadMode.
 type Enum struct {
-	Type   string // the enum, in the schema's words
+	Type   string // the schema's name of the enum
 	Number int
 }
 
-// String returns the schema's name of the number, or #7 for one that it does not have.
+// String returns the schema's name of the number, or such as #7 if it is unknown.
 func (e Enum) String() string {
 	if e.known() {
 		return enumNames(e.Type)[e.Number]
@@ -32,7 +32,7 @@ func (e Enum) String() string {
 // known reports whether the schema has the number.
 func (e Enum) known() bool { return e.Number >= 0 && e.Number < len(enumNames(e.Type)) }
 
-// enumNames are the names of an enum by number, none if there is no such enum.
+// enumNames returns the names of an enum by number, nil if there is no such enum.
 func enumNames(enum string) []string {
 	for i := range rtenfb.Schema.Enums {
 		if x := &rtenfb.Schema.Enums[i]; x.Name == enum {
@@ -42,8 +42,8 @@ func enumNames(enum string) []string {
 	return nil
 }
 
-// DType returns the dtype that a number of the enum DataType stands for,
-// tensor.Unknown for any other.
+// DType returns the dtype of a number of the enum DataType, tensor.Unknown for other
+// enums and numbers.
 func (e Enum) DType() tensor.DType {
 	if e.Type == dataTypeEnum && e.Number >= 0 && e.Number < len(dataTypes) {
 		return dataTypes[e.Number]
@@ -55,21 +55,18 @@ const dataTypeEnum = "DataType" // the type of CastAttrs.to
 
 // An Attribute is one setting of an operator.
 type Attribute struct {
-	Name string // in the schema's words
-	// Set is true for an attribute that is stored, false for one that is absent.
+	Name string // the schema's name
+	// Set reports whether the attribute is stored in the file.
 	Set bool
-	// Value is the value that RTen computes with, whether it is stored or not: int32,
-	// uint32, float32, bool, string, []int32, []uint32, Enum, or *Graph. It is nil where
-	// absence has a meaning of its own, such as a scale that follows from the inputs, or
-	// all axes.
-	//
-	// An absent attribute has the schema's default, which is zero for most attributes.
-	// Where ONNX has another default, the converter writes the value explicitly.
+	// Value is the value that RTen uses: an int32, uint32, float32, bool, string,
+	// []int32, []uint32, Enum, or *Graph. If the attribute is not stored, it is the
+	// schema's default, which is zero for most, or nil if absence has a meaning of its
+	// own, such as all axes. If ONNX has another default, RTen's converter stores it.
 	Value any
 }
 
-// Int returns an int32, uint32 or bool attribute as a number; ok is false for any other,
-// and where the operator has no such attribute or it has no value.
+// Int returns an int32, uint32 or bool attribute as a number. ok is false if the
+// attribute has another type or no value, or the operator has no such attribute.
 func (o Operator) Int(name string) (v int64, ok bool) {
 	a, _ := o.Attribute(name)
 	switch x := a.Value.(type) {
@@ -110,8 +107,7 @@ func (o Operator) Float(name string) (v float32, ok bool) { return typed[float32
 // Text returns a string attribute, as [Operator.Int] does.
 func (o Operator) Text(name string) (v string, ok bool) { return typed[string](o, name) }
 
-// Enum returns an attribute that is a number of one of the schema's enums, as
-// [Operator.Int] does.
+// Enum returns an Enum attribute, as [Operator.Int] does.
 func (o Operator) Enum(name string) (v Enum, ok bool) { return typed[Enum](o, name) }
 
 func typed[T any](o Operator, name string) (v T, ok bool) {
@@ -120,8 +116,8 @@ func typed[T any](o Operator, name string) (v T, ok bool) {
 	return v, ok
 }
 
-// attrTable is the table of attributes with that tag of the union OperatorAttrs, nil for
-// a newer one and for none.
+// attrTable returns the table of attributes with that tag of the union OperatorAttrs, nil
+// for 0 and unknown tags.
 func attrTable(tag int) *fb.Table {
 	members := rtenfb.Schema.Unions[rtenfb.UnionOperatorAttrs].Members
 	if tag <= 0 || tag >= len(members) {
@@ -130,9 +126,8 @@ func attrTable(tag int) *fb.Table {
 	return &rtenfb.Schema.Tables[members[tag]]
 }
 
-// AttrsTable returns the name of the operator's table of attributes, such as
-// GemmAttrs. It is empty where the operator has none, and #63 for a table that
-// is newer than this library.
+// AttrsTable returns the name of the operator's table of attributes, such as GemmAttrs.
+// It is empty if there is none, and such as #63 if the table is newer than this library.
 func (o Operator) AttrsTable() string {
 	tag := o.attrsTag()
 	if tag == 0 {
@@ -146,8 +141,8 @@ func (o Operator) AttrsTable() string {
 
 func (o Operator) attrsTag() int { return int(o.raw.AttrsType()) }
 
-// attrs finds the operator's table of attributes: t is nil where it has none, and raw the
-// zero Table where it is not stored.
+// attrs returns the operator's table of attributes. t is nil if the operator has none,
+// and raw the zero Table if it is not stored.
 func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table) {
 	tag := o.attrsTag()
 	if rule := o.Type().rule(); tag == 0 && rule.use == optional {
@@ -159,7 +154,7 @@ func (o Operator) attrs() (t *fb.Table, raw flatbuffers.Table) {
 }
 
 // Attributes yields the attributes of the operator's table, in the order of the schema.
-// Where the operator may have a table but the file has none, all are absent.
+// If the table is optional and not stored, no attribute is Set.
 func (o Operator) Attributes() iter.Seq[Attribute] {
 	return func(yield func(Attribute) bool) {
 		table, raw := o.attrs()
@@ -188,8 +183,8 @@ func (o Operator) Attribute(name string) (Attribute, bool) {
 	return Attribute{}, false
 }
 
-// attribute reads a field of the table of attributes at raw, the zero Table if it is
-// absent.
+// attribute returns a field of the table of attributes raw, which is the zero Table if it
+// is not stored.
 func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
 	slot := int(f.Slot)
 	if raw.Bytes == nil || fb.FieldPos(raw, slot) == 0 {
@@ -223,7 +218,7 @@ func (o Operator) attribute(f *fb.Field, raw flatbuffers.Table) Attribute {
 	return a
 }
 
-// scalarValue is a scalar of the type of f, which is stored as bits.
+// scalarValue returns a scalar of the type of f that is stored as bits.
 func scalarValue(f *fb.Field, bits uint32) any {
 	switch {
 	case f.Enum != 0:
@@ -246,8 +241,7 @@ func numbers[T int32 | uint32](b []byte) []T {
 	return v
 }
 
-// unionScalar reads the union Scalar. RTen takes one of an unknown kind for the integer
-// 0.
+// unionScalar returns the union Scalar. RTen reads an unknown kind as the integer 0.
 func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
 	value, _ := fb.FieldTable(raw, int(f.Slot))
 	switch rtenfb.Scalar(raw.GetUint8Slot(flatbuffers.VOffsetT(f.TagSlot()), 0)) {
@@ -259,11 +253,11 @@ func unionScalar(f *fb.Field, raw flatbuffers.Table) any {
 	return int32(0)
 }
 
-// defaultValue is the default of the schema for a scalar. Defaults of floats are all
+// defaultValue returns the schema's default for a scalar. All defaults of floats are
 // zero.
 func defaultValue(f *fb.Field) any { return scalarValue(f, uint32(f.Default)) }
 
-// absent returns the value of an attribute that is not stored, as RTen's loader has it.
+// absent returns the value that RTen's loader uses for an attribute that is not stored.
 func (o Operator) absent(f *fb.Field) any {
 	switch {
 	case f.Optional || f.Kind == fb.Child:
@@ -278,7 +272,7 @@ func (o Operator) absent(f *fb.Field) any {
 	return defaultValue(f)
 }
 
-// absentVector is what RTen takes for a vector that is not stored.
+// absentVector returns the value that RTen uses for a vector that is not stored.
 func (o Operator) absentVector(f *fb.Field) any {
 	ones := func(like string) any {
 		n := 2

@@ -14,9 +14,9 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A GraphBuilder assembles a model, node by node in the order in which they can run. The
-// first error comes out of [GraphBuilder.Write] and [GraphBuilder.WriteFile], so that
-// the calls need no checks in between. It is not safe for concurrent use.
+// A GraphBuilder assembles a model, node by node, in the order in which they can run. Its
+// methods return no errors: [GraphBuilder.Write], [GraphBuilder.WriteFile] and
+// [GraphBuilder.Err] return them. It is not safe for concurrent use.
 type GraphBuilder struct {
 	up        *GraphBuilder     // nil for the top graph
 	errs      *[]error          // shared by all graphs of a model
@@ -31,15 +31,15 @@ type GraphBuilder struct {
 	names    map[string]*builtNode // of constants and values
 }
 
-// A builtNode is one node; which fields count depends on the kind.
+// A builtNode is a node. Its kind decides which fields are used.
 type builtNode struct {
 	kind  NodeKind
 	id    int // in its graph
 	name  string
 	named bool
 
-	tensor *tensor.Tensor // a constant
-	wanted bool           // it is captured, and so needs a name
+	tensor     *tensor.Tensor // a constant
+	isCaptured bool           // a subgraph captures it, so it needs a name
 
 	dtype    tensor.DType // a value; Unknown leaves it out
 	dims     []Dim        // nil leaves the shape out
@@ -47,7 +47,7 @@ type builtNode struct {
 
 	op      OpType
 	attrs   *fb.Node   // nil for none
-	graphs  []subgraph // further ones
+	graphs  []subgraph // attributes that are graphs
 	inputs  []int
 	outputs []int
 }
@@ -58,18 +58,17 @@ type subgraph struct {
 	g    *GraphBuilder
 }
 
-// A Ref stands for a constant or a value of a graph under construction. The zero
-// Ref is an optional input that is left out.
+// A Ref refers to a constant or value of a GraphBuilder. The zero Ref is an optional
+// input that is absent.
 type Ref struct {
 	g  *GraphBuilder
 	id int
 }
 
-// Attrs are the attributes of an operator by the schema's names: see
-// [Operator.Attributes] for attributes of a model that exists. Numbers may have any
-// Go type that holds their value; enums are given by name, number or [Enum],
-// a DataType as tensor.DType too, graphs as *GraphBuilder. An attribute that is left out
-// gets ONNX's default, written explicitly.
+// Attrs are the attributes of a new operator, by the schema's names. A number may have
+// any Go type that can represent it. An enum is a name, a number or an [Enum]; a DataType
+// may be a tensor.DType. A graph is a *GraphBuilder from Subgraph. An absent attribute
+// gets ONNX's default, which is stored.
 type Attrs map[string]any
 
 // NewGraphBuilder begins a model.
@@ -78,9 +77,9 @@ func NewGraphBuilder() *GraphBuilder {
 		checksums: new(format.Checksums), names: make(map[string]*builtNode)}
 }
 
-// Subgraph begins a graph for an attribute of an operator of this one: the branch of an
-// If, or the body of a Loop. Its operators may take Refs of the graphs around it as
-// inputs: such Refs are captured by name.
+// Subgraph begins a graph for an attribute of an operator of g: a branch of an If, or the
+// body of a Loop. Its operators may use Refs of the graphs around it as inputs; they are
+// captured by name.
 func (g *GraphBuilder) Subgraph() *GraphBuilder {
 	return &GraphBuilder{up: g, errs: g.errs, metadata: g.metadata, checksums: g.checksums,
 		names: make(map[string]*builtNode), captured: make(map[*builtNode]int)}
@@ -96,11 +95,11 @@ func (g *GraphBuilder) note(err error) {
 	}
 }
 
-// Err returns the first error so far.
+// Err returns the errors so far, joined; at most the first hundred.
 func (g *GraphBuilder) Err() error { return errors.Join(*g.errs...) }
 
-// SetMetadata stores one of the strings that [Model.Metadata] lists; other keys
-// cannot be stored and are an error.
+// SetMetadata sets one of the strings that [Model.Metadata] lists. Other keys are an
+// error of class errors.ErrUnsupported.
 func (g *GraphBuilder) SetMetadata(key, value string) {
 	i, err := metadataIndex(key, value)
 	if err != nil {
@@ -135,9 +134,9 @@ func (g *GraphBuilder) name(n *builtNode, name string) {
 	g.names[name] = n
 }
 
-// Input adds a value that the caller of the model gives. Without dimensions not even
-// their number is fixed; []Dim{}... is a scalar. d is float32, int32, int8 or uint8, or
-// tensor.Unknown to leave it open. RTen refuses at run time what does not fit.
+// Input adds a value that the caller of the model gives. d is float32, int32, int8 or
+// uint8, or tensor.Unknown for any. Without dims any number of dimensions is accepted;
+// []Dim{}... is a scalar. RTen refuses inputs that do not fit, at run time.
 func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 	r := g.Value(name, d, dims...)
 	if r.g != nil {
@@ -146,8 +145,8 @@ func (g *GraphBuilder) Input(name string, d tensor.DType, dims ...Dim) Ref {
 	return r
 }
 
-// Value adds a value that an operator computes, for [GraphBuilder.OpInto]. Its
-// type and shape are notes: RTen does not need them.
+// Value adds a value that an operator computes, for [GraphBuilder.OpInto]. RTen does not
+// need its dtype and shape.
 func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	if _, ok := dataTypeNumber(d); !ok && d != tensor.Unknown {
 		g.fail(errors.ErrUnsupported, "value %s: RTen has no %v", naming.Quote(name), d)
@@ -164,11 +163,11 @@ func (g *GraphBuilder) Value(name string, d tensor.DType, dims ...Dim) Ref {
 	return r
 }
 
-// Constant adds a tensor, which is kept until the model is written. Data in memory is
-// hashed, and writing fails with tensor.ErrChecksum if it has changed by then. It must be
-// dense, row-major, and of float32, int32, int8 or uint8. An empty name leaves the
-// constant nameless. Using one *Tensor twice stores its bytes once, and in one graph a
-// *Tensor with a name is one constant.
+// Constant adds a tensor, which must be dense, row-major, and of float32, int32, int8 or
+// uint8. Its name may be empty. It must stay readable and unchanged until the model is
+// written; Write fails with tensor.ErrChecksum if its memory has changed. The bytes of a
+// *Tensor that is added twice are stored once; if it has a name, it is one constant of
+// its graph.
 func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	err := errs.Wrap(-1, "", t.Check())
 	if err == nil {
@@ -194,14 +193,14 @@ func (g *GraphBuilder) Constant(t *tensor.Tensor) Ref {
 	return r
 }
 
-// Op adds an operator with one output, and returns that.
+// Op adds an operator with one output, and returns the output.
 func (g *GraphBuilder) Op(op string, attrs Attrs, inputs ...Ref) Ref {
 	return g.Ops(op, attrs, 1, inputs...)[0]
 }
 
-// Ops adds an operator with several outputs.
+// Ops adds an operator with several outputs, and returns them.
 func (g *GraphBuilder) Ops(op string, attrs Attrs, outputs int, inputs ...Ref) []Ref {
-	// Inputs first: those that are captured become nodes of this graph.
+	// Inputs first: captured inputs become nodes of this graph.
 	ids := g.ids(op, inputs)
 	if outputs < 0 || outputs > rtenMaxTables {
 		g.fail(fs.ErrInvalid, "%s: %d outputs", op, outputs)
@@ -235,8 +234,8 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 		g.fail(errors.ErrUnsupported, "operator %s", naming.Quote(op))
 		return
 	}
-	if most := n.op.MaxInputs(); most >= 0 && len(inputs) > most {
-		g.fail(fs.ErrInvalid, "%s: %d inputs where RTen takes at most %d", op, len(inputs), most)
+	if limit := n.op.MaxInputs(); limit >= 0 && len(inputs) > limit {
+		g.fail(fs.ErrInvalid, "%s: %d inputs where RTen takes at most %d", op, len(inputs), limit)
 	}
 	for _, r := range outputs {
 		id := r.id
@@ -251,8 +250,8 @@ func (g *GraphBuilder) operator(op string, attrs Attrs, inputs []int, outputs []
 	g.add(n)
 }
 
-// spatialRank is the number of dimensions that a convolution or pool moves over,
-// which the defaults of its attributes depend on: 2 unless they say otherwise.
+// spatialRank returns the number of spatial dimensions of a convolution or pool, for the
+// defaults of its attributes: 2 unless attributes or weights say otherwise.
 func (g *GraphBuilder) spatialRank(attrs Attrs, inputs []int) int {
 	length := func(name string) int {
 		if v := reflect.ValueOf(attrs[name]); v.Kind() == reflect.Slice ||
@@ -281,7 +280,8 @@ func (g *GraphBuilder) spatialRank(attrs Attrs, inputs []int) int {
 	return 2
 }
 
-// ids are the inputs as node indices of this graph.
+// ids returns the inputs as node indices of this graph, and captures inputs of graphs
+// around it.
 func (g *GraphBuilder) ids(op string, refs []Ref) []int {
 	ids := make([]int, len(refs))
 	for i, r := range refs {
@@ -310,10 +310,10 @@ func (g *GraphBuilder) inside(outer *GraphBuilder) bool {
 	return false
 }
 
-// capture returns the node of this graph for one of a graph around it.
+// capture returns the node of this graph that captures a node of a graph around it.
 func (g *GraphBuilder) capture(r Ref) int {
 	outer := r.g.nodes[r.id]
-	outer.wanted = true
+	outer.isCaptured = true
 	if id, ok := g.captured[outer]; ok {
 		return id
 	}
@@ -323,9 +323,9 @@ func (g *GraphBuilder) capture(r Ref) int {
 	return n.id
 }
 
-// Output makes r an output of the graph, under that name: a result of Op gets
-// it, and any other constant or value that has another name goes through an
-// Identity. An empty name leaves things as they are.
+// Output makes r an output of the graph with that name. A result of Op gets the name. For
+// a constant or value with another name, an Identity operator is added. An empty name
+// changes no name.
 func (g *GraphBuilder) Output(name string, r Ref) {
 	ids := g.ids("Output", []Ref{r})
 	if ids[0] < 0 {

@@ -19,7 +19,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// writeRule says what the graph builder stores where the caller gives nothing.
+// writeRule says what the graph builder stores for an attribute that the caller does not
+// give.
 type writeRule uint8
 
 const (
@@ -28,9 +29,9 @@ const (
 	demand                  // ONNX has no default
 )
 
-// An attrFact is what the types of the schema do not say of an attribute.
+// An attrFact has properties of an attribute that the schema does not have.
 type attrFact struct {
-	onnx  float64 // what ONNX means by an absent one, the schema by most something else
+	onnx  float64 // the default of ONNX; the schema has another for most
 	write writeRule
 	since release // 0: as old as the operator
 }
@@ -43,8 +44,8 @@ func factOf(t *fb.Table, f *fb.Field) attrFact {
 	return fact
 }
 
-// attributes checks the caller's attributes and fills in ONNX's defaults, rank
-// dimensions of them where it depends.
+// attributes checks the caller's attributes and adds ONNX's defaults. rank is the number
+// of spatial dimensions.
 func (g *GraphBuilder) attributes(n *builtNode, attrs Attrs, rank int) error {
 	spec := &rules[n.op]
 	if spec.use == ignored {
@@ -159,12 +160,12 @@ func (n *builtNode) set(f *fb.Field, v any, g *GraphBuilder) error {
 	return nil
 }
 
-// mistyped is the error of a value of another type than what is required.
+// mistyped returns the error of a value of a wrong type.
 func mistyped(v any, required string) error {
 	return fmt.Errorf("%w: %T where %s is required", fs.ErrInvalid, v, required)
 }
 
-// scalarBits is a number, an enum or a bool as it is stored.
+// scalarBits returns a number, an enum or a bool as it is stored.
 func scalarBits(f *fb.Field, v any) (uint32, error) {
 	switch {
 	case f.Enum != 0:
@@ -202,7 +203,7 @@ func vector(f *fb.Field, v any) (b []byte, err error) {
 	return b, nil
 }
 
-// integer is any Go integer between lo and hi.
+// integer returns any Go integer from lo to hi.
 func integer(v any, lo, hi int64) (int64, error) {
 	x := reflect.ValueOf(v)
 	var n int64
@@ -220,7 +221,7 @@ func integer(v any, lo, hi int64) (int64, error) {
 	return n, nil
 }
 
-// float32Bits takes any Go number.
+// float32Bits returns the bits of any Go number as a float32.
 func float32Bits(v any) (uint32, error) {
 	x := reflect.ValueOf(v)
 	var n float64
@@ -237,7 +238,7 @@ func float32Bits(v any) (uint32, error) {
 	return math.Float32bits(float32(n)), nil
 }
 
-// enumNumber is a value of an enum, by name, number or Enum.
+// enumNumber returns the number of an enum, given its name, its number or an Enum.
 func enumNumber(enum string, v any) (uint32, error) {
 	names := enumNames(enum)
 	switch x := v.(type) {

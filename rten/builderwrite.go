@@ -10,7 +10,8 @@ import (
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
-// order reports what has no value when it is read, or is given two.
+// order reports nodes that are read before they have a value, and nodes that get two
+// values.
 func (g *GraphBuilder) order() {
 	made := make([]bool, len(g.nodes))
 	for _, id := range g.inputs {
@@ -45,7 +46,8 @@ func (g *GraphBuilder) order() {
 	}
 }
 
-// finish gives names to what has none and needs one, for captures go by name.
+// finish gives names to outputs of operators and to captured constants that have none.
+// Captures need the names.
 func (g *GraphBuilder) finish() {
 	if len(*g.errs) == 0 {
 		g.order()
@@ -58,7 +60,7 @@ func (g *GraphBuilder) finish() {
 		g.names[n.name] = n
 	}
 	for i, n := range g.nodes {
-		if n.kind == ConstantNode && n.wanted {
+		if n.kind == ConstantNode && n.isCaptured {
 			name(n, "constant", i)
 		}
 		for _, id := range n.outputs {
@@ -77,8 +79,9 @@ func (g *GraphBuilder) finish() {
 	}
 }
 
-// finishCapture gives a captured value the name of what it captures, and sees
-// that RTen, which looks from the inside out, finds no other first.
+// finishCapture gives a capturing value the name of the captured node, and reports an
+// error if RTen, which looks from the inside out, would find another node of that name
+// first.
 func (g *GraphBuilder) finishCapture(i int, n *builtNode) {
 	of := n.captures
 	for of.captures != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// dataTypes is indexed by the schema's DataType, and as well by its ConstantDataType:
-// two enums of different width, whose numbers agree.
+// dataTypes is indexed by the schema's DataType or ConstantDataType: two enums with the
+// same numbers, stored in different widths.
 var dataTypes = []tensor.DType{
 	rtenfb.DataTypeInt32: tensor.I32,
 	rtenfb.DataTypeFloat: tensor.F32,
@@ -21,7 +21,7 @@ var dataTypes = []tensor.DType{
 	rtenfb.DataTypeUInt8: tensor.U8,
 }
 
-// dataTypeNumber is the number of d in both enums.
+// dataTypeNumber returns the number of d in both enums.
 func dataTypeNumber(d tensor.DType) (int, bool) {
 	i := slices.Index(dataTypes, d)
 	return max(i, 0), i >= 0
@@ -48,7 +48,7 @@ func inlineTag(d tensor.DType) int {
 	return 0
 }
 
-// A Constant is a node with a tensor of its own: a weight, most often.
+// A Constant is a node with a stored tensor, such as a weight.
 type Constant struct {
 	n Node
 	payload
@@ -77,15 +77,16 @@ func (c Constant) Node() Node { return c.n }
 // after it.
 func (c Constant) Inline() bool { return c.inline }
 
-// Tensor returns the constant under the name that [Reader.Tensors] describes. Each
-// call makes a new one.
+// Tensor returns the constant as a tensor with its name in [Reader.Tensors]. Each call
+// makes a new one.
 func (c Constant) Tensor() *tensor.Tensor {
 	t := new(tensor.Tensor)
 	c.fill(t, new(source.Extent), make(tensor.Shape, c.rank))
 	return t
 }
 
-// fill makes t the constant. It keeps e and shape, which has the rank of the constant.
+// fill sets t to the constant. t refers to e and shape, which has the rank of the
+// constant.
 func (c *Constant) fill(t *tensor.Tensor, e *source.Extent, shape tensor.Shape) {
 	for i := range shape {
 		shape[i] = int64(binary.LittleEndian.Uint32(c.dims()[4*i:]))
@@ -95,7 +96,7 @@ func (c *Constant) fill(t *tensor.Tensor, e *source.Extent, shape tensor.Shape) 
 	t.Data = tensor.NewBlob(e)
 }
 
-// tensorName is the name of a constant among the constants of all graphs.
+// tensorName returns the name of a constant in Reader.Tensors.
 func (n Node) tensorName() string {
 	if n.graph == 0 {
 		return n.Label()
@@ -105,10 +106,10 @@ func (n Node) tensorName() string {
 
 func (m *Model) tensorName(i int) string { return m.Constant(i).n.tensorName() }
 
-// dims are the dimensions as stored.
+// dims returns the dimensions as stored.
 func (c *Constant) dims() []byte { return c.n.m.buf[c.shape:][:4*c.rank] }
 
-// elements is their number, and false if that does not fit.
+// elements returns the number of elements, false if it overflows.
 func (c *Constant) elements() (n int64, ok bool) {
 	n, ok = 1, true
 	for b := c.dims(); len(b) > 0; b = b[4:] {
@@ -123,7 +124,7 @@ func (c *Constant) elements() (n int64, ok bool) {
 	return n, ok
 }
 
-// size is the size of the elements in bytes.
+// size returns the size of the elements in bytes.
 func (c *Constant) size() int64 {
 	n, _ := c.elements()
 	return n * int64(c.dtype.Size())

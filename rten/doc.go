@@ -1,6 +1,6 @@
-// Package rten reads, checks, edits and writes .rten files, the models of the
-// RTen inference engine. RTen's project is retiring the format; this package keeps
-// existing files readable, and package convert writes them in other formats.
+// Package rten reads, checks, edits and writes .rten files, the models of the RTen
+// inference engine. RTen's project is retiring the format. This package keeps existing
+// files readable, and package convert writes them in other formats.
 //
 //	r, err := rten.Open("model.rten", nil)
 //	if err != nil {
@@ -27,16 +27,15 @@
 //	│          multiple of 64            │
 //	└────────────────────────────────────┘
 //
-// A model is a graph of nodes: constants, values, and operators, which may own
-// graphs themselves (the branches of an If, the body of a Loop). The constants
-// of all graphs are the tensors of the file: int32, float32, int8 or uint8,
-// dense and row-major. The whole flatbuffer is verified before anything is read from
-// it, by rules that are not laxer than in RTen's own verifier.
+// A model is a graph of nodes: constants, values, and operators. An operator may have
+// graphs as attributes (the branches of an If, the body of a Loop). The constants of all
+// graphs are the tensors of the file: int32, float32, int8 or uint8, dense and row-major.
+// The whole flatbuffer is verified before it is read, at least as strictly as by RTen.
 //
-// Open refuses what no reader can use. What RTen's loader refuses but a
-// tool may want to show, such as an operator of a newer release, is in
-// [Reader.Warnings], and what RTen loads but cannot run is reported by [Reader.Verify].
-// The rules of each table of the schema, with their severities, are in one file:
+// Open fails if a file cannot be read. [Reader.Warnings] has what RTen's loader refuses
+// but a tool may want to show, such as an operator of a newer release. [Reader.Verify]
+// also reports what RTen loads but cannot run. The checks of each table of the schema are
+// in one file:
 //
 //	header                      header.go
 //	Model, and every table      rules.go, and internal/fb
@@ -45,13 +44,13 @@
 //	OperatorNode, attributes    rules_operator.go, operators.go
 //	ConstantNode, tensor data   rules_constant.go
 //
-// A [Writer] writes constants alone, a [GraphBuilder] a model that computes, and an
+// A [Writer] writes a model of constants, a [GraphBuilder] a model with operators, and an
 // [Edit] a copy of a file with other weights, names or metadata.
 //
 // # Lifetime of shared memory
 //
-// The model is copied when a file is opened, so that names, shapes and the
-// graph never change and stay valid after Close. A version 1 file, whose model has the
-// weights in it, is read whole and takes its size in memory. The data of tensors is
-// borrowed from the mapping: see package tensor. OpenBytes copies nothing.
+// Open copies the model, so names, shapes and the graph never change and stay valid after
+// Close. The model of a version 1 file has the weights in it: the file is read whole and
+// takes its size in memory. The data of tensors is borrowed from the mapping: see package
+// tensor. OpenBytes copies nothing.
 package rten

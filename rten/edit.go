@@ -15,14 +15,14 @@ import (
 
 // An Edit is a list of changes to the constants and the metadata of a model, with the
 // methods of every Edit: Rename, Remove and Replace. Names are the names of
-// [Reader.Tensor], and all changes apply at once. The copy is encoded anew: Write fails
-// with errors.ErrUnsupported if the model has content that is newer than this library.
-// The Reader must stay open until then.
+// [Reader.Tensor]. All changes apply at once, when the file is written; the Reader must
+// stay open until then. The model is encoded anew: Write fails with errors.ErrUnsupported
+// if it has content that is newer than this library.
 //
 // A new name of a constant in a subgraph may begin with the path of its graph, as the old
-// name does. Write fails with tensor.ErrDuplicate if a graph then has two constants or
-// values of a name, and with errors.ErrUnsupported if something uses a constant that is
-// removed, or if a graph inside captures the old or the new name.
+// name does. Write fails with tensor.ErrDuplicate if two constants or values of a graph
+// would have the same name. It fails with errors.ErrUnsupported if a removed constant is
+// used, or if a subgraph captures the old or the new name.
 type Edit struct {
 	format.Edit
 	r        *Reader
@@ -64,7 +64,8 @@ func (e *Edit) SetAttribute(key, value string) error {
 	return err
 }
 
-// RemoveAttribute removes a string; one that is absent is no error.
+// RemoveAttribute removes one of the strings that [Model.Metadata] lists, if it is set.
+// It fails with errors.ErrUnsupported for other keys.
 func (e *Edit) RemoveAttribute(key string) error {
 	i, err := metadataIndex(key, "")
 	if err == nil {
@@ -73,14 +74,14 @@ func (e *Edit) RemoveAttribute(key string) error {
 	return err
 }
 
-// Write writes the changed copy to w, from the start to the end. An empty Version of opts
-// is the version of the file.
+// Write writes the changed copy to w, without seeking. An empty Version of opts means the
+// version of the file.
 func (e *Edit) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return format.Encode(ctx, w, e.encoding(opts))
 }
 
-// WriteFile writes the changed copy. The file appears whole, or not at all, and may
-// replace the file that is read.
+// WriteFile writes as Write does, into a file, which appears whole or not at all. It may
+// be the original file.
 func (e *Edit) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return format.EncodeFile(ctx, name, e.encoding(opts))
 }
@@ -102,16 +103,16 @@ func (e *Edit) encoding(opts *WriterOptions) *format.Encoding[*tensor.Tensor] {
 	})
 }
 
-// changes are what becomes of the constants that change.
+// changes are the changes of constants, by node.
 type changes map[nodeID]format.Change
 
-// A nodeID is a node by the indices of its graph and in it.
+// A nodeID names a node by the index of its graph and its index in the graph.
 type nodeID struct{ graph, node int }
 
 func (n Node) id() nodeID { return nodeID{n.graph, n.index} }
 
-// resolve returns the changes, which together must leave a model that RTen reads as
-// before.
+// resolve returns the changes. It fails if RTen would not load or would read otherwise
+// the changed model.
 func (e *Edit) resolve() (changes, error) {
 	m := e.r.model
 	all := make(changes)
@@ -143,7 +144,7 @@ func (e *Edit) resolve() (changes, error) {
 	return all, nil
 }
 
-// newName returns the name that is stored for a node which gets that name.
+// newName returns the new name to store for a node, without the path of its graph.
 func (n Node) newName(name string) (string, error) {
 	if n.graph != 0 {
 		name = strings.TrimPrefix(name, n.m.path(n.graph)+"/")
@@ -154,7 +155,7 @@ func (n Node) newName(name string) (string, error) {
 	return name, errs.Wrap(-1, format.Field(n.tensorName()), format.CheckWritten(name, 0))
 }
 
-// checkNames checks that no new name is taken.
+// checkNames checks that no other node of the graph has a new name.
 func (all changes) checkNames(g *Graph) error {
 	taken := make(map[string]bool) // true for a new one
 	for n := range g.Nodes() {
@@ -175,7 +176,7 @@ func (all changes) checkNames(g *Graph) error {
 	return nil
 }
 
-// checkUses checks that nothing uses a node that is removed.
+// checkUses checks that nothing uses a removed node.
 func (all changes) checkUses(g *Graph) error {
 	used := func(ids []int, by string) error {
 		for _, id := range ids {
@@ -198,14 +199,14 @@ func (all changes) checkUses(g *Graph) error {
 		used(g.Captures(), "captured by its graph"))
 }
 
-// A capture is a name that some graph inside of another takes its value from.
+// A capture is a name of a graph that a subgraph captures.
 type capture struct {
 	graph int
 	name  string
 }
 
-// capturedNames returns what graphs capture, for each graph around them, with the graph
-// that does.
+// capturedNames returns, for each graph and name that a subgraph captures, the index of
+// the first such subgraph.
 func (m *Model) capturedNames() map[capture]int {
 	all := make(map[capture]int)
 	for g := range m.Graphs() {
@@ -226,8 +227,8 @@ func (m *Model) capturedNames() map[capture]int {
 	return all
 }
 
-// checkCaptures checks that graphs inside, which take values by name, find the same ones
-// although those constants change.
+// checkCaptures checks that subgraphs, which capture values by name, still find the same
+// values.
 func (all changes) checkCaptures(g *Graph, captured map[capture]int) error {
 	for n := range g.Nodes() {
 		c := all[n.id()]

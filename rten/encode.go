@@ -16,22 +16,22 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// An encoder builds the flatbuffer of a model. Elements of its constants go there, into
-// the tensor data of version 2, or, the larger ones of version 1, after all else, so that
-// they can be streamed as well.
+// An encoder builds the flatbuffer of a model. Elements of constants go into the
+// flatbuffer, or into the tensor data of version 2. Large constants of version 1 go to
+// the end of the flatbuffer, so that they can be streamed.
 type encoder struct {
 	b    fb.Builder
 	opts WriterOptions // with its defaults
-	err  error         // the first, which model returns
+	err  error         // the first error, which finish returns
 
-	// Offsets in the tensor data, assigned before anything is encoded: a
-	// flatbuffer is built from its end, and files have the order of the nodes.
-	placed   map[any]int64 // by what the elements come from
+	// Offsets in the tensor data, assigned before anything is encoded: a flatbuffer is
+	// built from its end, but tensor data has the order of the nodes.
+	placed   map[any]int64 // by the key of place
 	external []format.Section
 	end      int64 // of the tensor data
 
 	tail  []tailVector // of version 1
-	dummy fb.Offset    // what their offsets refer to until the tail has a position
+	dummy fb.Offset    // a vector that tables refer to until the tail has a position
 }
 
 // section returns data as a section of a file at off.
@@ -49,13 +49,13 @@ type tailVector struct {
 	table          fb.Offset
 	slot           int
 	count          int64
-	format.Section // without its place
+	format.Section // without its offset
 }
 
-// tailSize is what makes a constant of version 1 worth streaming.
+// tailSize is the smallest size in bytes of a constant of version 1 that is streamed.
 const tailSize = 4 << 10
 
-// fail notes the first error.
+// fail records the first error.
 func (e *encoder) fail(err error) {
 	if e.err == nil {
 		e.err = err
@@ -67,8 +67,7 @@ func (e *encoder) outside(elements int64) bool {
 	return e.opts.Version == "2" && elements > int64(e.opts.InlineElements)
 }
 
-// place assigns a constant its offset in the tensor data, the one that it has if
-// key was placed before.
+// place assigns a constant an offset in the tensor data, unless key already has one.
 func (e *encoder) place(key any, name string, data tensor.Blob) {
 	if _, ok := e.placed[key]; ok {
 		return
@@ -85,7 +84,7 @@ func (e *encoder) place(key any, name string, data tensor.Blob) {
 	e.external = append(e.external, section(off, data, name))
 }
 
-// int32s is the form of a vector of node indices, or of dimensions.
+// int32s returns node indices or dimensions as a vector of the file.
 func int32s[T int | int64](v []T) []byte {
 	b := make([]byte, 0, 4*len(v))
 	for _, x := range v {
@@ -96,8 +95,8 @@ func int32s[T int | int64](v []T) []byte {
 
 func (e *encoder) indices(v []int) fb.Offset { return e.b.Scalars(int32s(v), 4, 4) }
 
-// constant writes a ConstantNode. key is what place was called with. Like all tables of
-// a model it stores scalars whatever their default: absence has a meaning of its own.
+// constant writes a ConstantNode. key is the key of place. Scalars are stored even if
+// they have their default, as in all tables of a model: absence has a meaning of its own.
 func (e *encoder) constant(key any, name string, d tensor.DType, s tensor.Shape,
 	data tensor.Blob) fb.Offset {
 	n, _ := dataTypeNumber(d)
@@ -132,7 +131,7 @@ func (e *encoder) elements(name string, tag int, count int64, data tensor.Blob) 
 	if e.err != nil {
 		return 0
 	}
-	var b bytes.Buffer // by the stream, which checks a digest
+	var b bytes.Buffer // read as a stream, which checks a digest
 	if _, err := format.CopyBlob(&b, data, data.Size()); err != nil {
 		e.fail(errs.Wrap(-1, format.Field(name), err))
 	}
@@ -209,11 +208,11 @@ func (e *encoder) version2(buf []byte) (*sections, error) {
 	return l, nil
 }
 
-// version1 appends the large vectors to the flatbuffer and sets the offsets that wait
-// for them.
+// version1 appends the large vectors to the flatbuffer and sets the offsets that refer to
+// them.
 func (e *encoder) version1(buf []byte) (*sections, error) {
 	l := &sections{list: []format.Section{modelSection(0, buf)}, size: int64(len(buf))}
-	// The last that was encoded is the first in the order of nodes.
+	// Nodes were encoded from the last to the first.
 	for i := len(e.tail) - 1; i >= 0; i-- {
 		t := &e.tail[i]
 		at, _ := align.Up(l.size, 4)

@@ -17,9 +17,9 @@ type Graph struct {
 	raw rtenfb.Graph
 }
 
-// Path returns the operators and attributes that lead to the graph: empty for the top
-// graph, nodes[6].then_branch.nodes[2].body for the body of a loop in the branch of an
-// If.
+// Path returns the operators and attributes that lead to the graph. It is empty for the
+// top graph, and such as nodes[6].then_branch.nodes[2].body for the body of a Loop in a
+// branch of an If.
 func (g *Graph) Path() string { return g.m.path(g.i) }
 
 func (m *Model) path(graph int) string {
@@ -34,7 +34,8 @@ func (m *Model) path(graph int) string {
 	return s
 }
 
-// fieldPath is the path of a node's field in the words of errors.
+// fieldPath returns the path of a field of a node for errors. node is -1 for a field of
+// the graph.
 func (m *Model) fieldPath(graph, node int, field string) string {
 	s := "graph"
 	if graph != 0 {
@@ -51,8 +52,8 @@ func (m *Model) fieldPath(graph, node int, field string) string {
 
 func (n Node) path(field string) string { return n.m.fieldPath(n.graph, n.index, field) }
 
-// Up returns the graph around this one and the operator there that owns it; nil and
-// a zero Node for the top graph.
+// Up returns the graph around this one and its operator that has this graph as an
+// attribute; nil and the zero Node for the top graph.
 func (g *Graph) Up() (*Graph, Node) {
 	if g.i == 0 {
 		return nil, Node{}
@@ -65,7 +66,7 @@ func (g *Graph) Up() (*Graph, Node) {
 // Len returns the number of nodes.
 func (g *Graph) Len() int { return g.raw.NodesLength() }
 
-// Node returns the node of that index. It panics outside of the graph, as a slice does.
+// Node returns the node with that index. It panics if there is none.
 func (g *Graph) Node(i int) Node {
 	_ = make([]struct{}, g.Len())[i]
 	return g.node(i)
@@ -88,13 +89,13 @@ func (g *Graph) Inputs() []int { return indices(g.raw.InputsLength(), g.raw.Inpu
 // constants.
 func (g *Graph) Outputs() []int { return indices(g.raw.OutputsLength(), g.raw.Outputs) }
 
-// Captures returns the nodes of a subgraph that take their values, by name, from
-// the graphs around it. The official converter also lists constants of the
-// subgraph itself, and values without a name.
+// Captures returns the indices of the nodes of a subgraph that take their values, by
+// name, from the graphs around it. RTen's converter also lists constants of the subgraph
+// itself, and values without a name.
 func (g *Graph) Captures() []int { return indices(g.raw.CapturesLength(), g.raw.Captures) }
 
-// indices reads a vector of n node indices; missing ones are -1, however they are
-// written. It is nil for an empty one.
+// indices returns a vector of n node indices, nil if it is empty. Any negative number,
+// which stands for an absent node, becomes -1.
 func indices[T int32 | uint32](n int, at func(i int) T) []int {
 	if n == 0 {
 		return nil
@@ -106,9 +107,10 @@ func indices[T int32 | uint32](n int, at func(i int) T) []int {
 	return v
 }
 
-// graphLinks are the names of a graph and who computes and reads what.
+// graphLinks has the nodes of a graph by name, and the operators that compute and read
+// each node.
 type graphLinks struct {
-	names     map[string]int32 // of constants and values; the last of a name
+	names     map[string]int32 // constants and values; the last one with a name
 	producer  []int32          // by node: the operator that computes it, -1 for none
 	consumers [][]int32        // by node: the operators that read it, once for each input
 }
@@ -146,8 +148,8 @@ func (g *Graph) links() graphLinks {
 	return l
 }
 
-// Lookup returns the constant or value of that name in this graph: the last where
-// several share it, as RTen does. The first call builds an index.
+// Lookup returns the constant or value with that name in this graph. If several have it,
+// it returns the last, as RTen does. The first call on a Model builds an index.
 func (g *Graph) Lookup(name string) (Node, bool) {
 	i, ok := g.m.links()[g.i].names[name]
 	if !ok {
@@ -167,7 +169,7 @@ func (n Node) Producer() (Operator, bool) {
 }
 
 // Consumers yields the operators of the same graph that read the node, in their order,
-// and once for each input that does. Graphs inside may capture it as well.
+// once for each input that is the node. Subgraphs that capture it are not included.
 func (n Node) Consumers() iter.Seq[Operator] {
 	readers := n.m.links()[n.graph].consumers[n.index]
 	return format.Each(len(readers), func(i int) Operator {

@@ -16,16 +16,16 @@ const (
 	version2   = 2
 )
 
-// A Header precedes the model in a version 2 file. All offsets
-// count from the start of the file.
+// A Header precedes the model in a version 2 file. All fields are in bytes; offsets count
+// from the start of the file.
 type Header struct {
 	ModelOffset  int64
 	ModelSize    int64
-	TensorOffset int64 // tensor data reaches from here to the end of the file
+	TensorOffset int64 // of the tensor data, which goes to the end of the file
 }
 
-// parseHeader reads the header of a version 2 file of that size; b is its first
-// 32 bytes, or all of a shorter file.
+// parseHeader parses the header of a version 2 file of size bytes. b is its first 32
+// bytes, or all of a shorter file.
 func parseHeader(b []byte, size int64) (h Header, err error) {
 	if len(b) < 8 {
 		return h, errs.Truncated(int64(len(b)), "header.version",
@@ -76,18 +76,18 @@ func (h Header) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(h.TensorOffset))
 }
 
-// Plausible reports whether a file of that size may be a .rten file, by its first bytes
-// alone: false is certain. It rules out most other files before [Detect] or
-// [NewReader], for which version 1 costs reading the file.
+// Plausible reports whether a file of size bytes may be a .rten file, given only its
+// first bytes. If it returns false, the file is not one. It is cheap: [Detect] and
+// [NewReader] read a version 1 file whole.
 func Plausible(head []byte, size int64) bool {
 	return hasMagic(head) || plausible(head, nil, size)
 }
 
 func hasMagic(head []byte) bool { return bytes.HasPrefix(head, []byte(magic)) }
 
-// plausible looks for a root table with a schema_version of 1 and a graph, so that not
-// all of a large file need be read. Bytes after head, its first bytes, are read from
-// rest; if rest is nil, it is anything.
+// plausible reports whether a file may have a root table with a schema_version of 1 and a
+// graph. head is the first bytes of the file; other bytes are read from rest. If rest is
+// nil, they may be anything.
 func plausible(head []byte, rest io.ReaderAt, size int64) bool {
 	if size < 12 || size > maxModel {
 		return false

@@ -15,22 +15,23 @@ import (
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
-// schemaVersion is the version in every release.
+// schemaVersion is the schema version that every release of RTen has.
 const schemaVersion = 1
 
-// A Model is the verified flatbuffer of a file. It and everything that it hands out are
-// read-only views, safe for concurrent use, and stay valid after the Reader's Close.
+// A Model is a read-only view of the verified flatbuffer of a file. It is safe for
+// concurrent use. It and the values that it returns stay valid after Close of the Reader,
+// except the data of tensors.
 type Model struct {
 	r    *Reader
 	buf  []byte
 	base int64 // of buf in the file
 
-	// All graphs, depth first, and all constants in the order of the nodes: found once
-	// by check. Both are small, for a hostile file may have as many as its size allows.
+	// All graphs, depth first, and all constants in the order of the nodes, as found by
+	// check. The records are small: a hostile file may have very many.
 	graphs    []graphRecord
 	constants []constantRecord
 
-	// Made when first asked for.
+	// Indices that the first call builds.
 	subgraphs func() map[graphKey]int
 	links     func() []graphLinks
 }
@@ -63,8 +64,8 @@ func (m *Model) graphIndex() map[graphKey]int {
 	return index
 }
 
-// Raw returns the generated accessor of the flatbuffer, for fields that have none here.
-// The buffer has been verified; it must not be changed.
+// Raw returns the flatbuffer's accessor that flatc generates, for callers that need every
+// field. The buffer was verified; the caller must not change it.
 func (m *Model) Raw() *rtenfb.Model { return rtenfb.GetRootAsModel(m.buf, 0) }
 
 // Graph returns the top graph.
@@ -79,10 +80,12 @@ func (m *Model) graph(i int) *Graph {
 	return g
 }
 
-// metadataFields are the keys that a model can have, by the schema.
+// metadataFields returns the fields of the schema's table Metadata, whose names are the
+// keys.
 func metadataFields() []fb.Field { return rtenfb.Schema.Tables[rtenfb.TableMetadata].Fields }
 
-// metadataIndex finds a key among the fields, which must be able to hold value.
+// metadataIndex returns the index of the field key. It fails with errors.ErrUnsupported
+// if there is no such field, or value is not UTF-8.
 func metadataIndex(key, value string) (int, error) {
 	var names []string
 	for i, f := range metadataFields() {
@@ -98,9 +101,9 @@ func metadataIndex(key, value string) (int, error) {
 		naming.Quote(key), strings.Join(names, ", "))
 }
 
-// Metadata yields the strings that describe where a model comes from, by the schema's
-// names: onnx_hash, description, license, commit, code_repository, model_repository,
-// run_id, run_url. Absent ones are left out; there are no other keys.
+// Metadata yields the keys and values of the metadata that is set. The keys are
+// onnx_hash, description, license, commit, code_repository, model_repository, run_id and
+// run_url.
 func (m *Model) Metadata() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		raw := m.Raw().Metadata(nil)
@@ -119,18 +122,18 @@ func (m *Model) Metadata() iter.Seq2[string, string] {
 // Constants yields the constants of all graphs, depth first in the order of the nodes.
 func (m *Model) Constants() iter.Seq[Constant] { return format.Each(len(m.constants), m.Constant) }
 
-// Constant returns the constant of that index among the constants of all graphs. It
-// panics if there is no such index, as a slice does.
+// Constant returns the constant with that index among the constants of all graphs. It
+// panics if there is none.
 func (m *Model) Constant(i int) Constant {
 	rec := &m.constants[i]
 	return Constant{Node{m, int(rec.graph), int(rec.node), flatbuffers.UOffsetT(rec.pos)},
 		rec.payload}
 }
 
-// filePos is where a byte of the flatbuffer is in the file.
+// filePos returns the offset in the file of a byte of the flatbuffer.
 func (m *Model) filePos(pos int) int64 { return m.base + int64(pos) }
 
-// fail makes the error of something at pos of the flatbuffer.
+// fail returns an error at pos of the flatbuffer.
 func (m *Model) fail(class error, pos int, field, format string, args ...any) error {
 	return errs.At(m.filePos(pos), field, class, format, args...)
 }

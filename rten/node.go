@@ -44,8 +44,8 @@ type Node struct {
 	pos   flatbuffers.UOffsetT
 }
 
-// Raw returns the generated accessor of the node, for fields that have none here. It
-// must not be used to change the buffer.
+// Raw returns the node's accessor that flatc generates, for callers that need every
+// field. The caller must not change the buffer.
 func (n Node) Raw() *rtenfb.Node {
 	raw := new(rtenfb.Node)
 	raw.Init(n.m.buf, n.pos)
@@ -55,14 +55,14 @@ func (n Node) Raw() *rtenfb.Node {
 // Graph returns the graph that the node belongs to.
 func (n Node) Graph() *Graph { return n.m.graph(n.graph) }
 
-// Index returns the node's id in its graph.
+// Index returns the node's index in its graph.
 func (n Node) Index() int { return n.index }
 
 // Kind says which of Operator, Constant and Value returns true.
 func (n Node) Kind() NodeKind { return NodeKind(n.Raw().DataType()) }
 
-// Name returns the name in the file; named is false where there is none, which is
-// not the same as an empty one. Names need not be unique.
+// Name returns the name in the file. named is false if there is none, which is not the
+// same as an empty name. Names need not be unique.
 func (n Node) Name() (name string, named bool) {
 	b := n.Raw().Name()
 	return le.String(b), b != nil
@@ -76,12 +76,12 @@ func (n Node) Label() string {
 	return "#" + strconv.Itoa(n.index)
 }
 
-// data is where the table of the node's kind is.
+// data returns the position of the table with the content of the node.
 func (n Node) data() flatbuffers.UOffsetT {
 	return flatbuffers.UOffsetT(fb.FieldTarget(n.Raw().Table(), rtenfb.SlotNodeData))
 }
 
-// Operator returns the node as an operator, and false if it is none.
+// Operator returns the node as an operator, false if it is not one.
 func (n Node) Operator() (o Operator, ok bool) {
 	if ok = n.Kind() == OperatorNode; ok {
 		o.n = n
@@ -90,15 +90,15 @@ func (n Node) Operator() (o Operator, ok bool) {
 	return o, ok
 }
 
-// Constant returns the node as a constant, and false if it is none.
+// Constant returns the node as a constant, false if it is not one.
 func (n Node) Constant() (c Constant, ok bool) {
 	if ok = n.Kind() == ConstantNode; ok {
-		c, _ = n.constant()
+		c, _ = n.readConstant()
 	}
 	return c, ok
 }
 
-// Value returns the node as a value, and false if it is none.
+// Value returns the node as a value, false if it is not one.
 func (n Node) Value() (v Value, ok bool) {
 	if ok = n.Kind() == ValueNode; ok {
 		v.n = n
@@ -118,7 +118,7 @@ type Dim struct {
 // Fixed returns a dimension of n elements.
 func Fixed(n uint32) Dim { return Dim{size: n} }
 
-// Symbol returns a dimension that is only known when the model runs.
+// Symbol returns a dimension whose size is only known when the model runs.
 func Symbol(name string) Dim { return Dim{name: name, symbolic: true} }
 
 // Size returns the number of elements, and false for a symbol.
@@ -135,8 +135,8 @@ func (d Dim) String() string {
 	return strconv.FormatUint(uint64(d.size), 10)
 }
 
-// A Value is a node whose tensor exists while the model runs: an input of the model, or
-// what an operator computes.
+// A Value is a node whose tensor exists while the model runs: an input of the model, or a
+// result of an operator.
 type Value struct {
 	n   Node
 	raw rtenfb.ValueNode
@@ -145,7 +145,7 @@ type Value struct {
 // Node returns the value as a node.
 func (v Value) Node() Node { return v.n }
 
-// DType returns the dtype, and false where the file does not say.
+// DType returns the dtype, false if the file does not say.
 func (v Value) DType() (tensor.DType, bool) {
 	if d := v.raw.Dtype(); d != nil {
 		return dataTypes[*d], true
@@ -153,8 +153,8 @@ func (v Value) DType() (tensor.DType, bool) {
 	return tensor.Unknown, false
 }
 
-// Shape returns the dimensions, and false where not even their number is known. The
-// official converter writes a dimension without size and name as Fixed(0).
+// Shape returns the dimensions, false if the file does not say how many there are. RTen's
+// converter writes a dimension of unknown size without a name as Fixed(0).
 func (v Value) Shape() (dims []Dim, ok bool) {
 	if fb.FieldPos(v.raw.Table(), rtenfb.SlotValueNodeShape) == 0 {
 		return nil, false
@@ -179,18 +179,18 @@ type Operator struct {
 // Node returns the operator as a node.
 func (o Operator) Node() Node { return o.n }
 
-// Type returns the operator's number.
+// Type returns the type of the operator.
 func (o Operator) Type() OpType { return OpType(o.raw.Type()) }
 
-// Inputs returns node indices in the operator's graph, all smaller than its own; -1
-// is an optional input that is left out.
+// Inputs returns the indices of the nodes that the operator reads, in its graph, all
+// smaller than its own; -1 is an optional input that is absent.
 func (o Operator) Inputs() []int { return indices(o.raw.InputsLength(), o.raw.Inputs) }
 
-// Outputs returns node indices in the operator's graph; -1 is one that nothing reads.
+// Outputs returns the indices of the nodes that the operator computes, in its graph; -1
+// is an output that nothing reads.
 func (o Operator) Outputs() []int { return indices(o.raw.OutputsLength(), o.raw.Outputs) }
 
-// Subgraphs yields the graphs that the operator owns, by the names of the attributes
-// that hold them.
+// Subgraphs yields the attributes of the operator that are graphs.
 func (o Operator) Subgraphs() iter.Seq2[string, *Graph] {
 	return func(yield func(string, *Graph) bool) {
 		for a := range o.Attributes() {

@@ -7,11 +7,11 @@ import (
 	"github.com/tensorfile/tensorfile/schema/rtenfb"
 )
 
-// An OpType is the number of an operator. Numbers are only ever appended: a
-// number that this library has no name for belongs to a newer RTen.
+// An OpType is the type of an operator: its number in the schema. An unknown number is
+// from a newer RTen.
 type OpType uint8
 
-// String returns the schema's name, which is ONNX's, or #145 for a number without.
+// String returns the schema's name, which is ONNX's, or such as #145 if it is unknown.
 func (t OpType) String() string {
 	if t.Known() {
 		return rtenfb.EnumNamesOperatorType[rtenfb.OperatorType(t)]
@@ -19,15 +19,15 @@ func (t OpType) String() string {
 	return "#" + strconv.Itoa(int(t))
 }
 
-// Known reports whether the operator has a name here.
+// Known reports whether this library knows the operator.
 func (t OpType) Known() bool { return int(t) < len(rules) }
 
-// MinInputs returns how many inputs RTen requires, which are the first ones: 0 for an
-// operator that is not known.
+// MinInputs returns how many inputs RTen requires; 0 for an unknown operator. The first
+// inputs are the required ones.
 func (t OpType) MinInputs() int { return t.rule().min }
 
-// MaxInputs returns how many inputs RTen accepts for the operator: -1 for any
-// number, and for an operator that is not known.
+// MaxInputs returns how many inputs RTen accepts; -1 for any number, and for an unknown
+// operator.
 func (t OpType) MaxInputs() int { return t.rule().max }
 
 func (t OpType) rule() rule {
@@ -37,25 +37,26 @@ func (t OpType) rule() rule {
 	return rule{max: -1}
 }
 
-// needsOneOf returns two further inputs of which RTen requires one: the scales or sizes
-// of Resize, the window or frame length of STFT.
+// needsOneOf returns two optional inputs of which RTen requires at least one: the scales
+// or sizes of Resize, the window or frame length of STFT.
 func (t OpType) needsOneOf() (a, b int, ok bool) {
 	return 2, 3, t == OpResize || t == OpSTFT
 }
 
-// ParseOpType finds an operator by the schema's name, such as "MatMul".
+// ParseOpType returns the operator with that name in the schema, such as "MatMul"; false
+// if there is none.
 func ParseOpType(name string) (OpType, bool) {
 	t, ok := rtenfb.EnumValuesOperatorType[name]
 	return OpType(t), ok
 }
 
-// attrsUse says what RTen's loader does with an operator's attributes.
+// attrsUse says what RTen's loader does with an operator's table of attributes.
 type attrsUse uint8
 
 const (
-	ignored  attrsUse = iota // it never reads them
-	optional                 // absent ones have their defaults
-	needed                   // absent ones are an error, even where the table has no fields
+	ignored  attrsUse = iota // it does not read the table
+	optional                 // if the table is absent, attributes have their defaults
+	needed                   // an absent table is an error, even if it has no fields
 )
 
 // A rule is what RTen requires of an operator.
@@ -66,7 +67,7 @@ type rule struct {
 	use      attrsUse
 }
 
-// rules are indexed by OpType.
+// rules is indexed by OpType.
 var rules = makeRules()
 
 func makeRules() []rule {
@@ -86,8 +87,8 @@ func makeRules() []rule {
 	return all
 }
 
-// attrsOf returns the table of attributes of an operator, 0 for none: most have their
-// own.
+// attrsOf returns the table of attributes of an operator, 0 for none. Most operators have
+// a table of their own.
 func attrsOf(t OpType) rtenfb.OperatorAttrs {
 	switch t {
 	case OpArgMin:

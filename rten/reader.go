@@ -11,21 +11,20 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// ReaderOptions control how a file is opened. nil is the zero value. With Strict, each of
-// [Reader.Warnings] is an error: deviations that RTen's loader tolerates and no writer of
-// RTen makes. The model of a version 1 file contains its weights, so that
-// Limits.MaxMetadata is 2 GiB, the most that the format allows, unless it is set. A .rten
-// refers to no other file.
+// ReaderOptions control how a file is opened. nil means the zero value. With Strict,
+// opening fails if there are [Reader.Warnings]. The model of a version 1 file contains
+// the weights, so its default Limits.MaxMetadata is 2 GiB, the limit of the format.
+// Companion is not used: a .rten refers to no other file.
 type ReaderOptions = tensor.ReadOptions
 
 // A Reader is an open model, with the methods of every Reader: Close, Size, Len, Tensors,
-// Tensor, Blobs and Attributes. Tensors are the constants of all graphs, depth first in
-// the order of the nodes. A constant of the top graph has its own name, or #INDEX if it
-// has none, INDEX being the index of its node; a constant of a subgraph has the path of
-// its graph and a slash before that, as in nodes[6].then_branch/w. Attributes are the
-// metadata that is set, by the schema's names and in its order. There are no Blobs.
-// Names, shapes and the graph stay valid after Close. A Reader is safe for concurrent
-// use.
+// Tensor, Blobs and Attributes. It is safe for concurrent use.
+//
+// Tensors yields the constants of all graphs, depth first in the order of the nodes. A
+// constant of the top graph has its own name, or #INDEX, the index of its node, if it has
+// none. The name of a constant of a subgraph begins with the path of its graph and a
+// slash, as in nodes[6].then_branch/w. Attributes yields [Model.Metadata]. There are no
+// Blobs. Names, shapes and the graph stay valid after Close.
 type Reader struct {
 	format.Base
 	src     *source.Source
@@ -33,33 +32,35 @@ type Reader struct {
 	header  Header // zero in version 1
 	model   *Model
 
-	tensors  func() []tensor.Tensor // of all constants; the first call makes them
+	tensors  func() []tensor.Tensor // all constants; made by the first call
 	warnings func() []error
 }
 
 const errs = format.Errors("rten")
 
-// Open opens the named file and maps it where the platform can.
+// Open opens a file, mapping it where the system can. The caller must close the Reader.
+// Open fails with tensor.ErrMalformed, io.ErrUnexpectedEOF, tensor.ErrLimit or
+// errors.ErrUnsupported if the file cannot be read.
 func Open(name string, opts *ReaderOptions) (*Reader, error) {
 	return format.Open(name, opts, read)
 }
 
-// OpenBytes reads a file that is in memory. It keeps b, which must not change while the
+// OpenBytes opens a file in memory. It does not copy b, which must not change while the
 // Reader is in use.
 func OpenBytes(b []byte, opts *ReaderOptions) (*Reader, error) {
 	return format.OpenBytes(b, opts, read)
 }
 
-// NewReader reads the first size bytes of r, which the caller closes. It costs two reads,
-// one if the model ends in the first 64 KiB. A version 1 file is all model, weights
-// included: it is read whole, once, and kept in memory.
+// NewReader opens a model of size bytes in r, which the caller closes. It makes two
+// reads, or one if the model ends in the first 64 KiB. A version 1 file is a model with
+// all weights: it is read whole, once, and stays in memory.
 func NewReader(r io.ReaderAt, size int64, opts *ReaderOptions) (*Reader, error) {
 	return format.NewReader(r, size, opts, read)
 }
 
-// Detect reports whether the file is a .rten file of either version, if perhaps a
-// damaged one. Version 2 begins with RTEN; version 1 has no magic number, and
-// only a file that can be opened is taken for one.
+// Detect reports whether a file is a .rten file. A file of version 2 begins with RTEN,
+// and is detected even if it is damaged. Version 1 has no magic number: only a file that
+// can be opened is detected, which reads all of it.
 func Detect(r io.ReaderAt, size int64) bool {
 	src, err := source.OfReaderAt(r, size)
 	if err != nil {
@@ -79,11 +80,11 @@ func Detect(r io.ReaderAt, size int64) bool {
 	return err == nil
 }
 
-// firstWindow is what an unmapped file is asked for at first, in the hope that
-// the model is in it.
+// firstWindow is the size of the first read of an unmapped file. It has all of a small
+// model.
 const firstWindow = 64 << 10
 
-// maxModel is the largest flatbuffer.
+// maxModel is the largest size of a flatbuffer in bytes.
 const maxModel = 1<<31 - 1
 
 // read reads and checks all metadata.
@@ -148,7 +149,7 @@ func read(in *format.Input) (_ *Reader, err error) {
 	return r, nil
 }
 
-// metadata returns the model's bytes, which nothing else can change.
+// metadata returns the bytes of the model: a copy, or the memory of OpenBytes.
 func (r *Reader) metadata(head []byte, at, n int64, memory []byte) ([]byte, error) {
 	if memory != nil {
 		return memory[at : at+n : at+n], nil
@@ -182,8 +183,9 @@ func (r *Reader) makeTensors() []tensor.Tensor {
 	return all
 }
 
-// Warnings returns deviations from the files of RTen's writers that did not prevent
-// reading, each a *tensor.FormatError; at most some hundred.
+// Warnings returns deviations that did not prevent opening: what RTen's loader refuses,
+// and what no writer of RTen makes. Each is a *tensor.FormatError. There are at most some
+// hundred.
 func (r *Reader) Warnings() []error { return slices.Clone(r.warnings()) }
 
 // Spans yields the role of every byte of the file, in the order of offsets. In version 1

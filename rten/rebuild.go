@@ -8,14 +8,15 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A rebuilder writes all tables of a model anew, so that constants can move in or out of
-// the flatbuffer, or go. Absent fields stay absent. Tables are written as often as they
-// are referred to: sharing could make the copy so small that it looks like an attack.
+// A rebuilder writes all tables of a model anew, so that constants can move into or out
+// of the flatbuffer, or be removed. Absent fields stay absent. A table that is referred
+// to twice is written twice: a file in which many references share a table may look like
+// an attack.
 type rebuilder struct {
 	e       *Edit
 	enc     *encoder
 	changes changes
-	next    int // constant
+	next    int // the index of the next constant
 }
 
 func (e *Edit) rebuild(o WriterOptions, all changes) (*sections, error) {
@@ -35,8 +36,8 @@ func (e *Edit) rebuild(o WriterOptions, all changes) (*sections, error) {
 	return b.enc.finish(tree.WriteBackward(&b.enc.b))
 }
 
-// place assigns constants their offsets in the tensor data. Among constants that overlap
-// the bytes are stored once.
+// place assigns constants their offsets in the tensor data. Bytes of constants that
+// overlap are stored once.
 func (b *rebuilder) place() {
 	m := b.e.r.model
 	var ranges []fileRange
@@ -48,7 +49,7 @@ func (b *rebuilder) place() {
 		}
 	}
 	sortRanges(ranges)
-	whole := make(map[int]fileRange, len(ranges)) // by constant: itself and what overlaps
+	whole := make(map[int]fileRange, len(ranges)) // by constant: its range and overlapping ones
 	for i := 0; i < len(ranges); {
 		x, first := ranges[i], i
 		for i++; i < len(ranges) && ranges[i].off < x.end; i++ {
@@ -72,7 +73,7 @@ func (b *rebuilder) place() {
 	}
 }
 
-// graph changes a graph and those inside.
+// graph changes a graph and its subgraphs.
 func (b *rebuilder) graph(t *fb.Node, graph int) {
 	g := b.e.r.model.graph(graph)
 	nodes := t.Children(rtenfb.SlotGraphNodes)
@@ -92,7 +93,7 @@ func (b *rebuilder) graph(t *fb.Node, graph int) {
 	b.renumber(t, g, nodes)
 }
 
-// renumber leaves out the nodes that are removed, and gives the others their new numbers.
+// renumber removes nodes, and updates the indices of the other nodes.
 func (b *rebuilder) renumber(t *fb.Node, g *Graph, nodes []*fb.Node) {
 	number := make([]int, len(nodes))
 	var remaining []*fb.Node
@@ -139,7 +140,8 @@ func (b *rebuilder) subgraphs(data *fb.Node, n Node) {
 	}
 }
 
-// constant has the next constant written with its elements where the options put them.
+// constant replaces the table of the next constant: the encoder writes it, with the
+// elements where the options put them.
 func (b *rebuilder) constant(data *fb.Node, replacement *tensor.Tensor) {
 	i := b.next
 	b.next++

@@ -17,23 +17,23 @@ func (r release) String() string {
 	return "0." + strconv.Itoa(int(r/100)) + "." + strconv.Itoa(int(r%100))
 }
 
-// oldest is the release whose schema is the basis of all later ones. Files of
-// before it cannot be told from later ones, and cannot be decoded.
+// oldest is the release whose schema all later releases extend. Files of older releases
+// cannot be distinguished from later files, and cannot be decoded.
 const oldest release = 200
 
-// A Requirement is something in a model that older releases of RTen refuse, or
-// would compute otherwise because they ignore it.
+// A Requirement is a feature that a model uses and older releases of RTen refuse or
+// ignore.
 type Requirement struct {
-	Release string // the first that has it, such as 0.14.0
-	What    string // in the schema's words, such as operator If
-	Field   string // where it is first met
+	Release string // the first release that has the feature, such as 0.14.0
+	What    string // the feature, such as operator If
+	Field   string // the path of the first node that uses it
 	since   release
 }
 
-// Requires returns the lowest release of RTen that runs the model as it is meant, and
-// everything that asks for more than the oldest one, 0.2.0, the newest first. A feature
-// that a file only says about itself, such as the dtypes of its values, asks for nothing.
-// An operator that is newer than this library gives an empty release.
+// Requires returns the oldest release of RTen that runs the model correctly, and the
+// features that need a later release than 0.2.0, the latest first. Information that RTen
+// does not use, such as the dtypes of values, is not a feature. If an operator is newer
+// than this library, lowest is empty.
 func (m *Model) Requires() (lowest string, because []Requirement) {
 	seen := make(map[string]bool)
 	add := func(since release, n Node, format string, args ...any) {
@@ -75,7 +75,7 @@ func (m *Model) Requires() (lowest string, because []Requirement) {
 	return because[0].Release, because
 }
 
-// requires calls add for the operator and for what is stored of its attributes.
+// requires calls add for the operator and for its stored attributes.
 func (o Operator) requires(add func(since release, n Node, format string, args ...any)) {
 	t := o.Type()
 	rule := t.rule()
@@ -99,8 +99,8 @@ func (o Operator) requires(add func(since release, n Node, format string, args .
 	}
 }
 
-// neutral reports whether a release that does not know the field computes the
-// same as one that does.
+// neutral reports whether a release that does not know the field computes the same as a
+// later release.
 func neutral(f *fb.Field, value any) bool {
 	v, ok := value.([]uint32)
 	if !ok {
@@ -113,8 +113,8 @@ func neutral(f *fb.Field, value any) bool {
 	return !f.Optional && !slices.ContainsFunc(v, func(x uint32) bool { return x != same })
 }
 
-// enumSince is the release that brought a number of an enum, 0 where that is its first
-// use.
+// enumSince returns the first release with a number of an enum, 0 if it is as old as the
+// enum.
 func enumSince(e Enum) release {
 	switch e.Type + "." + e.String() {
 	case "CoordTransformMode.AlignCorners":

@@ -15,25 +15,25 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// The three severities of a rule are three types, whose methods are in the files of the
-// tables: checker has the rules that Open refuses a file for, deviations has the rules of
-// Reader.Warnings, and verifier the rules of which Verify alone warns.
+// The checks are methods of three types, in the files of the tables: Open fails by the
+// checks of checker, Reader.Warnings has the findings of deviations, and only Verify
+// reports the findings of verifier.
 
-// RTen's verifier refuses what exceeds these.
+// The limits of RTen's FlatBuffers verifier.
 const (
 	rtenMaxTables = 1_000_000
 	rtenMaxDepth  = 64
 )
 
-// check verifies the whole flatbuffer, then finds its graphs and constants and refuses
-// what the schema cannot express but every reader must refuse.
+// check verifies the whole flatbuffer, and then checks and lists its graphs and
+// constants.
 func (m *Model) check(limits tensor.Limits) error {
 	// As RTen's verifier: strings are UTF-8, and unions have a tag and a value or
 	// neither.
 	err := fb.Verify(m.buf, &rtenfb.Schema, rtenfb.TableModel,
 		fb.Limits{UTF8: true, Unions: true, MaxDepth: int(min(limits.MaxDepth, rtenMaxDepth))})
 	if err != nil {
-		return m.refused(err)
+		return m.verifierError(err)
 	}
 	raw := m.Raw()
 	if v := raw.SchemaVersion(); v != schemaVersion {
@@ -54,8 +54,9 @@ func (m *Model) check(limits tensor.Limits) error {
 	return nil
 }
 
-// refused is an error of the verifier, with the path of a subgraph as Graph.Path has it.
-func (m *Model) refused(err error) error {
+// verifierError returns an error of the verifier, with the path of a subgraph as in
+// Graph.Path.
+func (m *Model) verifierError(err error) error {
 	var e *fb.Error
 	if !errors.As(err, &e) {
 		return err
@@ -71,7 +72,7 @@ func (m *Model) refused(err error) error {
 	return m.fail(class, int(e.Offset), path, "%s", e.Reason)
 }
 
-// subgraphFields are the attributes that hold graphs.
+// subgraphFields returns the attributes that are graphs.
 func subgraphFields() (list []*fb.Field) {
 	for _, t := range [...]int{rtenfb.TableIfAttrs, rtenfb.TableLoopAttrs} {
 		fields := rtenfb.Schema.Tables[t].Fields
@@ -104,11 +105,11 @@ func (m *Model) deviations() iter.Seq[error] {
 	}
 }
 
-// A deviations finds what Open warns of: RTen's loader refuses it, or no writer of RTen
-// makes it.
+// A deviations finds what Reader.Warnings has: what RTen's loader refuses, and what no
+// writer of RTen makes.
 type deviations struct {
 	m      *Model
-	inputs map[flatbuffers.UOffsetT]bool // ValueNodes that the caller of the model fills
+	inputs map[flatbuffers.UOffsetT]bool // ValueNodes that are inputs of the model
 	at     *fb.Visit
 	tables int
 	yield  func(error) bool
@@ -144,13 +145,13 @@ func (d *deviations) table() {
 	}
 }
 
-// note warns of a field of the table at hand.
+// note warns of a field of the current table.
 func (d *deviations) note(class error, slot int, format string, args ...any) {
 	d.noteAt(class, fb.FieldPosOr(d.at.Table, slot), d.at.Type.FieldName(slot), format,
 		args...)
 }
 
-// noteAt is note for a position and the words for it.
+// noteAt is note for a position and the name of its field.
 func (d *deviations) noteAt(class error, pos int, field, format string, args ...any) {
 	if d.done {
 		return
@@ -162,12 +163,12 @@ func (d *deviations) noteAt(class error, pos int, field, format string, args ...
 	d.done = !d.yield(d.m.fail(class, pos, path+field, format, args...))
 }
 
-// Verify reads the whole file and reports everything that is wrong with it, beyond what
-// Open refuses: ranges that overlap, bytes that nothing refers to, graphs that RTen loads
-// but cannot run, or runs with an unexpected result. Most of these are warnings, because
-// such files exist; Strict makes them errors.
+// Verify reads the whole file. It reports warnings of Open, ranges that overlap, bytes
+// that nothing refers to, and graphs that RTen loads but cannot run or runs with an
+// unexpected result. Most findings are warnings, because such files exist; opts.Strict
+// makes them errors. With VerifyStructure it does not read tensor data.
 //
-// A .rten file has no digests: damaged weights cannot be told from others.
+// A .rten file has no digests, so damaged weights are not found.
 func (r *Reader) Verify(ctx context.Context, opts *tensor.VerifyOptions) (*tensor.Report, error) {
 	l := format.NewFindings(opts)
 	return l.End(r.verify(ctx, l))
@@ -198,7 +199,7 @@ func (m *Model) warnings() []error {
 	return list.All()
 }
 
-// A verifier finds what Verify warns of: what RTen loads but refuses to run, or runs
+// A verifier finds what only Verify reports: what RTen loads but does not run, or runs
 // otherwise than the file says.
 type verifier struct {
 	g        *Graph
@@ -207,8 +208,8 @@ type verifier struct {
 }
 
 const (
-	nobody = -1
-	given  = -2 // an input or a capture, not the output of an operator
+	noProducer = -1
+	given      = -2 // an input or a capture, not the output of an operator
 )
 
 func (m *Model) verifyGraphs(ctx context.Context, list *format.Findings) error {
@@ -224,14 +225,13 @@ func (m *Model) verifyGraphs(ctx context.Context, list *format.Findings) error {
 
 func (v *verifier) kind(node int) NodeKind { return v.g.Node(node).Kind() }
 
-// warn notes something about a node, the graph itself where that is -1, at a position in
-// the flatbuffer.
+// warn warns of a node, or of the graph if node is -1, at a position in the flatbuffer.
 func (v *verifier) warn(node, pos int, field, format string, args ...any) {
 	m := v.g.m
 	v.list.Warn(m.fail(tensor.ErrMalformed, pos, m.fieldPath(v.g.i, node, field), format, args...))
 }
 
-// node notes something about a node.
+// node warns of a node.
 func (v *verifier) node(n Node, field, format string, args ...any) {
 	v.warn(n.index, int(n.pos), field, format, args...)
 }

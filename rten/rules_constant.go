@@ -18,8 +18,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// constant returns the node as a constant, and why Open refuses it.
-func (n Node) constant() (Constant, error) {
+// readConstant returns the node as a readConstant. Open fails with its error.
+func (n Node) readConstant() (Constant, error) {
 	c := Constant{n: n}
 	c.pos = uint32(n.data())
 	raw := c.raw()
@@ -29,7 +29,7 @@ func (n Node) constant() (Constant, error) {
 	}
 	elements, ok := c.elements()
 	if !ok {
-		return c, c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
+		return c, c.fieldError(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
 			"more than 2^63 elements")
 	}
 	// Not by DataOffset and Dtype, whose pointers take memory for each constant.
@@ -39,8 +39,8 @@ func (n Node) constant() (Constant, error) {
 	return c, c.readInline(elements)
 }
 
-// wrong makes the error of a field of the ConstantNode.
-func (c *Constant) wrong(class error, slot int, format string, args ...any) error {
+// fieldError returns an error of a field of the ConstantNode.
+func (c *Constant) fieldError(class error, slot int, format string, args ...any) error {
 	t := c.raw().Table()
 	pos := fb.FieldPosOr(t, slot)
 	if slot == rtenfb.SlotConstantNodeShape {
@@ -56,28 +56,29 @@ func (c *Constant) readExternal(t flatbuffers.Table, elements int64) error {
 	r := c.n.m.r
 	at := fb.FieldPos(t, rtenfb.SlotConstantNodeDtype)
 	if at == 0 {
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
+		return c.fieldError(tensor.ErrMalformed, rtenfb.SlotConstantNodeDtype,
 			"absent, while the elements are outside of the model")
 	}
 	dtype := t.GetUint16(flatbuffers.UOffsetT(at))
 	switch {
 	case int(dtype) >= len(dataTypes):
-		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
+		return c.fieldError(errors.ErrUnsupported, rtenfb.SlotConstantNodeDtype, "dtype %d", dtype)
 	case r.version == "1":
-		return c.wrong(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
+		return c.fieldError(tensor.ErrMalformed, offset, "a file of version 1 has no tensor data")
 	}
 	c.dtype = dataTypes[dtype]
 	size, ok := c.dtype.Bytes(elements)
 	if !ok {
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape, "more than 2^63 bytes")
+		return c.fieldError(tensor.ErrMalformed, rtenfb.SlotConstantNodeShape,
+			"more than 2^63 bytes")
 	}
 	rel := t.GetUint64Slot(offset, 0)
 	base := r.header.TensorOffset
 	switch {
 	case rel > math.MaxInt64:
-		return c.wrong(tensor.ErrMalformed, offset, "%d is beyond every file", rel)
+		return c.fieldError(tensor.ErrMalformed, offset, "%d is beyond every file", rel)
 	case int64(rel) > r.Size()-base || size > r.Size()-base-int64(rel):
-		return c.wrong(io.ErrUnexpectedEOF, offset,
+		return c.fieldError(io.ErrUnexpectedEOF, offset,
 			"%d bytes at %d of the tensor data, which has %d", size, rel, r.Size()-base)
 	}
 	c.off = base + int64(rel)
@@ -92,10 +93,10 @@ func (c *Constant) readInline(elements int64) error {
 	var values flatbuffers.Table
 	switch {
 	case tag == 0 || !raw.Data(&values):
-		return c.wrong(tensor.ErrMalformed, rtenfb.SlotConstantNodeData,
+		return c.fieldError(tensor.ErrMalformed, rtenfb.SlotConstantNodeData,
 			"a constant without elements, inline or outside")
 	case tag >= len(inlineTypes):
-		return c.wrong(errors.ErrUnsupported, rtenfb.SlotConstantNodeDataType,
+		return c.fieldError(errors.ErrUnsupported, rtenfb.SlotConstantNodeDataType,
 			"elements of kind %d", tag)
 	}
 	t := &inlineTypes[tag]
@@ -110,7 +111,7 @@ func (c *Constant) readInline(elements int64) error {
 	return nil
 }
 
-// constant looks at fields that contradict each other.
+// constant warns of fields that contradict each other.
 func (d *deviations) constant(raw *rtenfb.ConstantNode) {
 	t := raw.Table()
 	for i, stride := raw.ShapeLength()-1, int64(1); i >= 0; i-- {
@@ -137,8 +138,8 @@ func (d *deviations) constant(raw *rtenfb.ConstantNode) {
 	}
 }
 
-// verifyRanges checks that the parts of the file do not overlap, that nothing
-// hides between them, and that everything can be read.
+// verifyRanges checks that the parts of the file do not overlap, that bytes between them
+// are zero, and that everything can be read.
 func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error {
 	m := r.model
 	used := []fileRange{{m.base, m.base + int64(len(m.buf)), -1}}
@@ -160,7 +161,8 @@ func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error 
 		case x.off > reach.end:
 			gaps = append(gaps, fileRange{reach.end, x.off, -1})
 		case x.off < reach.end && !shared:
-			// Not the header and the model, which Open has kept apart.
+			// At least one is a constant: Open checked that header and model do not
+			// overlap.
 			whose, what := x.constant, "the header or the model"
 			if whose < 0 {
 				whose = reach.constant
@@ -219,16 +221,16 @@ func (r *Reader) verifyRanges(ctx context.Context, list *format.Findings) error 
 	return nil
 }
 
-// maxGap is more than alignment explains: pages of 64 KiB are the largest in use.
+// maxGap is the largest gap that alignment explains: no system has pages above 64 KiB.
 const maxGap = 64 << 10
 
-// A fileRange is a part of the file, and whose it is: the index of a constant, or -1.
+// A fileRange is a byte range of the file, and the index of its constant, or -1.
 type fileRange struct {
 	off, end int64
 	constant int
 }
 
-// bytes is where the elements are, as the bytes of constant i.
+// bytes returns the range of the elements. i is the index of the constant.
 func (c Constant) bytes(i int) fileRange { return fileRange{c.off, c.off + c.size(), i} }
 
 func sortRanges(list []fileRange) {

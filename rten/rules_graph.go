@@ -13,7 +13,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// graph checks a Graph, its nodes and the graphs inside.
+// graph checks a Graph, its nodes and its subgraphs, and adds them to the Model.
 func (c *checker) graph(rec graphRecord) error {
 	m := c.m
 	i := len(m.graphs)
@@ -25,7 +25,7 @@ func (c *checker) graph(rec graphRecord) error {
 		return m.fail(tensor.ErrLimit, fb.FieldTarget(raw, rtenfb.SlotGraphNodes),
 			m.fieldPath(i, -1, "nodes"), "more than %d nodes", c.limits.MaxTensors)
 	}
-	if i == 0 { // a constant takes two visits of the verifier, of one for each 4 bytes
+	if i == 0 { // the verifier allows a table for each 4 bytes, and a constant has two tables
 		m.constants = make([]constantRecord, 0, min(n, len(m.buf)/8))
 	}
 	pos, field, id := wrongIndex(raw, rtenfb.TableGraph,
@@ -42,8 +42,8 @@ func (c *checker) graph(rec graphRecord) error {
 	return nil
 }
 
-// wrongIndex finds the first element of vectors of node indices that is wrong. field is
-// empty if there is none.
+// wrongIndex returns the first wrong element of vectors of node indices. field is empty
+// if there is none.
 func wrongIndex(t flatbuffers.Table, table int, wrong func(id uint32) bool,
 	slots ...int) (pos int, field string, id uint32) {
 	for _, slot := range slots {
@@ -58,10 +58,10 @@ func wrongIndex(t flatbuffers.Table, table int, wrong func(id uint32) bool,
 	return 0, "", 0
 }
 
-// graph looks for values that nothing gives or computes, then at all else of a graph.
+// graph makes all checks of a graph.
 func (v *verifier) graph() {
 	g := v.g
-	v.producer = slices.Repeat([]int32{nobody}, g.Len())
+	v.producer = slices.Repeat([]int32{noProducer}, g.Len())
 	for _, ids := range [][]int{g.Inputs(), g.Captures()} {
 		for _, id := range ids {
 			v.producer[id] = given
@@ -93,7 +93,7 @@ func (v *verifier) graph() {
 				"node %d is an output twice: RTen refuses to plan the graph", id)
 		case kind == OperatorNode:
 			v.node(g.Node(id), "", "the node of an output of the graph is an operator")
-		case kind == ValueNode && v.producer[id] == nobody:
+		case kind == ValueNode && v.producer[id] == noProducer:
 			v.node(g.Node(id), "", "an output of the graph that nothing computes")
 		}
 		seen[id] = true
@@ -103,7 +103,7 @@ func (v *verifier) graph() {
 	v.captures()
 }
 
-// cycles finds operators that wait for their own results.
+// cycles warns of operators that depend on their own results.
 func (v *verifier) cycles() {
 	g := v.g
 	const (
@@ -150,8 +150,8 @@ func (v *verifier) cycles() {
 	}
 }
 
-// duplicates looks for names that several constants and values of a graph
-// share: RTen finds the last of them.
+// duplicates warns of names that several constants or values of a graph have: RTen finds
+// the last.
 func (v *verifier) duplicates() {
 	seen := make(map[string]int)
 	for node := range v.g.Nodes() {
@@ -167,8 +167,7 @@ func (v *verifier) duplicates() {
 	}
 }
 
-// captures checks that the names that a subgraph takes from around it exist
-// there, at whatever level.
+// captures checks that each name that a subgraph captures exists in a graph around it.
 func (v *verifier) captures() {
 	g := v.g
 	for j, id := range g.Captures() {

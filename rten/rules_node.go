@@ -9,7 +9,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// fail makes the error of something of the node, at pos of the flatbuffer.
+// fail returns an error of a field of the node, at pos of the flatbuffer.
 func (n Node) fail(class error, pos int, field, format string, args ...any) error {
 	return n.m.fail(class, pos, n.path(field), format, args...)
 }
@@ -26,7 +26,7 @@ func (c *checker) node(n Node) error {
 	case 0:
 		return n.fail(tensor.ErrMalformed, int(n.pos), "data", "a node that is nothing")
 	case ConstantNode:
-		constant, problem := n.constant()
+		constant, problem := n.readConstant()
 		switch rank := int64(constant.rank); {
 		case rank > c.limits.MaxRank:
 			return n.fail(tensor.ErrLimit, int(n.data()), "data.shape", "%d dimensions", rank)
@@ -55,7 +55,7 @@ func (c *checker) node(n Node) error {
 	return nil
 }
 
-// input looks for dimensions of 0 of an input; of another ValueNode that may be meant.
+// input warns of dimensions of 0 of an input. In other ValueNodes they may be correct.
 func (d *deviations) input(v Value) {
 	dims, _ := v.Shape()
 	for i, dim := range dims {

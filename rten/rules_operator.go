@@ -10,7 +10,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// operator checks which nodes the operator names, and the graphs that it owns.
+// operator checks the indices of inputs and outputs, and the subgraphs of the operator.
 func (c *checker) operator(op Operator) error {
 	pos, field, id := wrongIndex(op.raw.Table(), rtenfb.TableOperatorNode,
 		func(id uint32) bool { return int(int32(id)) >= op.n.index }, // missing ones are negative
@@ -38,7 +38,7 @@ func (c *checker) operator(op Operator) error {
 	return nil
 }
 
-// operator looks for operators of a newer schema.
+// operator warns of operators of a newer schema.
 func (d *deviations) operator(op OpType) {
 	if !op.Known() {
 		d.note(errors.ErrUnsupported, rtenfb.SlotOperatorNodeType,
@@ -46,12 +46,12 @@ func (d *deviations) operator(op OpType) {
 	}
 }
 
-// warnOperator notes something about an operator, at one of its fields.
+// warnOperator warns of a field of an operator.
 func (v *verifier) warnOperator(op Operator, slot int, field, format string, args ...any) {
 	v.warn(op.n.index, fb.FieldPosOr(op.raw.Table(), slot), "data."+field, format, args...)
 }
 
-// outputs looks at what the operator computes.
+// outputs checks the outputs of the operator.
 func (v *verifier) outputs(op Operator) {
 	for j, id := range op.Outputs() {
 		if id < 0 {
@@ -62,7 +62,7 @@ func (v *verifier) outputs(op Operator) {
 		case v.kind(id) != ValueNode:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field,
 				"node %d is a %v, not a value", id, v.kind(id))
-		case v.producer[id] != nobody:
+		case v.producer[id] != noProducer:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeOutputs, field,
 				"node %d has another producer", id)
 		default:
@@ -71,7 +71,7 @@ func (v *verifier) outputs(op Operator) {
 	}
 }
 
-// inputs looks at what the operator reads.
+// inputs checks the inputs of the operator.
 func (v *verifier) inputs(op Operator) {
 	inputs := op.Inputs()
 	for j, id := range inputs {
@@ -81,12 +81,12 @@ func (v *verifier) inputs(op Operator) {
 		case v.kind(id) == OperatorNode:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field,
 				"node %d is an operator, not a tensor", id)
-		case v.kind(id) == ValueNode && v.producer[id] == nobody:
+		case v.kind(id) == ValueNode && v.producer[id] == noProducer:
 			v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, field,
 				"nothing gives node %d a value", id)
 		}
 	}
-	// Missing ones at the end count: RTen drops them of outputs only.
+	// Absent inputs at the end count: RTen drops absent outputs only.
 	t := op.Type()
 	if max := t.MaxInputs(); max >= 0 && len(inputs) > max {
 		v.warnOperator(op, rtenfb.SlotOperatorNodeInputs, "inputs",
@@ -112,8 +112,8 @@ func (v *verifier) inputs(op Operator) {
 	}
 }
 
-// attributes checks that the operator has the table of attributes that it
-// needs, and values that RTen knows.
+// attributes checks that the operator has the required table of attributes, and that RTen
+// knows their values.
 func (v *verifier) attributes(op Operator) {
 	warn := func(slot int, field, format string, args ...any) {
 		v.warnOperator(op, slot, field, format, args...)

@@ -15,18 +15,18 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// WriterOptions control how a model is written. nil is the zero value, which
-// lays a file out as the official converter does.
+// WriterOptions control how a model is written. nil means the zero value, with which
+// files are as from RTen's converter.
 type WriterOptions struct {
-	// Version is "2", or "1" for a bare flatbuffer of less than 2 GiB with all
-	// weights in it, which RTen before 0.11 needs. "" is "2", and in an [Edit] the
-	// version of the file that is changed.
+	// Version is "2", or "1" for a bare flatbuffer of less than 2 GiB that contains all
+	// weights, which RTen before 0.11 needs. "" means "2", or in an [Edit] the version of
+	// the original.
 	Version string
-	// Alignment is where in the file the tensors of version 2 begin: at multiples of this
-	// power of two. 0 is 64.
+	// Alignment is the alignment in bytes of tensors in the tensor data of version 2: a
+	// power of two from 4 to 2^30; 0 means 64.
 	Alignment int64
-	// InlineElements is the most elements of a constant that version 2 keeps in
-	// the model. 0 is 16; negative keeps none there.
+	// InlineElements is the largest number of elements of a constant that version 2
+	// stores in the model, not in the tensor data; 0 means 16, a negative number none.
 	InlineElements int
 	// NoReplace makes Create and WriteFile fail with fs.ErrExist if the file exists.
 	NoReplace bool
@@ -35,7 +35,7 @@ type WriterOptions struct {
 	Progress func(done, total int64)
 }
 
-// withDefaults checks the options.
+// withDefaults checks the options, and returns them with defaults for zeros.
 func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	var out WriterOptions
 	if o != nil {
@@ -55,11 +55,11 @@ func (o *WriterOptions) withDefaults() (WriterOptions, error) {
 	return out, nil
 }
 
-// A Writer writes a model of constants alone, with the methods of every Writer: Check,
-// Add, AddAll, Close and Abort. A [GraphBuilder] writes models that compute. Tensors must
-// be dense and row-major, of float32, int32, int8 or uint8, with dimensions of less than
-// 2^32. Add refuses others with errors.ErrUnsupported. Several tensors may have the empty
-// name.
+// A Writer writes a model of constants, without operators, with the methods of every
+// Writer: Check, Add, AddAll, Close and Abort. Add fails with errors.ErrUnsupported
+// unless a tensor is dense and row-major, of float32, int32, int8 or uint8, with
+// dimensions below 2^32. Several tensors may have the empty name. It is not safe for
+// concurrent use.
 type Writer struct {
 	format.Writer[*tensor.Tensor]
 }
@@ -80,15 +80,15 @@ func Create(name string, opts *WriterOptions) (*Writer, error) {
 	return &Writer{w}, nil
 }
 
-// WriteFile writes a whole file: it appears with all constants, or not at all. It has the
-// descriptions of all constants and at most 1 MiB of data in memory, and reads the data
-// after the last tensor of ts: sources must stay open until then.
+// WriteFile writes a file, which appears whole or not at all. It reads the data of
+// tensors after the last tensor of ts, so sources must stay open until it returns. It
+// holds the descriptions of all constants and at most 1 MiB of data in memory.
 func WriteFile(ctx context.Context, name string, ts iter.Seq2[*tensor.Tensor, error],
 	opts *WriterOptions) error {
 	return format.WriteFile(ctx, name, ts, opts.encoding(constants))
 }
 
-// encoding is how a file is written, of which assemble returns the sections.
+// encoding returns how a file is written. assemble returns its sections.
 func (o *WriterOptions) encoding(assemble func(o WriterOptions,
 	ts []*tensor.Tensor) (*sections, error)) *format.Encoding[*tensor.Tensor] {
 	given, err := o.withDefaults()
@@ -104,7 +104,7 @@ func (o *WriterOptions) encoding(assemble func(o WriterOptions,
 		}}
 }
 
-// constants makes the sections of a model of constants alone.
+// constants returns the sections of a model of constants.
 func constants(o WriterOptions, ts []*tensor.Tensor) (*sections, error) {
 	g := NewGraphBuilder()
 	for _, t := range ts {
@@ -113,7 +113,7 @@ func constants(o WriterOptions, ts []*tensor.Tensor) (*sections, error) {
 	return g.sections(context.Background(), o)
 }
 
-// checkConstant returns why no model can have t as a constant.
+// checkConstant returns the reason why t cannot be a constant.
 func checkConstant(t *tensor.Tensor) error {
 	refuse := func(text string, args ...any) error {
 		return errs.Tensor(t.Name, errors.ErrUnsupported, text, args...)
@@ -138,15 +138,14 @@ func checkConstant(t *tensor.Tensor) error {
 	return nil
 }
 
-// WriteFile writes the model that g has assembled, or reports what went wrong while it
-// was. The file appears whole, or not at all.
+// WriteFile writes as Write does, into a file, which appears whole or not at all.
 func (g *GraphBuilder) WriteFile(ctx context.Context, name string, opts *WriterOptions) error {
 	return format.EncodeFile(ctx, name, g.encoding(ctx, opts))
 }
 
-// Write writes the model that g has assembled to w, from the start to the end, or
-// reports what went wrong while it was, and what Verify would report of the model. The
-// bytes depend on nothing but the model and the options.
+// Write writes the model to w, without seeking. It fails with the errors of Err, with
+// tensor.ErrChecksum if memory of a constant has changed, and if Verify would find an
+// error or a warning in the model. The same model and options give the same bytes.
 func (g *GraphBuilder) Write(ctx context.Context, w io.Writer, opts *WriterOptions) error {
 	return format.Encode(ctx, w, g.encoding(ctx, opts))
 }
@@ -183,14 +182,14 @@ func (g *GraphBuilder) encode(o WriterOptions) (*sections, error) {
 	return e.finish(e.model(e.graph(g), metadata))
 }
 
-// A sections is a file as its parts in ascending order; between them are zeros.
+// A sections is a file as parts in ascending order, with zeros between them.
 type sections struct {
 	list []format.Section
 	size int64
 }
 
-// verify returns what Verify reports of the model, warnings too. Constants in the model
-// are part of a file of version 1, so that it is asked for as one of version 2 as well.
+// verify returns the errors and warnings that Verify would report. It verifies a version
+// 2 file with no inline constants, which has the same graph and is small.
 func (g *GraphBuilder) verify(ctx context.Context, o WriterOptions) error {
 	o.Version, o.InlineElements = "2", -1
 	l, err := g.encode(o)
