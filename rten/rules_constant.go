@@ -18,7 +18,7 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// readConstant returns the node as a readConstant. Open fails with its error.
+// readConstant returns the node as a constant. Open fails with its error.
 func (n Node) readConstant() (Constant, error) {
 	c := Constant{n: n}
 	c.pos = uint32(n.data())

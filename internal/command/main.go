@@ -1,5 +1,5 @@
-// Package command is the program tensorfile as a function, for mains to call. It turns
-// flags into calls of the library, and what these return into text or JSON.
+// Package command is the program tensorfile as a function that main packages call. It
+// turns flags into calls of the library, and their results into text or JSON.
 package command
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/tensorfile/tensorfile/remote"
 )
 
-// The exit statuses. Where several apply, worse returns the one that counts.
+// The exit statuses. If several apply, worse returns the one that counts.
 const (
 	statusOK          = 0
 	statusFound       = 1 // verify found damage, diff found a difference
@@ -26,7 +26,7 @@ const (
 	statusInterrupted = 130
 )
 
-// worse combines the statuses of several files.
+// worse returns the more important of two exit statuses.
 func worse(a, b int) int {
 	for _, s := range []int{statusUsage, statusInterrupted, statusLimit, statusUnreadable,
 		statusFound} {
@@ -37,7 +37,7 @@ func worse(a, b int) int {
 	return statusOK
 }
 
-// Options are what a main adds to the program. nil is the zero value.
+// Options are what a main package adds to the program. nil means the zero value.
 type Options struct {
 	Version string // of the program; "" is the module's
 	// Openers open addresses of object stores, by scheme: s3, gs, az.
@@ -60,10 +60,10 @@ func Main(o *Options) int {
 		case s := <-signals:
 			interrupted.Store(int64(statusOfSignal(s)))
 		}
-		signal.Stop(signals) // a second one ends the process at once
+		signal.Stop(signals) // a second signal ends the process at once
 		cancel()
-		// Work that does not check its context need not end: what writes has the time to
-		// remove its temporary file, or to have a store forget an upload (ten seconds).
+		// Work that does not check its context may not end. Writers get the time to
+		// remove temporary files, or to abort an upload to a store (ten seconds).
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
@@ -109,7 +109,7 @@ func (a *app) run(o *Options, args []string) int {
 		return a.status
 	}
 	if a.json && a.failed != nil && !a.answered &&
-		a.out.Buffered() == 0 { // every call prints an object
+		a.out.Buffered() == 0 { // with --json every run prints an object
 		a.printJSON(a.failed)
 	}
 	if err := a.flush(); err != nil {

@@ -17,7 +17,7 @@ func manCommand(a *app) *cobra.Command {
 		Short:   "Write the manual pages into a directory",
 		Args:    cobra.ExactArgs(1),
 		Example: `  tensorfile man /usr/local/share/man/man1`,
-		Hidden:  true, // for those who package the program
+		Hidden:  true, // for packagers of the program
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := atomicfile.MakeDir(args[0]); err != nil {
 				return onFile(args[0], err)
@@ -38,7 +38,7 @@ func manCommand(a *app) *cobra.Command {
 	}
 }
 
-// manPage writes a command's help in the language of manual pages.
+// manPage returns the help of a command as a manual page.
 func manPage(c *cobra.Command, version string) []byte {
 	var b []byte
 	add := func(format string, args ...any) { b = fmt.Appendf(b, format+"\n", args...) }
@@ -72,9 +72,9 @@ or written; 4 a limit was exceeded; 130 interrupted; 143 terminated.`)
 	return b
 }
 
-// roff takes away the meaning of backslashes and dashes, and of dots and quotes
-// at the start of a line, but for the paragraphs that manPage makes itself. Characters
-// beyond ASCII get the names that groff has for them.
+// roff escapes text for a manual page: backslashes, dashes, and dots and quotes at the
+// start of a line, except the paragraphs (.PP) of manPage. Characters that are not ASCII
+// get groff's names.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

@@ -11,8 +11,8 @@ import (
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
-// A nameMap has the names of the same tensors at Hugging Face and in .gguf files, as the
-// renames that make the second of the first.
+// A nameMap has renames from names of tensors at Hugging Face to their names in .gguf
+// files.
 type nameMap []rename
 
 var nameMaps = map[string]*nameMap{"hf-gguf": {
@@ -44,7 +44,8 @@ var nameMaps = map[string]*nameMap{"hf-gguf": {
 	{old: "model.layers.*.block_sparse_moe.experts.w2.*", new: "blk.*.ffn_down_exps.*"},
 }}
 
-// mapNames adds --map to the renames of a, and checks that each of these applies.
+// mapNames adds the renames of --map. It fails if a --rename applies to no name of A, or
+// the files do not fit --map.
 func (c *comparison) mapNames(a *app, x, y *input) error {
 	used := make([]bool, len(c.renames))
 	for name := range x.names() {
@@ -54,7 +55,7 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 		return err
 	}
 	c.opts.IgnoreAttributes = true
-	hf, other := x, y // of which the second one is a .gguf
+	hf, other := x, y // other is the .gguf
 	if x.Format() == tensorfile.GGUF {
 		hf, other = y, x
 	}
@@ -80,7 +81,7 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 	}
 	tensors := llamaTensors(hf, heads)
 	hf.File = hf.WithTensors(tensors)
-	used = make([]bool, len(*c.nameMap)) // several names of one part are in the map
+	used = make([]bool, len(*c.nameMap)) // only renames that apply are added
 	for _, t := range tensors {
 		renames(*c.nameMap).newName(t.Name, used)
 	}
@@ -95,9 +96,9 @@ func (c *comparison) mapNames(a *app, x, y *input) error {
 	return nil
 }
 
-// llamaTensors returns the tensors of a model with the rows of each head in the order of
-// llama.cpp, for as many heads as "q" and "k" have, and with the experts of a layer as
-// one tensor.
+// llamaTensors returns the tensors of a model as llama.cpp stores them: the rows of query
+// and key weights in another order, and the experts of a layer as one tensor. heads has
+// the number of heads of "q" and "k"; without it, rows keep their order.
 func llamaTensors(hf *input, heads map[string]int64) (all []*tensor.Tensor) {
 	experts := map[string]map[int]*tensor.Tensor{}
 	for t := range hf.Tensors() {
@@ -129,8 +130,8 @@ func llamaTensors(hf *input, heads map[string]int64) (all []*tensor.Tensor) {
 	return all
 }
 
-// expertOf returns the name of a tensor of an expert without its number, and the number;
-// -1 for others.
+// expertOf returns the name of a tensor of an expert without the number of the expert,
+// and the number; -1 for other tensors.
 func expertOf(name string) (string, int) {
 	before, rest, ok := strings.Cut(name, ".experts.")
 	number, after, isOne := strings.Cut(rest, ".")
@@ -167,7 +168,7 @@ func stack(name string, numbered map[int]*tensor.Tensor) *tensor.Tensor {
 
 // concatReader reads the data of tensors, one after the other.
 type concatReader struct {
-	open io.ReadCloser // nil between two of them
+	open io.ReadCloser // the current tensor; nil between two tensors
 	rest []*tensor.Tensor
 }
 

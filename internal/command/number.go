@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// shortNumber writes a number, or what points to one, with six digits if it is a float.
+// shortNumber returns a number, or a pointer to one, as text; floats have six digits.
 func shortNumber(v any) string {
 	switch n := reflect.Indirect(reflect.ValueOf(v)); {
 	case !n.IsValid():
@@ -19,7 +19,7 @@ func shortNumber(v any) string {
 	}
 }
 
-// asFloat returns a number as shortNumber takes it for comparing; NaN for none.
+// asFloat returns a number, or a pointer to one, as a float64; NaN for other values.
 func asFloat(v any) float64 {
 	switch n := reflect.Indirect(reflect.ValueOf(v)); {
 	case n.CanFloat():

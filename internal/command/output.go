@@ -26,8 +26,8 @@ func (o *outputs) flags(f *pflag.FlagSet, noun string) {
 	f.BoolVar(&o.force, "force", false, "replace what exists")
 }
 
-// begin checks the flags that all commands share, and separates the name of the output,
-// which -o has or which is last, from the names of at least n inputs.
+// begin returns the names of the inputs, at least n, and the name of the output: -o or
+// the last argument. It opens the files of --external.
 func (a *app) begin(o *outputs, args []string, n int) (inputs []string, out string, err error) {
 	if inputs, out = args, o.name; out == "" && len(args) > n {
 		inputs, out = args[:len(args)-1], args[len(args)-1]
@@ -64,8 +64,7 @@ func (a *app) beginFile(o *outputs, args []string, n int) (inputs []string, out 
 	return inputs, out, err
 }
 
-// mayWrite refuses a file that exists, unless it may be replaced, and bytes on a
-// terminal.
+// mayWrite fails if a file exists and --force is not set, or if the output is a terminal.
 func (a *app) mayWrite(name string, o *outputs) error {
 	if name == "-" {
 		if a.terminal && !o.dryRun {
@@ -82,8 +81,7 @@ func (a *app) mayWrite(name string, o *outputs) error {
 	return nil
 }
 
-// checkExtension refuses a name whose extension belongs to another format, so that a
-// file is what its name says.
+// checkExtension fails if the extension of a name belongs to another format.
 func checkExtension(name string, f tensorfile.Format) error {
 	if by := tensorfile.ByName(name); name != "-" && by != 0 && by != f {
 		return wrong("tensorfile convert, which changes the format",
@@ -92,8 +90,8 @@ func checkExtension(name string, f tensorfile.Format) error {
 	return nil
 }
 
-// write writes a file of about that many bytes, which appears whole or not at all, or
-// standard output.
+// write writes a file, which appears whole or not at all, or standard output. about is
+// the estimated size in bytes, for showing progress.
 func (a *app) write(name string, o *outputs, about int64, write func(w io.Writer) error) error {
 	if o.dryRun {
 		return nil
@@ -134,11 +132,10 @@ func (a *app) writeText(name string, o *outputs, text []byte) error {
 	})
 }
 
-// A target is a file that is being written, or standard output, until the app's context
-// ends.
+// A target writes a file or standard output. It fails when the app's context ends.
 type target struct {
 	a   *app
-	f   remote.ObjectWriter // or a file
+	f   remote.ObjectWriter // an object or a file; nil for standard output
 	bar *bar
 }
 

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A listPart is one of several shares of a list. The zero value has everything.
+// A listPart is one of several parts of a list. The zero value is the whole list.
 type listPart struct {
 	index int // from 0
-	of    int // 0: there are no other parts
+	of    int // number of parts; 0 for the whole list
 }
 
-// The variables in which schedulers say which of several equal jobs one is, from 0.
+// The variables in which schedulers give a job its index among equal jobs, from 0.
 const (
 	kubernetesIndex = "JOB_COMPLETION_INDEX"
 	awsIndex        = "AWS_BATCH_JOB_ARRAY_INDEX"

@@ -15,7 +15,7 @@ import (
 
 const bundleExt = ".bpte" // of a program with its test cases
 
-// checkProgram refuses the flags that a program cannot follow.
+// checkProgram fails if a flag is not for .pte to .pte.
 func (c *conversion) checkProgram(out string) error {
 	if by := tensorfile.ByName(c.externalize); c.externalize != "" && by != tensorfile.PTD &&
 		(by != 0 || filepath.Clean(c.externalize) == filepath.Clean(out)) {
@@ -42,7 +42,8 @@ func (c *conversion) checkProgram(out string) error {
 	return nil
 }
 
-// convertProgram rewrites a .pte: constants moved out or in, data aligned anew.
+// convertProgram converts a .pte to a .pte: it moves constants to or from a .ptd, and
+// aligns data.
 func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) (document, error) {
 	if err := c.checkProgram(out); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (a *app) convertProgram(r *pte.Reader, from, out string, c *conversion) (do
 		a.note("%s: nothing to externalize: %s is not written", display(from),
 			display(c.externalize))
 	default:
-		// The weights first: the program does not run without them.
+		// The .ptd first: the program does not run without it.
 		if err := a.write(c.externalize, &c.outputs, 0, func(w io.Writer) error {
 			p := ptd.NewWriter(w, nil)
 			if err := p.AddAll(a.ctx, tensor.Of(moved...)); err != nil {

@@ -54,11 +54,12 @@ func dequantizeFlag(f *pflag.FlagSet, d *tensor.DType) {
 	const name = "dequantize"
 	choices(f, d, name, "dtype", map[string]tensor.DType{"float32": tensor.F32,
 		"float16": tensor.F16, "bfloat16": tensor.BF16},
-		"make numbers of quantised weights: `DTYPE` float32, float16 or bfloat16")
+		"convert quantised weights to `DTYPE` float32, float16 or bfloat16")
 	f.Lookup(name).NoOptDefVal = tensor.F32.String()
 }
 
-// config is quantization of what is on this machine; nil also if it cannot be read.
+// config returns quantization for an input on this machine; nil if it cannot be read, and
+// for other inputs.
 func (in *input) config() *quant.Config {
 	if in.dir == nil && in.path == "" {
 		return nil // it costs requests
@@ -70,7 +71,8 @@ func (in *input) config() *quant.Config {
 	return cfg
 }
 
-// parametersInWords are parameters, and the elements that they are stored as.
+// parametersInWords returns the number of parameters as text, and the number of stored
+// elements if it differs.
 func parametersInWords(n, stored int64) string {
 	text := shortCount(n)
 	if exact := withCommas(n); exact != text {
@@ -82,7 +84,7 @@ func parametersInWords(n, stored int64) string {
 	return text
 }
 
-// schemeLines describe how weights are quantised, such as nvfp4: 224 weights, 16-element
+// schemeLines returns how weights are quantised, such as nvfp4: 224 weights, 16-element
 // blocks, 2 scales each.
 func schemeLines(all []quant.Total) (lines []field) {
 	for _, t := range all {
@@ -100,15 +102,14 @@ func schemeLines(all []quant.Total) (lines []field) {
 	return lines
 }
 
-// prepareInputs says how the inputs are opened, before several are at once. Where weights
-// are dequantised, inputs are read, not mapped: codes are read into buffers once, and the
-// pages of a mapping would stay in memory.
+// prepareInputs sets how inputs are opened. With --dequantize they are read, not mapped:
+// their bytes are read once, and the pages of a mapping would stay in memory.
 func (c *conversion) prepareInputs(a *app) {
 	a.noMap = a.noMap || c.opts.Dequantize != tensor.Unknown
 }
 
-// configure gives a conversion the configuration of its first input. Without
-// --dequantize it decides only which casts pass a scale.
+// configure sets the quantisation of the first input. Without --dequantize it decides
+// only which conversions of dtypes lose a scale.
 func (c *conversion) configure(in *input) error {
 	if c.opts.Dequantize == tensor.Unknown {
 		c.opts.Config = in.config()
@@ -135,7 +136,7 @@ func (a *app) isModelOutput(input, out string, c *conversion) bool {
 	return isModelName(input) && c.target == 0 && filepath.Ext(out) == ""
 }
 
-// isModelName reports whether a name is one of a directory, or a repository.
+// isModelName reports whether a name is a directory or a repository.
 func isModelName(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir() || isListable(name) && tensorfile.ByName(name) == 0

@@ -30,8 +30,8 @@ func isWeb(name string) bool {
 	return ok && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
 }
 
-// withoutSecrets returns an address without what may be a secret: the user, and a query,
-// which has the signature of an address that is signed. Other names stay.
+// withoutSecrets returns an address without the parts that may be secret: the user, and
+// the query, which may have a signature. It returns other names unchanged.
 func withoutSecrets(name string) string {
 	if u, err := url.Parse(name); err == nil && isWeb(name) {
 		u.User, u.RawQuery, u.Fragment = nil, "", ""
@@ -53,15 +53,15 @@ func storeScheme(name string) string {
 	return ""
 }
 
-// isStorePrefix reports whether an address of a store names no object: it ends with a
-// slash, or has no key.
+// isStorePrefix reports whether an address of an object store is a prefix, not an object:
+// it ends with a slash, or has no key.
 func isStorePrefix(name string) bool {
 	_, rest, _ := strings.Cut(name, "://")
 	return storeScheme(name) != "" &&
 		(strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/"))
 }
 
-// remoteHint is hint for what is behind an address.
+// remoteHint is hint for errors of an address.
 func remoteHint(name string, err error) string {
 	switch {
 	case errors.Is(err, fs.ErrExist), errors.As(err, new(advised)):
@@ -86,8 +86,8 @@ func remoteHint(name string, err error) string {
 	return hint(err)
 }
 
-// openRemote opens a file by its address, or the primary set of a repository by its own.
-// Only the bytes that are read are fetched.
+// openRemote opens a file, or the primary set of a repository, by its address. Only the
+// bytes that are read are fetched.
 func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	isFile := !isStorePrefix(in.name)
 	if remote.IsHub(in.name) {
@@ -123,8 +123,8 @@ func (a *app) openRemote(in *input, opts *tensorfile.Options) error {
 	return nil
 }
 
-// openRemoteShards takes the first shard of a .gguf at an address for all of them, which
-// have the names.
+// openRemoteShards opens the shards of a .gguf at addresses, names, in place of the
+// first.
 func (a *app) openRemoteShards(in *input, names []string) error {
 	shards := &shardStore{a: a, names: names}
 	m, err := shards.model()
@@ -264,7 +264,7 @@ type stores struct {
 	byScheme map[string]remote.Opener
 }
 
-// store returns what opens the addresses of an object store.
+// store returns the Opener for the object store of an address.
 func (a *app) store(address string) (remote.Opener, error) {
 	scheme := storeScheme(address)
 	a.stores.mu.Lock()
@@ -293,7 +293,7 @@ func (a *app) store(address string) (remote.Opener, error) {
 	return o, nil
 }
 
-// mayCreate refuses an object that exists, unless it may be replaced.
+// mayCreate fails if an object exists and --force is not set.
 func (a *app) mayCreate(name string, o *outputs) error {
 	if isStorePrefix(name) {
 		return wrong("an object", "%s is not an object", quote(name))
@@ -334,7 +334,8 @@ func (a *app) create(name string, o *outputs) (remote.ObjectWriter, error) {
 	return c.Create(a.ctx, name, o.force)
 }
 
-// storeInputs returns the objects below a prefix whose names are names of tensor files.
+// storeInputs returns the objects below a prefix whose names have the extension of a
+// tensor file.
 func (a *app) storeInputs(prefix string) (names []string, err error) {
 	store, err := a.store(prefix)
 	if err != nil {
@@ -360,7 +361,7 @@ func (a *app) remoteOptions(address string) (o *remote.Options, err error) {
 	return o, err
 }
 
-// A headerFlag collects lines for requests, which go to the host of an address only.
+// A headerFlag collects header lines. They are sent only to the host of an address.
 type headerFlag map[string][]string
 
 func (h *headerFlag) String() string { return "" }

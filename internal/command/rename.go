@@ -14,8 +14,8 @@ type rename struct {
 	pattern  *regexp.Regexp // of --rename-regex, in place of old
 }
 
-// apply returns the new name of what is named name, and whether there is one. Each *
-// takes the shortest text, and the last one what is left.
+// apply returns the new name for name, and whether the rename applies. Each * matches the
+// shortest text, the last * the rest.
 func (r rename) apply(name string) (string, bool) {
 	if r.pattern != nil {
 		return r.pattern.ReplaceAllString(name, r.new), r.pattern.MatchString(name)
@@ -73,14 +73,14 @@ func (rs regexRenames) Set(text string) error {
 }
 
 func (rs *renames) flags(f *pflag.FlagSet) {
-	f.Var(rs, "rename", "`OLD=NEW`: another name; the text of each * in OLD takes the place "+
-		"of the same * in NEW; applies to what flags before it left")
-	f.Var(regexRenames{rs}, "rename-regex", "`A=B`: B in place of each match of the regular "+
-		"expression A, with $1 for its first group")
+	f.Var(rs, "rename", "`OLD=NEW`: rename OLD to NEW; the text that each * in OLD matches "+
+		"replaces the same * in NEW; applies after the renames before it")
+	f.Var(regexRenames{rs}, "rename-regex", "`A=B`: replace each match of the regular "+
+		"expression A with B, in which $1 is its first group")
 }
 
-// newName returns the name that what is named name gets, which may be the same. Where
-// used is not nil it notes the renames that apply.
+// newName returns the new name for name, which may be the same. If used is not nil, it
+// records the renames that apply.
 func (rs renames) newName(name string, used []bool) string {
 	for i, r := range rs {
 		if to, ok := r.apply(name); ok {
@@ -93,7 +93,7 @@ func (rs renames) newName(name string, used []bool) string {
 	return name
 }
 
-// unused is the error of a rename that applied to nothing.
+// unused returns an error if a rename applied to no name.
 func (rs renames) unused(used []bool) error {
 	for i, r := range rs {
 		if !used[i] {

@@ -46,15 +46,14 @@ func reportCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// report makes the page, with what it shows inside.
+// report returns the page, with its data in it.
 func (a *app) report(in *input, verify bool) ([]byte, error) {
 	progress, end := a.progress(in.name)
 	defer end()
 	return page.NewSession(a.source(in)).Report(a.ctx, web.Files, verify, progress)
 }
 
-// source is a file for the page, which has the name of the file or directory as its
-// title.
+// source returns the input as a source for a page. Its Name is the title of the page.
 func (a *app) source(in *input) page.Source {
 	out := page.Source{Name: in.name, File: in.File, Model: in.dir, Config: in.config(),
 		External: a.findExternal, Strict: a.strict, Limits: a.limits,

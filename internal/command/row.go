@@ -19,11 +19,11 @@ type row struct {
 	tensor  *tensor.Tensor
 	name    string
 	dtype   string
-	bytes   int64 // decoded; -1 where it is known only after decoding
+	bytes   int64 // decoded; -1 if it is known only after decoding
 	stored  tensor.Stored
-	inFile  bool // stored is meant
-	empty   bool // there are no bytes anywhere: state that a program fills when it runs
-	entries int  // of a folded row
+	inFile  bool // stored is valid
+	empty   bool // state of a program without an initial value
+	entries int  // the number of tensors in a folded row; 0 for other rows
 
 	// For the formats that have them.
 	method     *string // method and value identify a tensor of a .pte, whose name may repeat
@@ -44,7 +44,7 @@ func (in *input) rows() []row {
 	return rows
 }
 
-// eachRow yields the same one by one; a row is gone when the next one comes.
+// eachRow yields the rows one by one. A row is valid until the next one.
 func (in *input) eachRow() iter.Seq[*row] {
 	return func(yield func(*row) bool) {
 		i := 0
@@ -82,7 +82,7 @@ func (in *input) eachRow() iter.Seq[*row] {
 	}
 }
 
-// ofProgram adds what only a tensor of a .pte has.
+// ofProgram sets the fields that only tensors of a .pte have.
 func (r *row) ofProgram(e *pte.Entry) {
 	method, value := e.Method.Name(), e.Value
 	r.method, r.value = &method, &value
@@ -92,8 +92,8 @@ func (r *row) ofProgram(e *pte.Entry) {
 	}
 }
 
-// dtypeOf is the name of a dtype, or the file's own word for one that we do not know;
-// "" where the file says nothing.
+// dtypeOf returns the name of a dtype, or the file's own name of an unknown dtype; "" if
+// the file has none.
 func dtypeOf(d tensor.DType, data tensor.Blob) string {
 	if d.Known() {
 		return d.String()
@@ -102,8 +102,8 @@ func dtypeOf(d tensor.DType, data tensor.Blob) string {
 	return st.Type
 }
 
-// typeName is the type in one word for people: the dtype, the type of quantised blocks,
-// or the layout.
+// typeName returns the type as text: the dtype, and the scheme of a tensor that is not
+// dense.
 func (r *row) typeName() string {
 	switch {
 	case r.tensor.Dense() || r.tensor.Scheme == "":
@@ -114,7 +114,8 @@ func (r *row) typeName() string {
 	return r.dtype + " (" + r.tensor.Scheme + ")"
 }
 
-// onlyPart is where the only part of a tensor is in the file.
+// onlyPart returns where the only part of a tensor is in the file; false if it is dense
+// or has several parts.
 func (r *row) onlyPart() (st tensor.Stored, ok bool) {
 	if r.tensor.Dense() || len(r.tensor.Parts) != 1 {
 		return st, false
@@ -129,7 +130,7 @@ func (r *row) scheme() string {
 	return r.tensor.Scheme
 }
 
-// label is the name as text.
+// label returns the name as text, for a .pte with method and value.
 func (r *row) label() string { return string(r.appendLabel(nil)) }
 
 func (r *row) appendLabel(b []byte) []byte {
@@ -249,7 +250,7 @@ func blobDocument(name string, b tensor.Blob, weight *tensor.Tensor) blobRow {
 	return d
 }
 
-// shapeOf is the shape for JSON, never null.
+// shapeOf returns the shape for JSON, which is never null.
 func shapeOf(t *tensor.Tensor) *tensor.Shape {
 	s := t.Shape
 	if s == nil {
@@ -299,7 +300,7 @@ func (r *row) print(a *app, t *table) {
 	t.done(b)
 }
 
-// storedCells are the columns of where and how something is in the file.
+// storedCells adds the cells offset, encoding and digest.
 func storedCells(t *table, b []byte, st *tensor.Stored) []byte {
 	if st.Offset >= 0 {
 		b = strconv.AppendInt(b, st.Offset, 10)
@@ -318,7 +319,7 @@ func storedCells(t *table, b []byte, st *tensor.Stored) []byte {
 	return b
 }
 
-// printPayload adds the row of what is not a tensor: a part, or a blob.
+// printPayload adds the row of a part or a blob.
 func (a *app) printPayload(t *table, indent, name, dtype string, data tensor.Blob) {
 	b := t.cell(appendEscaped(append(t.row(), indent...), name))
 	if dtype != "" {
@@ -334,8 +335,8 @@ func (a *app) printPayload(t *table, indent, name, dtype string, data tensor.Blo
 	t.done(b)
 }
 
-// appendSize writes a size for a table: in words, or with --bytes exactly; nothing
-// where it is not known.
+// appendSize appends a size for a table, such as 1.5 KiB, or with --bytes exactly;
+// nothing if it is not known.
 func (a *app) appendSize(b []byte, n int64) []byte {
 	switch {
 	case n < 0:

@@ -53,7 +53,7 @@ type sarifResult struct {
 	rule, level, uri, name string
 }
 
-// sarif gives a command the flag --sarif.
+// sarif adds the flag --sarif to a command.
 func (a *app) sarif(cmd *cobra.Command) *sarifLog {
 	s := &sarifLog{errors: []object{}}
 	cmd.Flags().StringVar(&s.file, "sarif", "",
@@ -61,7 +61,7 @@ func (a *app) sarif(cmd *cobra.Command) *sarifLog {
 	return s
 }
 
-// run is manyFiles.run, and writes the findings of all files.
+// run calls manyFiles.run, and then writes the findings of all files.
 func (s *sarifLog) run(l *manyFiles, args []string, do work) error {
 	if s.file == "" {
 		return l.run(args, do)
@@ -98,7 +98,7 @@ func (s *sarifLog) run(l *manyFiles, args []string, do work) error {
 	}))
 }
 
-// isSARIF reports whether a file is an earlier report, which a new one replaces.
+// isSARIF reports whether a file is an earlier report, which may be replaced.
 func isSARIF(name string) bool {
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 		return false
@@ -113,7 +113,7 @@ func isSARIF(name string) bool {
 	return bytes.Contains(head[:n], []byte(sarifSchema))
 }
 
-// add adds the findings of an input, or why it was not checked.
+// add adds the findings of an input, or the reason why it was not checked.
 func (s *sarifLog) add(name string, d document, err error) {
 	base, rows := name, []findingRow(nil)
 	switch d := d.(type) {
@@ -153,14 +153,14 @@ func (s *sarifLog) add(name string, d document, err error) {
 	}
 }
 
-// fail notes that a file was not checked.
+// fail records that a file was not checked.
 func (s *sarifLog) fail(name, reason string) {
 	s.errors = append(s.errors, object{"level": "error",
 		"message": sarifText(string(display(withoutSecrets(name))) + ": " + reason)})
 }
 
-// regionOf returns the place of an offset. It has a line, 1 in binary files, because
-// GitHub shows nothing without; in a file of JSON it has the line and the column.
+// regionOf returns the region of an offset. In a JSON file it has the line and the
+// column. In other files the line is 1: GitHub does not show a region without a line.
 func regionOf(name string, offset int64) object {
 	if offset < 0 {
 		return object{"startLine": 1}

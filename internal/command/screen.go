@@ -13,14 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// A printer is standard output. Text goes through its Write, the one escape filter of
-// what a terminal may see; bytes that are the output itself go to the Writer within.
+// A printer is standard output. Its Write is for text, and escapes what a terminal would
+// not print. Its embedded Writer is for output of bytes.
 type printer struct {
 	*bufio.Writer
 	colour bool // style sequences pass
 }
 
-// screen is standard output, which may be a terminal that shows a bar too.
+// screen is standard output. If it is a terminal that shows a bar, Write removes the bar
+// first.
 type screen struct {
 	p *invocation
 	w io.Writer
@@ -32,7 +33,7 @@ func (s *screen) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write writes text. Each call has whole characters.
+// Write writes text. A call must not end within a character.
 func (p *printer) Write(text []byte) (int, error) {
 	for rest := text; len(rest) > 0; {
 		n := max(plainPrefix(rest), p.styled(rest))
@@ -94,7 +95,7 @@ func printable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
 
 func quote(s string) string { return strconv.Quote(s) }
 
-// visible returns text of any origin as one line that a terminal only prints.
+// visible returns text as one line, with escapes for what a terminal would not print.
 func visible(text string) string {
 	var b []byte
 	for rest := []byte(text); len(rest) > 0; {
@@ -109,9 +110,9 @@ func visible(text string) string {
 	return string(b)
 }
 
-// message writes lines to standard error that fit its terminal, with the text of every
-// argument made visible: only format has line ends. No line ends within a name of a file
-// or a quoted one, so that it can be copied.
+// message writes lines to standard error that fit its terminal. Arguments are made
+// visible, so line ends come only from format. No line is broken within the name of a
+// file or a quoted name, so that it can be copied.
 func (a *invocation) message(format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, v := range args {
@@ -130,7 +131,7 @@ func (a *invocation) message(format string, args ...any) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.out.Flush() // in the order in which things happened
+	a.out.Flush() // so that both streams are in order
 	lines := strings.Split(fmt.Sprintf("tensorfile: "+format, shown...), "\n")
 	for i, line := range lines {
 		lines[i] = fill(line, a.widthOf(a.stderr), "  ")
@@ -145,8 +146,8 @@ func (a *invocation) note(format string, args ...any) {
 	}
 }
 
-// describe returns the text of an error on one line, without the file's name where that
-// is all that it adds: the message has it already.
+// describe returns the text of an error on one line. It leaves out the name of the file
+// in an fs.PathError: the message has it.
 func describe(err error) string {
 	if known, ok := err.(advised); ok {
 		return describe(known.error)
@@ -170,13 +171,13 @@ func describe(err error) string {
 // A shownName is the name of a file as a terminal shows it.
 type shownName string
 
-// unbroken stands for a space at which fill breaks no line: nothing that is shown has it.
+// unbroken stands for a space at which fill does not break a line. No text has it.
 const unbroken = "\x00"
 
-// word returns the name for a text that fill breaks elsewhere.
+// word returns the name for a text that fill does not break within the name.
 func (n shownName) word() string { return strings.ReplaceAll(string(n), " ", unbroken) }
 
-// display makes a file's name fit for a terminal.
+// display returns the name of a file for a terminal.
 func display(name string) shownName {
 	if name == "-" {
 		return "standard input"
@@ -184,8 +185,7 @@ func display(name string) shownName {
 	return shownName(escape(name))
 }
 
-// escape shows a name as it is where that is harmless, and quoted where it has
-// anything that a terminal would not simply print.
+// escape returns a name unchanged if a terminal prints it safely, else quoted.
 func escape(name string) string {
 	if isPrintable(name) {
 		return name

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxRequest is how many bytes a call may have.
+	// maxRequest is the largest size of a call in bytes.
 	maxRequest = 64 << 10
-	// requestTimeout is how long a header may take, and the body of a call.
+	// requestTimeout is the time limit for a header, and for the body of a call.
 	requestTimeout = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ func listen(s *page.Session) (*pageServer, error) {
 	return &pageServer{s, l, l.Addr().String(), rand.Text()}, nil
 }
 
-// address is what a browser opens. It has the token, and so is a secret.
+// address returns the address for a browser. It has the token, so it is a secret.
 func (s *pageServer) address() string { return "http://" + s.host + "/" + s.token + "/" }
 
 // serve answers requests until ctx ends.
@@ -118,21 +118,21 @@ func serveFile(w http.ResponseWriter, r *http.Request, name string) {
 	w.Write(b)
 }
 
-// A callMessage is one line of the answer to a call: progress, and at last the result or
-// an error.
+// A callMessage is one line of the response to a call: progress, or in the last line the
+// result or an error.
 type callMessage struct {
 	Progress []int64     `json:"progress,omitempty"` // done and total
 	Result   any         `json:"result,omitempty"`
 	Error    *page.Error `json:"error,omitempty"`
 }
 
-// call runs a method, which ends when the browser closes the connection.
+// call runs a method, and cancels it if the browser closes the connection.
 func (s *pageServer) call(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	// For the body alone: the call may take longer than that.
+	// The deadline is for the body only: the call may take longer.
 	lines, control := json.NewEncoder(w), http.NewResponseController(w)
 	err := control.SetReadDeadline(time.Now().Add(requestTimeout))
 	var body []byte

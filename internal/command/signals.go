@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// endSignals returns the signals that end the program, after it has removed temporary
-// files.
+// endSignals returns the signals after which the program removes temporary files and
+// ends.
 func endSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
@@ -18,7 +18,7 @@ func endSignals() []os.Signal {
 	return signals
 }
 
-// statusOfSignal is the exit status of a process that a signal ends, as shells have it.
+// statusOfSignal returns the exit status of a process that a signal ends, as in shells.
 func statusOfSignal(s os.Signal) int {
 	switch s {
 	case syscall.SIGHUP:

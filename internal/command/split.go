@@ -21,10 +21,10 @@ func splitCommand(a *app) *cobra.Command {
 	var max size
 	cmd := &cobra.Command{
 		Use:   "split FILE DIR",
-		Short: "Write a file as several of the same format and a maximum size",
+		Short: "Write a file as several files of the same format and a maximum size",
 		Long: `Write a file as several files of the same format into a directory, each
-with at most --max bytes of data. A tensor is never split: a larger one gets a file of its
-own, but is refused in a .ptd, because its loader refuses it. Loaders find the files by
+with at most --max bytes of data. A tensor is never split: a larger tensor gets a file of
+its own; in a .ptd it is an error, because loaders refuse it. Loaders find the files by
 their names, which begin with the name of FILE or --name:
 
   safetensors  with the index that Hugging Face's libraries read; without
@@ -34,8 +34,8 @@ their names, which begin with the name of FILE or --name:
   .gguf        the names and keys of gguf-split
   others       NAME-00001-of-00003
 
-All tensors are kept: convert --filter writes chosen ones. All files appear together or
-not at all.`,
+All tensors are written; use convert --filter to choose tensors. All files appear together
+or not at all.`,
 		Example: `  tensorfile split model.safetensors shards --max 5GB`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,7 +78,7 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 		if err != nil {
 			return err
 		}
-		defer undo() // which leaves a directory with files
+		defer undo() // it does not remove a directory with files
 		var end func()
 		opts.Progress, end = a.progress(in.name)
 		defer end()
@@ -105,8 +105,7 @@ func (a *app) split(in *input, name string, max int64, o *outputs) error {
 	return nil
 }
 
-// stem is the name of a file or model without directory and extension, for naming
-// others.
+// stem returns the name of a file or model without directory, extension and shard number.
 func stem(name string) string {
 	base := strings.TrimSuffix(baseName(name), ".index.json")
 	if s, ok := naming.ParseShard(base); ok {

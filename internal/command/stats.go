@@ -29,9 +29,9 @@ func statsCommand(a *app) *cobra.Command {
 		Use:   "stats FILE [NAME...]",
 		Short: "Print min, max, mean, std, zeros, NaN, Inf, quantiles, histogram",
 		Long: `Print min, max, mean, standard deviation, zeros, NaN, Inf and a histogram
-of all tensors, or of each NAME, which may have * ? [a-z]. All but the counts are over the
-finite values. The standard deviation is the population's. Tensors without values,
-such as one of an unknown dtype, are left out, and are an error if they are named.`,
+of all tensors, or of each NAME, which may have * ? [a-z]. All but the counts are computed
+from the finite values. The standard deviation is of the population. Tensors without values,
+such as tensors of an unknown dtype, are left out; if one is named, it is an error.`,
 		Example: `  tensorfile stats model.zt
   tensorfile stats model.gguf '*.attn_q.weight' --sort -std --quantiles 0.5`,
 		Args: cobra.MinimumNArgs(1),
@@ -64,8 +64,8 @@ such as one of an unknown dtype, are left out, and are an error if they are name
 	m.filterFlag(f)
 	number(f, &m.opts.Bins, "bins", 1, 10_000, "`NUMBER` of bars of the histogram")
 	f.Float64SliceVar(&m.opts.Quantiles, "quantiles", nil,
-		"also these `SHARES` of the elements, such as 0.01,0.5,0.99; of dtypes of more than "+
-			"16 bits within 1/128")
+		"also print the quantiles for `SHARES`, such as 0.01,0.5,0.99; for dtypes of more "+
+			"than 16 bits within 1/128")
 	sortFlag(f, &m.order, map[string]order[statsRow]{
 		"name":  func(a, b *statsRow) int { return inspect.CompareNames(a.label, b.label) },
 		"dtype": func(a, b *statsRow) int { return cmp.Compare(a.DType, b.DType) },
@@ -115,8 +115,8 @@ func byFigure(of func(*inspect.Summary) any) order[statsRow] {
 	return func(a, b *statsRow) int { return cmp.Compare(value(a), value(b)) }
 }
 
-// stats measures the rows. One that has no values here, such as a quantised block,
-// is an error only where somebody asked for it by name.
+// stats computes the statistics of the rows. A row without values, such as quantised
+// blocks, is an error only if it was named.
 func (a *app) stats(in *input, all []row, m *measurement) (document, error) {
 	if !m.asked {
 		if err := a.checkDecodedTotal(in, &m.lister); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// count writes a number with its noun: 1 tensor, 2 tensors.
+// count returns a number with its noun: 1 tensor, 2 tensors.
 func count[N int | int64](n N, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -25,7 +25,7 @@ func countInWords(n int64, noun string) string {
 	return strings.Replace(count(n, noun), strconv.FormatInt(n, 10), shortCount(n), 1)
 }
 
-// shortCount writes a number of things for people: 576, 30.7M, 8.0B.
+// shortCount returns a number in short form: 576, 30.7M, 8.0B.
 func shortCount(n int64) string {
 	v, unit := float64(n), ""
 	for _, u := range []string{"K", "M", "B", "T"} {
@@ -40,7 +40,7 @@ func shortCount(n int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + unit
 }
 
-// withCommas writes a number with a comma after each three digits: 30,745,088.
+// withCommas returns a number with a comma before each three digits: 30,745,088.
 func withCommas(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -49,7 +49,7 @@ func withCommas(n int64) string {
 	return s
 }
 
-// human writes a size for people: 512 B, 1.5 KiB, 24.0 MiB.
+// human returns a size in bytes in short form: 512 B, 1.5 KiB, 24.0 MiB.
 func human(n int64) string {
 	if n < 0 {
 		return "?"
@@ -67,7 +67,7 @@ func human(n int64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64) + " " + unit
 }
 
-// wrap fills the paragraphs of a help text; those with indented lines stay.
+// wrap fills the paragraphs of a help text, except paragraphs with indented lines.
 func wrap(text string, width int) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {
@@ -79,8 +79,8 @@ func wrap(text string, width int) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// fill breaks text between words into lines of so many columns, 0 for any number. Lines
-// after the first one are indented by as much, and by the indent.
+// fill breaks text between words into lines of at most width columns; 0 means no limit.
+// Lines after the first have the indentation of the first, and indent.
 func fill(text string, width int, indent string) string {
 	if width == 0 {
 		return strings.ReplaceAll(text, unbroken, " ")
@@ -130,11 +130,11 @@ func (a *app) printFinding(indent, colour, label, text string) {
 	fmt.Fprintln(a.out, strings.Replace(lines, label, coloured, 1))
 }
 
-// A table aligns its columns. A column without any text is not shown. All cells
-// stand in one piece of memory, since a file may have very many.
+// A table is printed with aligned columns. A column without text is not printed. All
+// cells are in one slice of bytes: a file may have very many tensors.
 type table struct {
 	head  []string
-	right []bool // numbers
+	right []bool // columns that are aligned to the right
 	width []int
 	spare []int // columns that are left out where the table does not fit, in order; 0 is
 	// cut, last unless it is among them
@@ -142,7 +142,7 @@ type table struct {
 	ends []int // of the cells in text
 }
 
-// maxColumn is how far a column goes: what is longer stands out.
+// maxColumn is the largest width of a column. Longer cells extend beyond it.
 const maxColumn = 120
 
 // newTable makes a table; a column whose title begins with > is aligned to the
@@ -164,7 +164,7 @@ func (t *table) grow(n int) {
 	t.ends = slices.Grow(t.ends, len(t.head)*n)
 }
 
-// add takes a row as it is.
+// add adds a row of cells.
 func (t *table) add(cells ...string) {
 	b := t.row()
 	for i, c := range cells {
@@ -201,7 +201,7 @@ func (t *table) done(b []byte) {
 	t.text = b
 }
 
-// totalWidth is how many columns the table takes.
+// totalWidth returns how many columns of the terminal the table takes.
 func (t *table) totalWidth() int {
 	n := -2
 	for _, w := range t.width {
@@ -212,9 +212,10 @@ func (t *table) totalWidth() int {
 	return n
 }
 
-// fit makes the table fit, and returns what the first column shows: names without the
-// parts that all have, at their start and then elsewhere. Then columns that are spare go,
-// then the middle of names, each only as far as names that differ still do.
+// fit makes the table fit width, and returns the cells of the first column: names. It
+// leaves out parts of names that all names share, first at their start and then
+// elsewhere, then spare columns, and then the middle of names. Names that differ stay
+// different.
 func (t *table) fit(width int) (shown [][]byte) {
 	const shortest = 12
 	var names [][]byte
@@ -261,7 +262,7 @@ func (t *table) fit(width int) (shown [][]byte) {
 			t.width[0] = max(shortest, t.width[0]-over)
 		}
 	}
-	for _, i := range t.spare { // before names become alike
+	for _, i := range t.spare { // more columns go before names become equal
 		if areDistinct(names, shown, t.width[0]) {
 			break
 		}
@@ -273,14 +274,15 @@ func (t *table) fit(width int) (shown [][]byte) {
 	for t.width[0] < most && !areDistinct(names, shown, t.width[0]) {
 		t.width[0] = min(most, t.width[0]+max(1, t.width[0]/8))
 	}
-	if t.totalWidth() > width { // and so a row has several lines
+	if t.totalWidth() > width { // a row has several lines
 		t.width[0] = max(t.width[0], min(most, width))
 	}
 	return shown
 }
 
-// sharedParts returns parts that all names have in this order, and how many of them all
-// begin with. The last part of a name is its own; rows that are indented are no names.
+// sharedParts returns the parts that all names have in this order, and how many of them
+// are at the start of all names. The last part of a name does not count, nor do indented
+// rows, which are not names.
 func sharedParts(names [][]byte) (start int, shared []string) {
 	isFirst := true
 	for _, name := range names {
@@ -311,8 +313,8 @@ func sharedParts(names [][]byte) (start int, shared []string) {
 
 // partsOf splits a name after dots and slashes.
 func partsOf(name []byte) (parts []string) {
-	const most = 32 // the rest is one part
-	for len(parts) < most {
+	const maxParts = 32 // the rest is one part
+	for len(parts) < maxParts {
 		i := bytes.IndexAny(name, "./") + 1
 		if i == 0 {
 			break
@@ -322,9 +324,9 @@ func partsOf(name []byte) (parts []string) {
 	return append(parts, string(name))
 }
 
-// withoutParts writes an ellipsis for the parts of a name that all names have.
+// withoutParts returns a name with an ellipsis in place of the shared parts.
 func withoutParts(name []byte, shared []string) []byte {
-	const least = 4 // is worth an ellipsis
+	const minLength = 4 // of parts that an ellipsis replaces
 	if len(shared) == 0 || len(name) > 0 && name[0] == ' ' {
 		return name
 	}
@@ -335,7 +337,7 @@ func withoutParts(name []byte, shared []string) []byte {
 		if len(shared) > 0 && part == shared[0] && i < len(parts)-1 {
 			shared = shared[1:]
 		} else {
-			if len(out)-from >= least {
+			if len(out)-from >= minLength {
 				out = append(out[:from], "…"...)
 			}
 			from = len(out) + len(part)
@@ -345,7 +347,7 @@ func withoutParts(name []byte, shared []string) []byte {
 	return out
 }
 
-// areDistinct reports whether names that differ do so as they are shown in n columns.
+// areDistinct reports whether names that differ also differ when shown in n columns.
 func areDistinct(names, shown [][]byte, n int) bool {
 	seen := make(map[string]int, len(names))
 	for i, text := range shown {
@@ -358,7 +360,8 @@ func areDistinct(names, shown [][]byte, n int) bool {
 	return true
 }
 
-// print writes the table, with its titles where it has some, unless it is empty.
+// print prints the table, with its titles if it has some. It prints nothing for an empty
+// table.
 func (t *table) print(a *app) {
 	if len(t.ends) == 0 {
 		return
@@ -435,8 +438,8 @@ func (t *table) print(a *app) {
 	a.out.Write(line)
 }
 
-// shortenMiddle leaves out the middle of a text that takes more than n columns: the
-// ends of names differ most.
+// shortenMiddle replaces the middle of a text that takes more than n columns with an
+// ellipsis. Names differ most at their ends.
 func shortenMiddle(text []byte, n int) []byte {
 	if columns(text) <= n {
 		return text
@@ -453,10 +456,10 @@ func shortenMiddle(text []byte, n int) []byte {
 	return []byte(string(r[:front]) + "…" + string(r[len(r)-back:]))
 }
 
-// columns is how many columns of a terminal a text takes.
+// columns returns how many columns of a terminal a text takes.
 func columns(b []byte) (n int) {
 	for _, r := range string(b) {
-		if r >= utf8.RuneSelf && r != '…' { // which shorter names have
+		if r >= utf8.RuneSelf && r != '…' { // shortened names have an ellipsis
 			return uniseg.StringWidth(string(b))
 		}
 		n++
@@ -471,7 +474,7 @@ func appendSpaces(b []byte, n int) []byte {
 	return b
 }
 
-// style is an escape sequence, or nothing where colours are not wanted.
+// style returns an escape sequence, or "" if colours are off.
 func (a *app) style(s string) string {
 	if !a.colour {
 		return ""

@@ -19,8 +19,8 @@ func (a *app) helpOf(c *cobra.Command, _ []string) {
 }
 
 // usageOf prints the usage of a command as cobra does, but within the width of help. It
-// is no template: text/template looks methods up by name, and then the linker keeps every
-// exported method of every type, which is 2.5 MB.
+// does not use a template: with text/template, which calls methods by name, the linker
+// keeps every exported method of every type, which adds 2.5 MB.
 func (a *app) usageOf(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprint(w, "Usage:")

@@ -23,10 +23,10 @@ func verifyCommand(a *app) *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Check structure, digests, padding, overlaps; list every finding",
 		Long: `Check structure, digests, padding and overlaps, and list every finding
-with its offset. The exit status is 1 when the file is damaged or ends early, 0 when
-there are warnings only; --strict makes every deviation from the format's document an
-error. 3 is a file that could not be read, or has no known format. All of a file is
-checked: hash --filter reads chosen tensors.`,
+with its offset. The exit status is 0 if there are only warnings, 1 if the file is damaged
+or ends early, 3 if it could not be read or has no known format. --strict makes every
+deviation from the specification of the format an error. The whole file is checked; to read
+chosen tensors only, use hash --filter.`,
 		Example: `  tensorfile verify model.zt
   tensorfile verify -r --strict models
   tensorfile verify --depth canonical --json model.zt`,
@@ -40,7 +40,8 @@ checked: hash --filter reads chosen tensors.`,
 		})
 	}
 	choices(cmd.Flags(), &opts.Depth, "depth", "depth", depths,
-		"how `DEEP` to check: structure (no payload), digests, canonical (also the form)")
+		"check as deep as `DEPTH`: structure (headers only), digests (also the data), "+
+			"canonical (also the form)")
 	return cmd
 }
 
@@ -48,7 +49,7 @@ checked: hash --filter reads chosen tensors.`,
 type verifyDocument struct {
 	File     string       `json:"file"`
 	OK       bool         `json:"ok"`
-	Digests  *int64       `json:"digests,omitempty"` // nil where the file was not opened
+	Digests  *int64       `json:"digests,omitempty"` // nil if the file was not opened
 	Findings []findingRow `json:"findings"`
 	outcome
 	isCounted bool // digests were checked
@@ -74,8 +75,8 @@ func findingRows(findings []tensor.Finding) []findingRow {
 	return all
 }
 
-// verify opens a file and checks it. A file that cannot be opened has one finding. The
-// error is of a file that could not be read, or of being interrupted.
+// verify opens a file and checks it. A damaged file that cannot be opened has findings.
+// It fails if the file cannot be read, or the command is interrupted.
 func (a *app) verify(name string, opts tensor.VerifyOptions) (document, error) {
 	o := a.options()
 	o.Strict = false // so that the file opens, and every deviation is a finding
@@ -138,14 +139,14 @@ func findingsOf(err error) (all []tensor.Finding) {
 	return all
 }
 
-// findingOf returns the finding of a directory as one of a file.
+// findingOf returns a finding of a directory as a finding of a file.
 func findingOf(f model.Finding) tensor.Finding {
 	return tensor.Finding{Severity: f.Severity, Class: f.Class(), Code: string(f.Code),
 		File: f.File, Offset: f.Offset, Field: f.Field,
 		Err: &model.DamageError{Findings: []model.Finding{f}}}
 }
 
-// isDamage reports an error of opening that is about the content of a file of a known
+// isDamage reports whether an error of opening is about the content of a file of a known
 // format.
 func isDamage(err error) bool {
 	switch tensor.ClassOf(err) {
@@ -186,7 +187,8 @@ func (a *app) findings(in *input, opts tensor.VerifyOptions) ([]tensor.Finding, 
 	return report.Findings, nil
 }
 
-// noteExternal returns the note of the tensors that a program has in other files, if any.
+// noteExternal returns a note that the external tensors of a program are not checked, if
+// it has some.
 func noteExternal(r *pte.Reader) (notes []tensor.Finding) {
 	names := map[string]bool{}
 	for e := range r.Entries() {
@@ -204,7 +206,7 @@ func noteExternal(r *pte.Reader) (notes []tensor.Finding) {
 	return notes
 }
 
-// countFindings counts findings by severity, and says it in words.
+// countFindings counts findings by severity, and returns the counts as text too.
 func countFindings(rows []findingRow) (words []string, n map[string]int) {
 	n = map[string]int{}
 	for _, f := range rows {

@@ -63,20 +63,19 @@ func (a *app) printFormats() error {
 	return nil
 }
 
-// versions are for people: yes where a format has none, many in a row as their range.
+// versions returns versions as text: yes if a format has none, a range if there are many.
 func versions(list []string) string {
-	const most = 6
+	const maxShown = 6
 	switch {
 	case len(list) == 1 && list[0] == "":
 		return "yes"
-	case len(list) > most:
+	case len(list) > maxShown:
 		return list[0] + " to " + list[len(list)-1]
 	}
 	return plain(list)
 }
 
-// programVersion is the version of the main, or what the module system knows about this
-// build.
+// programVersion returns the version of the main package, or the version of the module.
 func programVersion(version string) string {
 	if version != "" {
 		return version

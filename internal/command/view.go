@@ -17,7 +17,7 @@ func viewCommand(a *app) *cobra.Command {
 		Short: "Show a file in the browser: values, program, differences",
 		Long: `Show a file, the directory of a model or the file at an address as a page
 in the browser, until the command is interrupted. OTHER is a file to compare it with. The
-page is served to this machine only, and only at an address that has a random part.`,
+page is served to this machine only, at an address with a random secret.`,
 		Example: `  tensorfile view model.gguf
   tensorfile view --no-open a.safetensors b.safetensors`,
 		Args: cobra.RangeArgs(1, 2),
