@@ -20,7 +20,7 @@ import (
 const (
 	codeWidth    = 99
 	commentWidth = 90
-	maxUnplain   = 5 // in the whole tree
+	maxUnplain   = 0 // in the whole tree
 )
 
 // identifiers are the words that no identifier contains, each with the term to use.

@@ -137,7 +137,7 @@ const maxName = 4096
 // stems are the stems of primary sets, in the order in which they are looked for.
 var stems = []string{"model", "diffusion_pytorch_model", "consolidated", "adapter_model"}
 
-// formatRanks are the formats whose sets come before and after those of all others.
+// formatRanks are the formats whose sets come before and after all other sets.
 var formatRanks = map[tensorfile.Format]int{tensorfile.Safetensors: -1, tensorfile.Torch: 1}
 
 // rank is what decides before the name which set is the primary one.

@@ -130,8 +130,8 @@ func (b *builder) complete(m *matrix, transposed bool, prepare func() error) *va
 }
 
 // matrixOf returns a shape as the sizes of a batch of matrices. A shape of rank 3 is a
-// batch, a shape of rank 1 a row. Of another shape the first dimension becomes the rows,
-// and all others together the columns.
+// batch, a shape of rank 1 a row. The first dimension of any other shape becomes the
+// rows, and all others together the columns.
 func matrixOf(s tensor.Shape) (batch, rows, cols int64) {
 	batch, rows, cols = 1, 1, 1
 	switch len(s) {

@@ -153,7 +153,7 @@ func (r *Reader) open(in *format.Input) error {
 	return nil
 }
 
-// list returns the tensors and attributes of a checkpoint, and sets those of r.
+// list returns the tensors and attributes of a checkpoint, and gives them to r.
 func (r *Reader) list(c *checkpoint) (*rows, error) {
 	w := &rows{limits: r.limits, memory: c.memory, visits: minVisits + c.steps, notes: &r.notes}
 	if err := w.add("", c.root); err != nil {

@@ -32,8 +32,8 @@ func diffCommand(a *app) *cobra.Command {
 		Short: "Compare two files by content, also of different formats",
 		Long: `Compare two files by content, also of different formats: tensors and blobs
 by name, values independent of their order in the file, attributes, and programs if both
-files have the same format. What one file has and the format of the other cannot represent
-is listed too; --ignore leaves it out. The first line says how many differ. The exit status
+files have the same format. Content that the other format cannot represent is listed too;
+--ignore leaves it out. The first line says how many differ. The exit status
 is 1 if something differs.
 
 --dequantize compares the numbers that quantised weights stand for, and ignores dtypes.

@@ -173,7 +173,7 @@ func ChangeOf(e *Edit, i int, name string) (c Change, err error) {
 // Apply writes the changed file by w, and completes it. order lists tensors by their
 // index, and blob i as -1-i; nil is all tensors. carry returns the item of a tensor or
 // blob that keeps its data, under its new name. Changes must pass the checks of the
-// Writer. Of tensors that do not change, only the names are checked.
+// Writer. Tensors that do not change have only their names checked.
 func Apply[I any](ctx context.Context, e *Edit, w *Writer[I], order []int,
 	carry func(i int, name string) (I, error)) error {
 	defer w.Abort()
