@@ -2,7 +2,6 @@ package gguf
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -20,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -171,22 +171,7 @@ func describe(r *Reader) string {
 	return b.String()
 }
 
-func walk(r *Reader, err error) error {
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if strings.Contains(describe(r), readtest.Canary) {
-		return errors.New("a byte behind the file was read")
-	}
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			panic(err)
-		}
-	}
-	_, err = r.Verify(context.Background(), nil)
-	return err
-}
+var walk = lifecycle.Walker(describe)
 
 func TestMalformedFilesAreRefused(t *testing.T) {
 	deep := begin(3, 0, 1).str("k")

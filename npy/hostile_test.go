@@ -13,6 +13,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/numpy"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -31,27 +32,7 @@ func describe(r *Reader) string {
 }
 
 // walk reads everything that is not absurdly large.
-func walk(r *Reader, err error) error {
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if strings.Contains(describe(r), readtest.Canary) {
-		return errors.New("a byte behind the file was read")
-	}
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			panic(err)
-		}
-		if x.Size() > 1<<20 {
-			continue
-		}
-		if _, err := x.Data.ReadAll(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+var walk = lifecycle.Walker(describe)
 
 func TestMalformedArraysAreRefused(t *testing.T) {
 	const good = `{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }`

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -35,34 +36,7 @@ func describe(r *Reader) string {
 }
 
 // walk reads everything that is not absurdly large.
-func walk(r *Reader, err error) error {
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if strings.Contains(describe(r), readtest.Canary) {
-		return errors.New("a byte behind the file was read")
-	}
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			panic(err)
-		}
-		if x.Size() > 1<<20 {
-			continue
-		}
-		if _, err := x.Data.ReadAll(); err != nil {
-			return err
-		}
-	}
-	for _, x := range r.Blobs() {
-		if x.Size() <= 1<<20 {
-			if _, err := x.ReadAll(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+var walk = lifecycle.Walker(describe)
 
 func TestHostileArchivesAreRefused(t *testing.T) {
 	good := array("{'descr': '|u1', 'fortran_order': False, 'shape': (4,)}", "abcd")

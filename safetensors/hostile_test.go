@@ -15,6 +15,7 @@ import (
 
 	"github.com/tensorfile/tensorfile/internal/jsonheader"
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -34,26 +35,7 @@ func describe(r *Reader) string {
 	return b.String()
 }
 
-func walk(r *Reader, err error) error {
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if s := describe(r); strings.Contains(s, readtest.Canary) {
-		return errors.New("a byte after the end of the file was read")
-	}
-	for x := range r.Tensors() {
-		if x.DType.Known() {
-			if err := x.Check(); err != nil {
-				panic(err)
-			}
-		}
-		if err := x.Data.ReadInto(make([]byte, x.Size())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+var walk = lifecycle.Walker(describe)
 
 func TestMalformedFilesAreRefused(t *testing.T) {
 	const one = `"dtype":"U8","shape":[1],"data_offsets":[0,1]`

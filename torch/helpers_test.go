@@ -3,11 +3,9 @@ package torch
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tensorfile/tensorfile/internal/readtest"
+	"github.com/tensorfile/tensorfile/internal/readtest/lifecycle"
 	"github.com/tensorfile/tensorfile/tensor"
 )
 
@@ -179,22 +178,7 @@ func describe(r *Reader) string {
 	return b.String()
 }
 
-func walk(r *Reader, err error) error {
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if strings.Contains(describe(r), readtest.Canary) {
-		return errors.New("a byte behind the file was read")
-	}
-	for x := range r.Tensors() {
-		if err := x.Check(); err != nil {
-			panic(err)
-		}
-	}
-	_, err = r.Verify(context.Background(), nil)
-	return err
-}
+var walk = lifecycle.Walker(describe)
 
 var (
 	osSystem  = name("os", "system")
