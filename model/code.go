@@ -36,7 +36,7 @@ const (
 	ManifestMalformed Code = "manifest-malformed" // a line or entry of the manifest is unreadable
 	ManifestMissing   Code = "manifest-missing"   // in the manifest, not there
 	UnknownDType      Code = "unknown-dtype"      // a dtype that this library does not know
-	Limit             Code = "limit"              // a limit was hit
+	Limit             Code = "limit"              // a limit was exceeded
 	Unreadable        Code = "unreadable"         // the system refused to read
 	InterruptedWrite  Code = "interrupted-write"  // the files of a set were not all replaced
 

@@ -180,8 +180,8 @@ func (l *manyFiles) run(args []string, do work) error {
 	return nil
 }
 
-// runList does it for a list, several files at once. Lines of JSON are printed when they
-// are complete, text in the order of the list.
+// runList does work for every input of a list, several at once. Lines of JSON are printed
+// when they are complete, text in the order of the list.
 func (l *manyFiles) runList(args []string, do work) (err error) {
 	a := l.app
 	if a.json && !a.jsonLines {
@@ -222,14 +222,14 @@ func (l *manyFiles) runList(args []string, do work) (err error) {
 		return err
 	}
 	a.bars, l.isMany, l.counts = false, true, map[int]int{}
-	here := make(chan struct{}, cmp.Or(l.jobs, runtime.GOMAXPROCS(0)))
-	there := make(chan struct{}, cmp.Or(l.jobs, remoteJobs))
+	localSlots := make(chan struct{}, cmp.Or(l.jobs, runtime.GOMAXPROCS(0)))
+	remoteSlots := make(chan struct{}, cmp.Or(l.jobs, remoteJobs))
 	err = inOrder(a.ctx, l.files(args, list, part),
 		func(f listedFile) chan struct{} {
 			if isAddress(f.File) {
-				return there
+				return remoteSlots
 			}
-			return here
+			return localSlots
 		}, func(f listedFile) result { return l.one(f, do) }, l.finish)
 	if a.ctx.Err() != nil {
 		return a.ctx.Err()
@@ -481,8 +481,11 @@ func (a *app) openList(name string) (io.ReadCloser, error) {
 // directory, or of a file with the files that it names, a digest of the listing. For an
 // address they cost a request for each file, where that is wanted.
 func (a *app) identify(name string, ask bool) (listItem, error) {
-	names := shardNames(name)
-	if len(names) == 0 || a.recursive {
+	var names []string
+	if !a.recursive { // which lists each shard
+		names = shardNames(name)
+	}
+	if ask && len(names) == 0 {
 		names = a.withNamedFiles(name)
 	}
 	if len(names) == 0 {
