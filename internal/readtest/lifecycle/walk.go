@@ -12,8 +12,8 @@ import (
 const maxWalked = 1 << 20
 
 // Walker returns a function that takes what opening a file returned, reads all that the
-// Reader has, and returns the first error. It fails if describe shows readtest.Canary, and panics
-// if a tensor contradicts itself.
+// Reader has, and returns the first error. It fails if describe shows readtest.Canary,
+// and panics if a tensor contradicts itself.
 func Walker[R Reader](describe func(R) string) func(r R, err error) error {
 	return func(r R, err error) error {
 		if err != nil {
