@@ -274,6 +274,13 @@ func (r *Reader) add(i int, e *entry) (err error) {
 // Version returns the version of the file: "1", "2" or "3".
 func (r *Reader) Version() string { return strconv.FormatUint(uint64(r.h.version), 10) }
 
+// BigEndian reports whether the file has its numbers in big-endian order. Engines on
+// other machines refuse such a file, and writing makes it little-endian.
+func (r *Reader) BigEndian() bool { return r.h.big }
+
+// Alignment returns the alignment of the data of tensors, in bytes.
+func (r *Reader) Alignment() int64 { return r.h.alignment }
+
 // Attributes yields the metadata in the order of the file: strings as they are, numbers
 // and bools as text, arrays as JSON. It makes the text of each value anew, which may be
 // long for an array of a vocabulary.

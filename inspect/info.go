@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tensorfile/tensorfile"
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/onnx"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
@@ -38,6 +39,7 @@ type Info struct {
 	RTen           *RTenInfo             `json:"rten,omitempty"`
 	ONNX           *ONNXInfo             `json:"onnx,omitempty"`
 	ZTensor        *ZTensorInfo          `json:"ztensor,omitempty"`
+	GGUF           *GGUFInfo             `json:"gguf,omitempty"`
 	Primitiv       *PrimitivInfo         `json:"primitiv,omitempty"`
 	Shards         []UsageGroup          `json:"shards,omitempty"`
 	Warnings       []string              `json:"warnings"`
@@ -114,6 +116,8 @@ func NewInfo(f *tensorfile.File, cfg *quant.Config) *Info {
 		d.ONNX = onnxInfo(r)
 	case *ztensor.Reader:
 		d.ZTensor = ztensorInfo(r)
+	case *gguf.Reader:
+		d.GGUF = ggufInfo(r)
 	case *primitiv.Reader:
 		d.Primitiv = primitivInfo(r)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tensorfile/tensorfile/gguf"
 	"github.com/tensorfile/tensorfile/primitiv"
 	"github.com/tensorfile/tensorfile/ptd"
 	"github.com/tensorfile/tensorfile/tensor"
@@ -81,6 +82,20 @@ func ztensorInfo(r *ztensor.Reader) *ZTensorInfo {
 	}
 	for s := range r.Shards() {
 		d.Shards = append(d.Shards, ZTensorShard{s.Name, s.Size, fmt.Sprint(s.Digest)})
+	}
+	return d
+}
+
+// A GGUFInfo has the facts that only a .gguf has.
+type GGUFInfo struct {
+	Alignment int64  `json:"alignment"`  // of the data of tensors, in bytes
+	ByteOrder string `json:"byte_order"` // little-endian or big-endian
+}
+
+func ggufInfo(r *gguf.Reader) *GGUFInfo {
+	d := &GGUFInfo{Alignment: r.Alignment(), ByteOrder: "little-endian"}
+	if r.BigEndian() {
+		d.ByteOrder = "big-endian"
 	}
 	return d
 }

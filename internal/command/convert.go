@@ -379,13 +379,19 @@ func (a *app) convertFiles(files []*tensorfile.File, from, out string, c *conver
 		func(w io.Writer) error { return plan.Write(a.ctx, w) })
 }
 
-// noteVersion notes that the output has another version than its source, because the
-// version of the source is not written.
+// noteVersion notes that the output has another version or byte order than its source,
+// because the version or byte order of the source is not written.
 func (a *app) noteVersion(f *tensorfile.File, out string, target tensorfile.Format) {
-	writes := target.Writes()
-	if f.Format() == target && len(writes) > 0 && !slices.Contains(writes, f.Version()) {
+	if f.Format() != target {
+		return
+	}
+	if w := target.Writes(); len(w) > 0 && !slices.Contains(w, f.Version()) {
 		a.note("%s: version %s; the version of the source, %s, is read and not written",
-			display(out), writes[0], f.Version())
+			display(out), w[0], f.Version())
+	}
+	if r, ok := f.Sys().(*gguf.Reader); ok && r.BigEndian() {
+		a.note("%s: little-endian; the byte order of the source, big-endian, is read and not "+
+			"written", display(out))
 	}
 }
 

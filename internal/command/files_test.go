@@ -160,7 +160,7 @@ func offsetOf(t *testing.T, name string) int64 {
 	return 0
 }
 
-func TestAVersionThatIsOnlyReadIsNamedWhereItChanges(t *testing.T) {
+func TestAVersionOrByteOrderThatIsOnlyReadIsNamedWhereItChanges(t *testing.T) {
 	b, err := os.ReadFile("../../testdata/gguf/metadata.gguf")
 	if err != nil {
 		t.Fatal(err)
@@ -175,4 +175,9 @@ func TestAVersionThatIsOnlyReadIsNamedWhereItChanges(t *testing.T) {
 	checkCommand(t, 0, note, "edit", "--set", "a=b", in, out)
 	checkCommand(t, 0, note, "convert", "--force", in, out)
 	checkCommand(t, 0, "", "convert", "--force", out, filepath.Join(dir, "same.gguf"))
+	const big, order = "../../testdata/gguf/order-big.gguf", "byte order of the source, big-endian"
+	checkCommand(t, 0, order, "edit", "--force", "--set", "a=b", big, out)
+	checkCommand(t, 0, order, "convert", "--force", big, out)
+	checkCommand(t, 0, "byte_order: big-endian", "info", big)
+	checkCommand(t, 0, "byte_order: little-endian", "info", out)
 }

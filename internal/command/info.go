@@ -195,7 +195,8 @@ func (d *infoDocument) print(a *app) {
 	section("quantised", schemeLines(d.Schemes))
 	section("shards", shards)
 	section("attributes", attributes)
-	for _, facts := range []any{d.PTD, d.PTE, d.PTN, d.RTen, d.ONNX, d.ZTensor, d.Primitiv} {
+	for _, facts := range []any{d.PTD, d.PTE, d.PTN, d.RTen, d.ONNX, d.ZTensor, d.GGUF,
+		d.Primitiv} {
 		if v := reflect.ValueOf(facts); !v.IsNil() {
 			section(d.Format, fieldsOf(v.Elem()))
 		}
