@@ -125,6 +125,16 @@ func (s *scanner) size(field string) int64 {
 	return int64(n)
 }
 
+// count reads the number of tensors or of metadata entries.
+func (s *scanner) count(field string, limit int64) int64 {
+	at := s.i
+	n := s.size(field)
+	if n > limit {
+		s.fail(at, field, tensor.ErrLimit, "%d, the limit is %d", n, limit)
+	}
+	return n
+}
+
 // str reads a string, which may have any bytes. It refers to s.b.
 func (s *scanner) str(field string, limit int64) string {
 	at := s.i
@@ -238,12 +248,10 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 	case s.version == 0 || s.version > 3:
 		return nil, errs.At(4, "version", errors.ErrUnsupported, "version %d", s.version)
 	}
-	tensors := s.size("tensor_count")
-	entries := s.size("metadata_kv_count")
-	if s.err == nil && (tensors > limits.MaxTensors || entries > limits.MaxTensors) {
-		return nil, errs.At(8, "tensor_count", tensor.ErrLimit,
-			"%d tensors and %d metadata entries, the limit is %d",
-			tensors, entries, limits.MaxTensors)
+	tensors := s.count("tensor_count", limits.MaxTensors)
+	entries := s.count("metadata_kv_count", limits.MaxTensors)
+	if s.err != nil {
+		return nil, s.err
 	}
 	// A declared number allocates no more entries than the bytes so far can hold.
 	h.metadata = make([]attribute, 0, min(entries, int64(len(s.b))/12))
@@ -261,9 +269,6 @@ func parse(grow extender, limits tensor.Limits) (*header, error) {
 		} else {
 			return nil, s.err
 		}
-	}
-	if s.err != nil {
-		return nil, s.err
 	}
 	h.end = s.i
 	return h, nil

@@ -523,3 +523,19 @@ func TestAccessorsAreSafeForConcurrentUse(t *testing.T) {
 		}
 	}
 }
+
+func TestACountOverTheLimitIsNamedByItsOwnField(t *testing.T) {
+	for field, c := range map[string]struct {
+		data []byte
+		at   int64
+	}{
+		"tensor_count":      {begin(3, 1<<40, 0).b, 8},
+		"metadata_kv_count": {begin(3, 0, 1<<40).b, 16},
+	} {
+		_, err := OpenBytes(c.data, nil)
+		var placed *tensor.FormatError
+		if !errors.As(err, &placed) || placed.Field != field || placed.Offset != c.at {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

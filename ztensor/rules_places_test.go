@@ -224,9 +224,9 @@ func TestEveryRuleOfVersion2IsKeptInEveryPlace(t *testing.T) {
 				partOf("u8", 12288, 3)), goodCSR()},
 		{"csr twice", rule.LayoutData,
 			withData(goodCSR(), csrData([]uint32{0, 0, 1}, []uint32{0, 2, 3})), goodCSR()},
-		{"G1 sha256", rule.Digest, one("digest", "sha256:"+strings.Repeat("0", 64)),
+		{"sha256 of other bytes", rule.Digest, one("digest", "sha256:"+strings.Repeat("0", 64)),
 			one("digest", "sha256:6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")},
-		{"G1 short", rule.Digest, one("digest", "xxh3:00"),
+		{"a short digest", rule.Digest, one("digest", "xxh3:00"),
 			one("digest", "xxh3:c44bdff4074eecdb")},
 	} {
 		t.Run(c.name, func(t *testing.T) { keepsRule(t, c.rule, c.bad, c.good, nil) })
